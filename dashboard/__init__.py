@@ -1,0 +1,1 @@
+"""The review app for the people who read what machines could not."""

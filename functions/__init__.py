@@ -1,0 +1,1 @@
+"""Serverless functions, one module each; app.py mounts them all."""

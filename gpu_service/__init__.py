@@ -1,0 +1,1 @@
+"""The container service that reads PDFs on a GPU."""

@@ -1,0 +1,1 @@
+"""The embedded stack: Postgres, its Supabase look and its migrations, on one machine."""
