@@ -1,0 +1,125 @@
+"""Give a plain Postgres what Supabase has: its roles, its auth schema, its queues."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import psycopg
+from pgmq import install
+from psycopg import sql
+
+from pagewarden import errors
+
+# Any number will do, as long as it is always the same one.
+_LOCK_KEY = 7_240_001
+
+_LOGIN_ROLES = ("postgres", "authenticator", "pagewarden_worker")
+
+_DATABASE_DEFAULTS = """
+do $$
+begin
+  execute format(
+    'alter database %I set search_path = "$user", public, extensions', current_database());
+  -- The schemas an API exposes; the CLI's advisors look at these only.
+  execute format('alter database %I set pgrst.db_schemas = ''public''', current_database());
+end;
+$$
+"""
+
+# Tables made later by pgmq.create() belong to whoever called it, hence the default privileges.
+_QUEUE_GRANTS = """
+grant usage on schema pgmq to postgres, service_role;
+grant all on all tables in schema pgmq to postgres, service_role;
+grant all on all sequences in schema pgmq to postgres, service_role;
+grant execute on all functions in schema pgmq to postgres, service_role;
+alter default privileges for role postgres in schema pgmq grant all on tables to service_role;
+alter default privileges for role postgres in schema pgmq grant all on sequences to service_role;
+"""
+
+
+async def bootstrap(url: str, *, password: str | None = None) -> None:
+    """Prepare the database of this URL for the migrations; doing it again changes nothing.
+
+    The URL is a superuser's. On a real Supabase, where everything is there already, only the
+    role of the workers is added. password is given to the login roles that have none.
+    """
+    async with await _connect(url) as conn, conn.transaction():
+        await conn.execute("select pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
+        if await _is_supabase(conn):
+            await _create_worker(conn)
+            return
+        await _require_superuser(conn)
+        await conn.execute(_script())
+        await set_database_defaults(conn)
+        await _install_queues(conn)
+        if password is not None:
+            await _set_passwords(conn, password)
+
+
+async def set_database_defaults(conn: psycopg.AsyncConnection) -> None:
+    """Set what belongs to the database itself and is lost when it is used as a template."""
+    await conn.execute(_DATABASE_DEFAULTS)
+
+
+async def _connect(url: str) -> psycopg.AsyncConnection:
+    try:
+        return await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=None)
+    except psycopg.OperationalError as exc:
+        raise errors.DatabaseAway(f"cannot connect to the database: {exc}") from exc
+
+
+def _script() -> sql.SQL:
+    return sql.SQL(resources.files("pagewarden.local").joinpath("bootstrap.sql").read_text("utf-8"))
+
+
+async def _holds(conn: psycopg.AsyncConnection, query: sql.SQL) -> bool:
+    row = await (await conn.execute(query)).fetchone()
+    return row is not None and row[0] is True
+
+
+async def _is_supabase(conn: psycopg.AsyncConnection) -> bool:
+    query = "select exists (select from pg_roles where rolname = 'supabase_auth_admin')"
+    return await _holds(conn, sql.SQL(query))
+
+
+async def _create_worker(conn: psycopg.AsyncConnection) -> None:
+    query = "select exists (select from pg_roles where rolname = 'pagewarden_worker')"
+    if not await _holds(conn, sql.SQL(query)):
+        await conn.execute("create role pagewarden_worker login")
+
+
+async def _require_superuser(conn: psycopg.AsyncConnection) -> None:
+    query = "select rolsuper from pg_roles where rolname = current_user"
+    if not await _holds(conn, sql.SQL(query)):
+        raise errors.Forbidden(
+            f"the role {conn.info.user} may not prepare this database",
+            sqlstate="42501",
+            hint="use the URL of a superuser once; afterwards an ordinary role is enough",
+        )
+
+
+async def _install_queues(conn: psycopg.AsyncConnection) -> None:
+    available = "select exists (select from pg_available_extensions where name = 'pgmq')"
+    if await _holds(conn, sql.SQL(available)):
+        await conn.execute("create extension if not exists pgmq")
+    elif await _holds(conn, sql.SQL("select to_regclass('pgmq.meta') is null")):
+        # As on Supabase the queues belong to postgres, who may then create more of them.
+        await conn.execute("set local role postgres")
+        await conn.execute(sql.SQL(install.get_embedded_install_sql()))
+        await conn.execute("reset role")
+    await conn.execute(_QUEUE_GRANTS)
+
+
+async def _set_passwords(conn: psycopg.AsyncConnection, password: str) -> None:
+    cursor = await conn.execute(
+        "select rolname from pg_authid where rolname = any(%s) and rolpassword is null",
+        (list(_LOGIN_ROLES),),
+    )
+    for (role,) in await cursor.fetchall():
+        # Only the verifier travels, so that no log ever has the password.
+        verifier = conn.pgconn.encrypt_password(
+            password.encode(), role.encode(), b"scram-sha-256"
+        ).decode()
+        await conn.execute(
+            sql.SQL("alter role {} password {}").format(sql.Identifier(role), sql.Literal(verifier))
+        )
