@@ -181,6 +181,8 @@ async def _apply(conn: psycopg.AsyncConnection, migration: Migration) -> None:
                 "stays applied and is not recorded",
                 hint="take begin, commit and rollback out of the file",
             )
+    # The file may have taken on a role that may not write here.
+    await conn.execute("reset role")
     texts = [statement.text for statement in script]
     await conn.execute(_RECORD, (migration.version, migration.name, texts))
 

@@ -1,0 +1,102 @@
+"""What every test can use: one Postgres per test run, one database per test."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+
+from pagewarden.local import server
+from tests.support import databases
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_HOME = pytest.StashKey[Path]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add our own options."""
+    parser.addoption(
+        "--server-bin",
+        type=Path,
+        metavar="DIR",
+        help="run on the Postgres server whose programs are in this folder",
+    )
+    parser.addoption(
+        "--fail-on-skip", action="store_true", help="count a skipped test as a failure"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave out the long tests unless asked, and choose the folder of the test server."""
+    config.option.markexpr = config.option.markexpr or "not long"
+    # Not under pytest's own folder: as root that one is closed to the account of the server.
+    home = Path(tempfile.gettempdir()) / f"pagewarden-tests-{uuid.uuid4().hex[:12]}"
+    config.stash[_HOME] = Path(getattr(config, "workerinput", {}).get("home", home))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Let all processes of a parallel run share one server."""
+    node.workerinput["home"] = str(node.config.stash[_HOME])
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in which tests were skipped, if that was asked for."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.option.fail_on_skip and reporter and reporter.stats.get("skipped"):
+        reporter.write_line("tests were skipped, and --fail-on-skip is given", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the test server's folder once every process is done with it."""
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(config.stash[_HOME], ignore_errors=True)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def local_server(pytestconfig: pytest.Config) -> AsyncIterator[server.LocalServer]:
+    """Run the server that all tests share; nobody may restart it."""
+    home, programs = pytestconfig.stash[_HOME], pytestconfig.option.server_bin
+    async with server.running(home, bin_dir=programs, durable=False) as local:
+        yield local
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def bare_template(local_server: server.LocalServer) -> str:
+    """Prepare a database as Supabase hands it out, before any migration."""
+    await databases.prepare(local_server, databases.BARE)
+    return databases.BARE
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def migrated_template(local_server: server.LocalServer, bare_template: str) -> str:
+    """Prepare a database with all migrations applied."""
+    assert bare_template
+    await databases.prepare(local_server, databases.MIGRATED)
+    return databases.MIGRATED
+
+
+@pytest.fixture
+async def bare_database(
+    local_server: server.LocalServer, bare_template: str
+) -> AsyncIterator[databases.Database]:
+    """Give the test a database of its own without migrations."""
+    async with databases.cloned(local_server, bare_template) as database:
+        yield database
+
+
+@pytest.fixture
+async def database(
+    local_server: server.LocalServer, migrated_template: str
+) -> AsyncIterator[databases.Database]:
+    """Give the test a migrated database of its own."""
+    async with databases.cloned(local_server, migrated_template) as database:
+        yield database

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from pagewarden import errors
+from pagewarden.local import bootstrap, cluster
+
+if TYPE_CHECKING:
+    from pagewarden.local import server
+    from tests.support import databases
+
+
+async def _value(conn: psycopg.AsyncConnection, query: str) -> Any:
+    row = await (await conn.execute(query)).fetchone()
+    assert row is not None
+    return row[0]
+
+
+async def test_roles_have_the_rights_they_have_on_supabase(
+    bare_database: databases.Database,
+) -> None:
+    """The roles exist with Supabase's attributes, and postgres is no superuser."""
+    conn = await bare_database.connect()
+
+    found = await (
+        await conn.execute(
+            "select rolname, rolcanlogin, rolbypassrls, rolsuper, rolinherit from pg_roles "
+            "where rolname !~ '^(pg|bootstrap)_' order by rolname"
+        )
+    ).fetchall()
+
+    assert found == [
+        ("anon", False, False, False, True),
+        ("authenticated", False, False, False, True),
+        ("authenticator", True, False, False, False),
+        ("pagewarden_worker", True, False, False, True),
+        ("postgres", True, True, False, True),
+        ("service_role", False, True, False, True),
+        ("supabase_admin", True, True, True, True),
+    ]
+
+
+async def test_postgres_owns_the_database_and_may_create_in_it(
+    bare_database: databases.Database,
+) -> None:
+    """A migration can create schemas, trusted extensions, tables and queues."""
+    conn = await bare_database.connect()
+
+    await conn.execute("create schema private")
+    await conn.execute("create extension unaccent schema extensions")
+    await conn.execute("create table public.pages (owner uuid references auth.users)")
+    await conn.execute("select pgmq.create('work')")
+
+    assert await _value(conn, "select unaccent('é')") == "e"
+
+
+async def test_service_role_may_use_a_queue_and_anon_may_not(
+    bare_database: databases.Database,
+) -> None:
+    """Queues made by a migration are open to service_role alone."""
+    conn = await bare_database.connect()
+    await conn.execute("select pgmq.create('work')")
+
+    async with bare_database.acting_as("service_role") as service:
+        sent = await _value(service, "select pgmq.send('work', '{}')")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        async with bare_database.acting_as("anon") as anon:
+            await anon.execute("select pgmq.send('work', '{}')")
+
+    assert sent == 1
+
+
+async def test_claims_are_what_the_auth_functions_return(
+    bare_database: databases.Database,
+) -> None:
+    """uid(), role(), email() and jwt() read the claims of the transaction."""
+    user = uuid.uuid4()
+    claims = {"sub": str(user), "role": "authenticated", "email": "a@example.org"}
+    conn = await bare_database.connect(claims=claims)
+
+    assert await _value(conn, "select auth.uid()") == user
+    assert await _value(conn, "select auth.role()") == "authenticated"
+    assert await _value(conn, "select auth.email()") == "a@example.org"
+    assert await _value(conn, "select auth.jwt()") == claims
+
+
+@pytest.mark.parametrize("function", ["uid", "role", "email", "jwt"])
+async def test_no_claims_mean_null(bare_database: databases.Database, function: str) -> None:
+    """Without claims, and after the transaction that had some, the auth functions are null."""
+    conn = await bare_database.connect()
+    fresh = await _value(conn, f"select auth.{function}()")
+    async with conn.transaction():
+        await conn.execute("set local request.jwt.claims = '{}'")
+
+    assert fresh is None
+    assert await _value(conn, "select current_setting('request.jwt.claims')") == ""
+    assert await _value(conn, f"select auth.{function}()") is None
+
+
+async def test_single_claim_settings_are_read_too(bare_database: databases.Database) -> None:
+    """The older form, one setting per claim, wins over the JSON."""
+    user = uuid.uuid4()
+    conn = await bare_database.connect(claims={"sub": str(uuid.uuid4()), "role": "anon"})
+
+    await conn.execute(f"set request.jwt.claim.sub = '{user}'")
+    await conn.execute("set request.jwt.claim.role = 'service_role'")
+
+    assert await _value(conn, "select auth.uid()") == user
+    assert await _value(conn, "select auth.role()") == "service_role"
+
+
+@pytest.mark.parametrize("who", ["anon", "service_role", "authenticated"])
+async def test_users_are_hidden_from_the_api(bare_database: databases.Database, who: str) -> None:
+    """No role of the API reads auth.users."""
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        async with bare_database.acting_as(who) as conn:
+            await conn.execute("select from auth.users")
+
+
+async def test_bootstrap_again_changes_nothing(bare_database: databases.Database) -> None:
+    """A second bootstrap succeeds and keeps the users and the password."""
+    user = await bare_database.create_user()
+
+    url = bare_database.url(cluster.SUPERUSER)
+    await bootstrap.bootstrap(url, password="another password")
+
+    conn = await bare_database.connect("pagewarden_worker")
+    assert await _value(conn, "select current_user") == "pagewarden_worker"
+    conn = await bare_database.connect()
+    assert await _value(conn, "select id from auth.users") == user
+
+
+async def test_bootstraps_at_once_do_not_harm_each_other(
+    local_server: server.LocalServer, bare_template: str
+) -> None:
+    """Several bootstraps, of one database and of two, all succeed at the same time."""
+    assert bare_template
+    names = [f"bootstrap_{uuid.uuid4().hex[:8]}" for _ in range(2)]
+    admin = local_server.url(cluster.SUPERUSER)
+    async with await psycopg.AsyncConnection.connect(admin, autocommit=True) as conn:
+        for name in names:
+            await conn.execute(f"create database {name} template template0")
+        try:
+            urls = [local_server.url(cluster.SUPERUSER, name) for name in names * 3]
+            await asyncio.gather(*map(bootstrap.bootstrap, urls))
+        finally:
+            for name in names:
+                await conn.execute(f"drop database {name} with (force)")
+
+
+async def test_bootstrap_needs_a_superuser(local_server: server.LocalServer) -> None:
+    """An ordinary role is refused with advice, not with a half-made database."""
+    name = f"bootstrap_{uuid.uuid4().hex[:8]}"
+    admin = local_server.url(cluster.SUPERUSER)
+    async with await psycopg.AsyncConnection.connect(admin, autocommit=True) as conn:
+        await conn.execute(f"create database {name} template template0")
+        await conn.execute(f"create role {name} login password '{local_server.password}'")
+        try:
+            with pytest.raises(errors.Forbidden, match="URL of a superuser"):
+                await bootstrap.bootstrap(local_server.url(name, name))
+        finally:
+            await conn.execute(f"drop database {name} with (force)")
+            await conn.execute(f"drop role {name}")
+
+
+async def test_bootstrap_says_when_nobody_answers() -> None:
+    """An unreachable database is an outage."""
+    with pytest.raises(errors.DatabaseAway):
+        await bootstrap.bootstrap("postgresql://nobody@127.0.0.1:1/postgres")
