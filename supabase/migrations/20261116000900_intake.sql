@@ -1,0 +1,569 @@
+-- Purpose:  how documents come in, and how they come back in.
+-- Affects:  creates create_case, share_case, safe_document_reupload_v2, add_documents,
+--           route_document, read_again.
+-- Locks:    none that anybody could notice.
+
+-- Cases -------------------------------------------------------------------------------------
+
+create function private.create_case(p_name text, p_kind text, p_owner uuid, p_inbox boolean)
+returns uuid
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_owner uuid := coalesce(p_owner, auth.uid());
+  v_case_id uuid;
+begin
+  perform private.require_text('p_name', p_name, 300);
+  if (p_kind in ('client', 'registry', 'check')) is not true then
+    raise exception 'there is no kind of case %', coalesce(p_kind, 'null')
+      using errcode = '22023', hint = 'Kinds are client, registry and check.';
+  end if;
+  if not private.is_service() and not private.is_admin() and v_owner is distinct from auth.uid() or auth.role() is null then
+    raise exception 'you can create cases for yourself only' using errcode = '42501', hint = 'Leave p_owner out.';
+  end if;
+  if v_owner is not null and not exists (select 1 from auth.users as u where u.id = v_owner) then
+    raise exception 'there is no user %', v_owner using errcode = '22023', hint = 'Sign the person up first.';
+  end if;
+  -- "do update" and not "do nothing": the second of two at once must see the case of the first.
+  insert into public.cases as c (user_id, kind, name, is_inbox)
+  values (v_owner, p_kind, p_name, coalesce(p_inbox, false))
+  on conflict (user_id, kind) where is_inbox do update set updated_at = now()
+  returning c.id into v_case_id;
+  return v_case_id;
+end;
+$$;
+comment on function private.create_case(text, text, uuid, boolean) is 'See public.create_case.';
+grant execute on function private.create_case(text, text, uuid, boolean) to authenticated, service_role;
+
+create function public.create_case(
+  p_name text,
+  p_kind text default 'client',
+  p_owner uuid default null,
+  p_inbox boolean default false
+)
+returns uuid
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.create_case(p_name, p_kind, p_owner, p_inbox);
+$$;
+comment on function public.create_case(text, text, uuid, boolean) is
+  'Create a case and return its id. p_inbox: the one where the owner''s uploads go that name none; made once.';
+grant execute on function public.create_case(text, text, uuid, boolean) to authenticated, service_role;
+
+create function private.share_case(p_case_id uuid, p_user_id uuid, p_role text)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_case_rank(p_case_id, 3);
+  if not exists (select 1 from public.cases as c where c.id = p_case_id) then
+    return jsonb_build_object('success', false, 'error', 'CASE_NOT_FOUND');
+  end if;
+  if p_role not in ('viewer', 'editor') then
+    raise exception 'there is no role % in a case', p_role
+      using errcode = '22023', hint = 'Roles are viewer and editor; null takes the person out.';
+  end if;
+  if not exists (select 1 from auth.users as u where u.id = p_user_id) then
+    raise exception 'there is no user %', coalesce(p_user_id::text, 'null')
+      using errcode = '22023', hint = 'Sign the person up first.';
+  end if;
+  if p_role is null then
+    delete from public.case_members as m where m.case_id = p_case_id and m.user_id = p_user_id;
+  else
+    insert into public.case_members as m (case_id, user_id, role) values (p_case_id, p_user_id, p_role)
+    on conflict on constraint case_members_pkey do update set role = excluded.role;
+  end if;
+  perform private.log_act(
+    p_case_id, null, 'case_shared', format('shared with %s as %s', p_user_id, coalesce(p_role, 'nothing')), null, null,
+    jsonb_build_object('user_id', p_user_id, 'role', p_role)
+  );
+  return jsonb_build_object('success', true, 'case_id', p_case_id);
+end;
+$$;
+comment on function private.share_case(uuid, uuid, text) is 'See public.share_case.';
+grant execute on function private.share_case(uuid, uuid, text) to authenticated, service_role;
+
+create function public.share_case(p_case_id uuid, p_user_id uuid, p_role text default 'viewer')
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.share_case(p_case_id, p_user_id, p_role);
+$$;
+comment on function public.share_case(uuid, uuid, text) is
+  'Owner or HAC: let somebody see a case (viewer) or work in it (editor); null ends it.';
+grant execute on function public.share_case(uuid, uuid, text) to authenticated, service_role;
+
+-- Uploads -----------------------------------------------------------------------------------
+
+create function private.lane_of(p_lane text, p_ocr_status text, p_file_extension text)
+returns text
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if p_ocr_status not in ('pending', 'queued', 'queued_for_pdf') then
+    raise exception 'an upload cannot be %', p_ocr_status
+      using errcode = '22023', hint = 'It is pending, queued or queued_for_pdf.';
+  end if;
+  if p_ocr_status = 'pending' then
+    return null;
+  end if;
+  return coalesce(
+    p_lane,
+    case p_ocr_status when 'queued_for_pdf' then 'pdf' when 'queued' then 'image' end,
+    case
+      when lower(p_file_extension) = 'pdf' then 'pdf'
+      when lower(p_file_extension) in ('jpg', 'jpeg', 'png', 'heic', 'heif', 'webp', 'tif', 'tiff', 'bmp', 'gif')
+        then 'image'
+    end
+  );
+end;
+$$;
+comment on function private.lane_of(text, text, text) is
+  'Which lane an upload goes to; null: nobody knows, a person has to route it.';
+
+create function private.require_case(p_case_id uuid, p_rank integer)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  perform private.require_case_rank(p_case_id, p_rank);
+  -- Keeps the case from being deleted meanwhile, and waits for a bulk upload into it (see add_documents).
+  perform 1 from public.cases as c where c.id = p_case_id and c.deleted_at is null for key share;
+  if not found then
+    raise exception 'there is no case %', coalesce(p_case_id::text, 'null')
+      using errcode = '22023', hint = 'Create it with create_case.';
+  end if;
+end;
+$$;
+comment on function private.require_case(uuid, integer) is
+  'Refuse a case that is not there (22023) or not the caller''s (42501).';
+
+-- A document that is replaced: whoever reads it may finish, nobody else begins.
+create function private.supersede(p_document public.documents, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update public.documents as d
+  set deleted_at = clock_timestamp(),   -- unique with the name, also within one transaction
+      ocr_status = case
+        when d.ocr_status in ('pending', 'awaiting_file', 'extracting', 'queued', 'queued_for_pdf') then 'cancelled'
+        else d.ocr_status
+      end,
+      retry_at = null,
+      updated_at = p_now
+  where d.id = (p_document).id;
+  perform private.close_attention((p_document).id);
+end;
+$$;
+comment on function private.supersede(public.documents, timestamptz) is 'Soft-delete a document in favour of a newer upload.';
+
+create function private.close_attention(p_document_id uuid)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update public.documents as d set ocr_status = 'cancelled', updated_at = now()
+  where d.id = p_document_id and d.ocr_status in ('dead_letter', 'pending_review');
+  update public.ocr_dead_letter as l
+  set status = 'abandoned', reviewed_by = auth.uid(), reviewed_at = now(), updated_at = now()
+  where l.document_id = p_document_id and l.status in ('pending', 'investigating');
+  perform private.close_tasks(p_document_id, 'cancelled', array['dead_letter', 'review', 'routing']);
+end;
+$$;
+comment on function private.close_attention(uuid) is 'Nobody needs to look at the document any more.';
+
+create function private.safe_document_reupload_v2(
+  p_case_id uuid,
+  p_document_name text,
+  p_new_dropbox_path text,
+  p_file_extension text,
+  p_ocr_status text,
+  p_lane text,
+  p_sha256 text,
+  p_size_bytes bigint,
+  p_mime_type text,
+  p_priority integer,
+  p_engine text,
+  p_language text,
+  p_profile text,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_lane text := private.lane_of(p_lane, p_ocr_status, p_file_extension);
+  v_old public.documents;
+  v_new public.documents;
+begin
+  perform private.require_text('p_document_name', p_document_name, 1024);
+  perform private.require_upload(p_lane, p_priority, p_sha256, p_size_bytes);
+  perform private.require_case(p_case_id, 2);
+  -- Two uploads of one name follow one another.
+  perform pg_advisory_xact_lock(hashtextextended(p_case_id::text || p_document_name, 2));
+
+  select d.* into v_old from public.documents as d
+  where d.case_id = p_case_id and d.name = p_document_name and d.deleted_at is null
+  for update;
+  if v_old.sha256 = p_sha256 then
+    return private.same_bytes_again(v_old, p_now);
+  end if;
+  if v_old.id is not null then
+    perform private.supersede(v_old, p_now);
+  end if;
+
+  insert into public.documents as d (
+    case_id, name, lane, ocr_status, file_extension, dropbox_path, mime_type, sha256, size_bytes,
+    document_version, engine, language, profile, priority, turn, max_attempts, created_at, updated_at
+  )
+  select p_case_id, p_document_name, l.lane,
+    case when v_lane is null then 'pending' else private.queued_status(v_lane) end,
+    p_file_extension, p_new_dropbox_path, p_mime_type, p_sha256, p_size_bytes,
+    coalesce(
+      v_old.document_version,
+      (
+        select max(o.document_version) from public.documents as o
+        where o.case_id = p_case_id and o.name = p_document_name
+      ),
+      0
+    ) + 1,
+    p_engine, p_language, p_profile, p_priority,
+    private.take_turns(p_case_id, l.lane, p_priority, 1), l.max_attempts, p_now, p_now
+  from public.lanes as l
+  where l.lane = coalesce(v_lane, 'image')
+  returning d.* into v_new;
+  if v_lane is null then
+    perform private.open_task(
+      p_case_id, v_new.id, 'routing', 'Where does this file go?',
+      format('"%s" is of a type nobody knows', p_document_name), 'normal',
+      jsonb_build_object('document_id', v_new.id)
+    );
+  end if;
+  return jsonb_build_object(
+    'success', true, 'document_id', v_new.id, 'version', v_new.version,
+    'document_version', v_new.document_version, 'ocr_status', v_new.ocr_status, 'existing', false
+  );
+end;
+$$;
+comment on function private.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text, timestamptz) is
+  'See public.safe_document_reupload_v2.';
+grant execute on function private.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text, timestamptz)
+  to authenticated, service_role;
+
+create function private.require_upload(p_lane text, p_priority integer, p_sha256 text, p_size_bytes bigint)
+returns void
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+begin
+  if p_lane is not null then
+    perform private.require_lane(p_lane);
+  end if;
+  if (p_priority between -1000 and 1000) is not true then
+    raise exception 'p_priority must be -1000 to 1000, got %', coalesce(p_priority::text, 'null')
+      using errcode = '22023', hint = 'Higher is more urgent; 0 is usual.';
+  end if;
+  if p_sha256 !~ '^[0-9a-f]{64}$' then
+    raise exception 'p_sha256 must be 64 lower-case hexadecimal digits' using errcode = '22023',
+      hint = 'Send hashlib.sha256(data).hexdigest().';
+  end if;
+  if p_size_bytes < 0 then
+    raise exception 'p_size_bytes must not be negative' using errcode = '22023', hint = 'Send the size of the file.';
+  end if;
+end;
+$$;
+comment on function private.require_upload(text, integer, text, bigint) is 'Refuse senseless arguments of an upload (22023).';
+
+create function private.same_bytes_again(p_document public.documents, p_now timestamptz)
+returns jsonb
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_revived boolean := p_document.ocr_status in ('dead_letter', 'failed', 'cancelled');
+begin
+  if v_revived then
+    perform private.requeue(p_document, 'uploaded again', p_now);
+  end if;
+  return jsonb_build_object(
+    'success', true, 'document_id', p_document.id, 'version', p_document.version,
+    'document_version', p_document.document_version,
+    'ocr_status', case when v_revived then private.queued_status(p_document.lane) else p_document.ocr_status end,
+    'existing', true
+  );
+end;
+$$;
+comment on function private.same_bytes_again(public.documents, timestamptz) is
+  'Identical bytes are the same document; one that was given up gets another chance.';
+
+-- Back to the queue as if new: counts at zero, history kept, at the end of its case's line.
+create function private.requeue(p_document public.documents, p_reason text, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update public.documents as d
+  set ocr_status = private.queued_status(d.lane),
+      attempts = 0, retry_count = 0, rescues = 0, retry_at = null, ocr_error = null,
+      locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null, attempt_deadline = null,
+      turn = private.take_turns(d.case_id, d.lane, d.priority, 1),
+      updated_at = p_now
+  where d.id = p_document.id;
+  update public.ocr_dead_letter as l
+  set status = 'requeued', reviewed_by = auth.uid(), reviewed_at = p_now, updated_at = p_now
+  where l.document_id = p_document.id and l.status in ('pending', 'investigating', 'manual', 'abandoned');
+  perform private.close_tasks(p_document.id, 'done', array['dead_letter', 'review', 'routing']);
+  perform private.log_act(
+    p_document.case_id, p_document.id, 'requeued', format('"%s" queued: %s', p_document.name, p_reason),
+    p_document.ocr_status, private.queued_status(p_document.lane)
+  );
+end;
+$$;
+comment on function private.requeue(public.documents, text, timestamptz) is
+  'Send a document round again with fresh counts.';
+
+create function public.safe_document_reupload_v2(
+  p_case_id uuid,
+  p_document_name text,
+  p_new_dropbox_path text,
+  p_file_extension text,
+  p_ocr_status text default null,
+  p_lane text default null,
+  p_sha256 text default null,
+  p_size_bytes bigint default null,
+  p_mime_type text default null,
+  p_priority integer default 0,
+  p_engine text default null,
+  p_language text default null,
+  p_profile text default null
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.safe_document_reupload_v2(
+    p_case_id, p_document_name, p_new_dropbox_path, p_file_extension, p_ocr_status, p_lane, p_sha256,
+    p_size_bytes, p_mime_type, p_priority, p_engine, p_language, p_profile
+  );
+$$;
+comment on function public.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text) is
+  'Take in a file: a new document, or a new version of the one with that name; identical bytes return the '
+  'existing one. The lane follows from p_lane, p_ocr_status or the extension; unknown types wait for HAC.';
+grant execute on function public.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text)
+  to authenticated, service_role;
+
+create function private.id_prefix(p_now timestamptz)
+returns text
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select lpad(to_hex((extract(epoch from p_now) * 1000)::bigint), 12, '0') || '7' || substr(r.hex, 1, 3)
+    || 'b' || substr(r.hex, 4, 7)
+  from (select replace(gen_random_uuid()::text, '-', '') as hex) as r;
+$$;
+comment on function private.id_prefix(timestamptz) is
+  'The first 24 digits of a UUID of version 7; the caller counts on in the last 8.';
+
+create function private.add_documents(p_case_id uuid, p_documents jsonb, p_lane text, p_priority integer, p_now timestamptz default now())
+returns setof uuid
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_lane public.lanes := private.require_lane(p_lane);
+  v_status text := private.queued_status(p_lane);
+  v_turn bigint;
+  -- Ids of one call follow one another (UUID version 7), so they meet in the same pages of the index.
+  v_prefix text := private.id_prefix(p_now);
+begin
+  perform private.require_list('p_documents', p_documents);
+  perform private.require_upload(p_lane, p_priority, null, null);
+  perform private.require_case(p_case_id, 2);
+  perform private.require_text('name', d ->> 'name', 1024) from jsonb_array_elements(p_documents) as d
+  where (octet_length(d ->> 'name') between 1 and 1024) is not true;
+  v_turn := private.take_turns(p_case_id, p_lane, p_priority, jsonb_array_length(p_documents));
+  return query
+  insert into public.documents as d (
+    id, case_id, name, lane, ocr_status, file_extension, dropbox_path, mime_type, sha256, size_bytes,
+    engine, language, profile, priority, turn, max_attempts, created_at, updated_at
+  )
+  select (v_prefix || lpad(to_hex(row_number() over ()), 8, '0'))::uuid, p_case_id, i.name, p_lane, v_status, i.file_extension, i.dropbox_path, i.mime_type, i.sha256,
+    i.size_bytes, i.engine, i.language, i.profile, p_priority, v_turn + row_number() over () - 1,
+    v_lane.max_attempts, p_now, p_now
+  from jsonb_to_recordset(p_documents) as i (
+    name text, file_extension text, dropbox_path text, mime_type text, sha256 text, size_bytes bigint,
+    engine text, language text, profile text
+  )
+  on conflict on constraint documents_one_live_version do nothing
+  returning d.id;
+end;
+$$;
+comment on function private.add_documents(uuid, jsonb, text, integer, timestamptz) is 'See public.add_documents.';
+grant execute on function private.add_documents(uuid, jsonb, text, integer, timestamptz) to authenticated, service_role;
+
+create function public.add_documents(
+  p_case_id uuid,
+  p_documents jsonb,
+  p_lane text,
+  p_priority integer default 0
+)
+returns setof uuid
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.add_documents(p_case_id, p_documents, p_lane, p_priority);
+$$;
+comment on function public.add_documents(uuid, jsonb, text, integer) is
+  'Take in many new files of one lane at once: [{"name", "dropbox_path", "sha256", …}, …]. Returns the ids of '
+  'the new ones; names the case already has are left as they are (use safe_document_reupload_v2 for those).';
+grant execute on function public.add_documents(uuid, jsonb, text, integer) to authenticated, service_role;
+
+-- Routing and reading again -----------------------------------------------------------------
+
+create function private.route_document(p_document_id uuid, p_lane text, p_notes text, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents;
+begin
+  perform private.require_admin();
+  perform private.require_lane(p_lane);
+  select d.* into v_document from public.documents as d where d.id = p_document_id for update;
+  if not found then
+    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+  end if;
+  if v_document.ocr_status <> 'pending' then
+    return private.refusal('WRONG_STATE', p_document_id);
+  end if;
+  update public.documents as d
+  set lane = p_lane, max_attempts = (select l.max_attempts from public.lanes as l where l.lane = p_lane)
+  where d.id = p_document_id
+  returning d.* into v_document;
+  perform private.requeue(v_document, coalesce(p_notes, format('routed to lane %s', p_lane)), p_now);
+  return jsonb_build_object(
+    'success', true, 'document_id', p_document_id, 'lane', p_lane, 'ocr_status', private.queued_status(p_lane)
+  );
+end;
+$$;
+comment on function private.route_document(uuid, text, text, timestamptz) is 'See public.route_document.';
+grant execute on function private.route_document(uuid, text, text, timestamptz) to authenticated, service_role;
+
+create function public.route_document(p_document_id uuid, p_lane text, p_notes text default null)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.route_document(p_document_id, p_lane, p_notes);
+$$;
+comment on function public.route_document(uuid, text, text) is
+  'HAC: send a file of unknown type to a lane. To refuse it, cancel it.';
+grant execute on function public.route_document(uuid, text, text) to authenticated, service_role;
+
+create function private.read_again(
+  p_document_id uuid,
+  p_engine text,
+  p_language text,
+  p_profile text,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents;
+begin
+  select d.* into v_document from public.documents as d where d.id = p_document_id for update;
+  perform private.require_case_rank(v_document.case_id, 2);
+  if v_document.id is null then
+    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+  end if;
+  if v_document.deleted_at is not null
+    or v_document.ocr_status not in ('completed', 'failed', 'cancelled', 'pending_review', 'dead_letter') then
+    return private.refusal('WRONG_STATE', p_document_id);
+  end if;
+  update public.documents as d
+  set reading = d.reading + 1,
+      engine = coalesce(p_engine, d.engine),
+      language = coalesce(p_language, d.language),
+      profile = coalesce(p_profile, d.profile)
+  where d.id = p_document_id;
+  perform private.requeue(v_document, 'to be read again', p_now);
+  return jsonb_build_object(
+    'success', true, 'document_id', p_document_id, 'reading', v_document.reading + 1,
+    'ocr_status', private.queued_status(v_document.lane)
+  );
+end;
+$$;
+comment on function private.read_again(uuid, text, text, text, timestamptz) is 'See public.read_again.';
+grant execute on function private.read_again(uuid, text, text, text, timestamptz) to authenticated, service_role;
+
+create function public.read_again(
+  p_document_id uuid,
+  p_engine text default null,
+  p_language text default null,
+  p_profile text default null
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.read_again(p_document_id, p_engine, p_language, p_profile);
+$$;
+comment on function public.read_again(uuid, text, text, text) is
+  'Editor, owner or HAC: read a finished document once more, with another engine, language or profile if given. '
+  'The text read before stays until the new reading is complete.';
+grant execute on function public.read_again(uuid, text, text, text) to authenticated, service_role;

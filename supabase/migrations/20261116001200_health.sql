@@ -1,0 +1,188 @@
+-- Purpose:  how things stand, at once, however many documents there are.
+-- Affects:  creates private.hourly_results, view ocr_system_health; the sweep keeps the hours.
+-- Locks:    none that anybody could notice.
+--
+-- Nothing is counted on the way of a document: open documents are counted in the small partial
+-- indexes, results are summed up by the hour once the hour is over.
+
+create table private.hourly_results (
+  hour timestamptz not null,
+  completed bigint not null,
+  seconds_to_text double precision not null,
+  retried bigint not null,
+  retries bigint not null,
+  max_retries integer not null,
+  constraint hourly_results_pkey primary key (hour)
+);
+comment on table private.hourly_results is 'Results of each hour that is over.';
+alter table private.hourly_results enable row level security;
+
+create function private.sum_up_results(p_from timestamptz, p_until timestamptz)
+returns setof private.hourly_results
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select date_trunc('hour', r.created_at), count(*), coalesce(sum(r.seconds_to_text), 0),
+    count(*) filter (where r.retry_count > 0), coalesce(sum(r.retry_count), 0), coalesce(max(r.retry_count), 0)
+  from public.ocr_processing_logs as r
+  where r.created_at >= p_from and r.created_at < p_until
+  group by 1;
+$$;
+comment on function private.sum_up_results(timestamptz, timestamptz) is 'Results by the hour, counted one by one.';
+
+create function private.close_hours(p_now timestamptz default now())
+returns void
+language plpgsql
+volatile
+security definer          -- runs for the sweep
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  -- Ten minutes after its end nobody is still writing into an hour: a call that completes documents takes seconds.
+  v_until timestamptz := date_trunc('hour', p_now - interval '10 minutes');
+  v_from timestamptz := (select max(h.hour) + interval '1 hour' from private.hourly_results as h);
+begin
+  if v_from >= v_until then
+    return;
+  end if;
+  insert into private.hourly_results
+  select * from private.sum_up_results(coalesce(v_from, v_until - interval '8 days'), v_until)
+  on conflict on constraint hourly_results_pkey do nothing;
+  -- Marks how far it got, also when the last hour was empty.
+  insert into private.hourly_results values (v_until - interval '1 hour', 0, 0, 0, 0, 0)
+  on conflict on constraint hourly_results_pkey do nothing;
+  delete from private.hourly_results as h where h.hour < p_now - interval '90 days';
+end;
+$$;
+comment on function private.close_hours(timestamptz) is 'Sum up the hours that are over.';
+
+create function private.count_up_to(p_what text, p_max integer)
+returns bigint
+language plpgsql
+stable
+security definer          -- reads what the caller may not
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_count bigint;
+begin
+  select count(*) into v_count
+  from (
+    select 1 from public.documents as d
+    where d.ocr_status in ('queued', 'queued_for_pdf') and d.retry_at is null
+    limit p_max
+  ) as q;
+  if v_count = p_max then
+    -- Beyond that the planner's number is good enough.
+    select greatest(v_count, c.reltuples::bigint) into v_count
+    from pg_catalog.pg_class as c where c.oid = p_what::regclass;
+  end if;
+  return v_count;
+end;
+$$;
+comment on function private.count_up_to(text, integer) is
+  'Documents that may be taken now: exact up to p_max, about right beyond.';
+
+create function private.system_health(p_now timestamptz default now())
+returns table (
+  queued bigint,
+  processing bigint,
+  completed bigint,
+  failed bigint,
+  in_dlq bigint,
+  stuck bigint,
+  avg_retries numeric,
+  max_retries integer,
+  avg_processing_seconds double precision,
+  success_rate_24h_pct numeric,
+  waiting_to_retry bigint,
+  pending bigint,
+  pending_review bigint,
+  oldest_waiting_seconds double precision,
+  paused_lanes text[],
+  open_tasks bigint,
+  completed_24h bigint,
+  dead_lettered_24h bigint
+)
+language plpgsql
+stable
+security definer          -- reads what the caller may not, after asking who it is
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_open record;
+  v_results record;
+  v_closed timestamptz := coalesce(
+    (select max(h.hour) + interval '1 hour' from private.hourly_results as h), p_now - interval '7 days'
+  );
+begin
+  if auth.uid() is not null and not private.is_admin() then
+    raise exception 'the health of the system is for HAC only'
+      using errcode = '42501', hint = 'Ask an administrator to give you the role "admin".';
+  end if;
+  select count(*) filter (where d.ocr_status = 'failed') as failed,
+    count(*) filter (where d.ocr_status = 'dead_letter') as in_dlq,
+    count(*) filter (where d.ocr_status = 'pending') as pending,
+    count(*) filter (where d.ocr_status = 'pending_review') as pending_review,
+    max(d.retry_count) as max_retries
+  into v_open
+  from public.documents as d
+  where d.ocr_status in (
+    'pending', 'awaiting_file', 'extracting', 'extraction_failed', 'dead_letter', 'pending_review', 'failed'
+  );
+  select sum(h.completed) as completed, sum(h.seconds_to_text) as seconds, sum(h.retried) as retried,
+    sum(h.retries) as retries, max(h.max_retries) as max_retries,
+    coalesce(sum(h.completed) filter (where h.hour >= p_now - interval '24 hours'), 0) as completed_24h
+  into v_results
+  from (
+    select * from private.hourly_results as h where h.hour >= p_now - interval '7 days'
+    union all
+    select * from private.sum_up_results(v_closed, 'infinity')
+  ) as h;
+  select count(*) into dead_lettered_24h from public.ocr_dead_letter as l
+  where l.last_failed_at > p_now - interval '24 hours' and l.status <> 'requeued';
+
+  queued := private.count_up_to('public.documents_claim_idx', 100000);
+  select count(*), count(*) filter (where d.locked_at < p_now - interval '5 minutes' or d.claimed_at < p_now - interval '10 minutes')
+  into processing, stuck
+  from public.documents as d where d.ocr_status = 'processing';
+  select count(*) into waiting_to_retry from public.documents as d
+  where d.ocr_status in ('queued', 'queued_for_pdf') and d.retry_at is not null;
+  completed := coalesce(v_results.completed, 0);
+  failed := v_open.failed;
+  in_dlq := v_open.in_dlq;
+  avg_retries := round(v_results.retries / nullif(v_results.retried, 0), 2);
+  max_retries := greatest(v_results.max_retries, v_open.max_retries, 0);
+  avg_processing_seconds := v_results.seconds / nullif(v_results.completed, 0);
+  completed_24h := v_results.completed_24h;
+  success_rate_24h_pct := round(100.0 * completed_24h / nullif(completed_24h + dead_lettered_24h, 0), 2);
+  pending := v_open.pending;
+  pending_review := v_open.pending_review;
+  select extract(epoch from p_now - min(o.created_at)) into oldest_waiting_seconds
+  from public.lanes as l
+  cross join lateral (
+    select d.created_at from public.documents as d
+    where d.lane = l.lane and d.ocr_status in ('queued', 'queued_for_pdf') and d.retry_at is null
+    order by d.priority desc, d.turn, d.id
+    limit 1
+  ) as o;
+  select coalesce(array_agg(l.lane order by l.lane), '{}') into paused_lanes
+  from public.lanes as l where l.paused_at is not null;
+  select count(*) into open_tasks from public.tasks as t where t.status in ('pending', 'in_progress');
+  return next;
+end;
+$$;
+comment on function private.system_health(timestamptz) is 'See public.ocr_system_health.';
+grant execute on function private.system_health(timestamptz) to authenticated, service_role;
+
+create view public.ocr_system_health
+with (security_invoker = true)
+as
+select * from private.system_health();
+comment on view public.ocr_system_health is
+  'One row for HAC: what waits, what is being read, what was read in seven days, what needs a person. '
+  'queued is exact up to 100,000 and about right beyond.';
+grant select on public.ocr_system_health to authenticated, service_role;
