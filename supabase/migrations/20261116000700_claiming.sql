@@ -96,6 +96,7 @@ begin
       );
     end if;
   end loop;
+  perform private.close_hours(p_now);
   return v_count;
 end;
 $$;

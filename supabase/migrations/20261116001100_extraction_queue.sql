@@ -6,29 +6,6 @@
 --   1 EN_ATTENTE ──▶ 2 EN_TRAITEMENT ──▶ 3 COMPLETE ──▶ 4 OCR_PROCESSING ──▶ 5 EXTRACTION_COMPLETE
 --                                └───────────────▶ 6 ERREUR ◀───────┘
 
-create function private.status_id(p_ocr_status text)
-returns integer
-language sql
-immutable
-security invoker
-set search_path = ''
-as $$
-  select case p_ocr_status
-    when 'awaiting_file' then 1
-    when 'extracting' then 2
-    when 'queued' then 3
-    when 'processing' then 4
-    when 'completed' then 5
-    when 'pending_review' then 6
-    when 'dead_letter' then 6
-    when 'failed' then 6
-    when 'extraction_failed' then 6
-    when 'cancelled' then 6
-  end;
-$$;
-comment on function private.status_id(text) is 'The registry''s number for a status.';
-
--- The condition on ocr_status inside each branch lets the planner use the partial indexes.
 create view public.extraction_queue
 with (security_invoker = true)
 as
@@ -156,8 +133,10 @@ begin
   select d.* into v_document from public.documents as d
   where d.id = p_old.id and d.deleted_at is null
   for update;
-  if not found or private.status_id(v_document.ocr_status) <> p_old.status_id
-    or v_document.lock_token is distinct from p_old.lock_token then
+  if not exists (
+    select 1 from public.extraction_queue as q
+    where q.id = p_old.id and q.status_id = p_old.status_id and q.lock_token is not distinct from p_old.lock_token
+  ) then
     return false;
   end if;
   case
