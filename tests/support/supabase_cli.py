@@ -1,0 +1,56 @@
+"""The real Supabase CLI, run against a database of ours, without Docker or telemetry."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+PROGRAM = ROOT / "node_modules" / "@supabase" / "cli-linux-x64" / "bin" / "supabase"
+
+_QUIET = {
+    "DO_NOT_TRACK": "1",
+    "SUPABASE_TELEMETRY_DISABLED": "1",
+    "SUPABASE_NO_UPDATE_NOTIFIER": "1",
+    "SUPABASE_NO_KEYRING": "1",
+}
+
+
+async def push(url: str) -> list[str]:
+    """Apply our migrations with `supabase db push`, and name those that were applied.
+
+    The URL must lead over TCP and be that of the role postgres: the CLI switches to it anyway,
+    and what it creates belongs to it.
+    """
+    answer = await _run("db", "push", "--yes", "--skip-vault", f"--remote={url}")
+    return [str(migration) for migration in answer["migrations"]]
+
+
+async def advisors(url: str) -> list[dict[str, Any]]:
+    """Return all findings of `supabase db advisors`, of every kind and level."""
+    answer = await _run(
+        *("db", "advisors", "--type", "all", "--level", "info", "--fail-on", "none"),
+        f"--remote={url}",
+    )
+    return list(answer["results"])
+
+
+async def _run(*arguments: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as home:
+        process = await asyncio.create_subprocess_exec(
+            *(PROGRAM, "--workdir", ROOT),
+            *("--output-format", "json", "--agent", "no", *arguments),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=os.environ | _QUIET | {"SUPABASE_HOME": home, "PGSSLMODE": "disable"},
+        )
+        output, said = await process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"supabase {' '.join(arguments[:2])} failed: {(output + said).decode()}")
+    answer: dict[str, Any] = json.loads(output)
+    return answer
