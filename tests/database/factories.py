@@ -1,0 +1,144 @@
+"""What tests begin with, each piece built on the one before, by the engine's own functions."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from tests.support import databases
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A document in the hands of a worker."""
+
+    document_id: uuid.UUID
+    lock_token: uuid.UUID
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A document given up, and its entry among the dead letters."""
+
+    document_id: uuid.UUID
+    dlq_id: uuid.UUID
+
+
+async def call(conn: psycopg.AsyncConnection, function: str, **params: Any) -> list[Any]:
+    """Call a function of schema public, and return its rows as JSON: dicts, strings, numbers."""
+    arguments = sql.SQL(", ").join(
+        sql.SQL("{} => {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in params
+    )
+    query = sql.SQL("select to_jsonb(r) from public.{}({}) as r")
+    found = await conn.execute(query.format(sql.Identifier(function), arguments), params)
+    return [value for (value,) in await found.fetchall()]
+
+
+@dataclass(frozen=True, slots=True)
+class Factory:
+    """Makes users, cases and documents as one of our services would, in autocommit mode."""
+
+    database: databases.Database
+    conn: psycopg.AsyncConnection
+
+    @classmethod
+    async def of(cls, database: databases.Database) -> Factory:
+        """Connect to the database of a test."""
+        return cls(database, await database.connect(claims={"role": "service_role"}))
+
+    async def call(self, function: str, **params: Any) -> Any:
+        """Call a function that answers with one value."""
+        (answer,) = await call(self.conn, function, **params)
+        return answer
+
+    async def user(self, *, admin: bool = False) -> uuid.UUID:
+        """Sign somebody up."""
+        user_id = await self.database.create_user()
+        if admin:
+            query = "insert into public.user_roles (user_id, role) values (%s, 'admin')"
+            await self.conn.execute(query, (user_id,))
+        return user_id
+
+    async def case(
+        self, owner: uuid.UUID | None = None, *, kind: str = "client", **members: uuid.UUID
+    ) -> uuid.UUID:
+        """Create a case; members are named by their role: editor=…, viewer=…."""
+        owner = owner or await self.user()
+        name = f"Case {next(_numbers)}"
+        case = uuid.UUID(await self.call("create_case", p_name=name, p_kind=kind, p_owner=owner))
+        for role, user_id in members.items():
+            await self.call("share_case", p_case_id=case, p_user_id=user_id, p_role=role)
+        return case
+
+    async def queued(
+        self, case: uuid.UUID | None = None, *, lane: str | None = "image", **params: Any
+    ) -> uuid.UUID:
+        """Upload a file, with further params of the upload; lane None: nobody knows the type."""
+        upload = {
+            "p_case_id": case or await self.case(),
+            "p_document_name": f"file-{next(_numbers)}",
+            "p_new_dropbox_path": f"/files/{uuid.uuid4()}",
+            "p_file_extension": "",
+            "p_lane": lane,
+        }
+        answer = await self.call("safe_document_reupload_v2", **upload | params)
+        return uuid.UUID(answer["document_id"])
+
+    async def claimed(
+        self, case: uuid.UUID | None = None, *, lane: str = "image", worker: str = "worker-1"
+    ) -> Claim:
+        """Upload a file, and let a worker take it."""
+        document = await self.queued(case, lane=lane)
+        answer = await self.call(
+            "acquire_document_lock", p_document_id=document, p_worker_id=worker
+        )
+        return Claim(document, uuid.UUID(answer["lock_token"]))
+
+    async def completed(
+        self, case: uuid.UUID | None = None, *, lane: str = "image", text: str = "some text"
+    ) -> uuid.UUID:
+        """Upload a file of one page, and let a worker read it."""
+        claim = await self.claimed(case, lane=lane)
+        run = {"p_engine": "rapid", "p_version": "1", "p_profile": "balanced"}
+        key = {"p_document_id": claim.document_id, "p_lock_token": claim.lock_token}
+        pages = Jsonb([{"page_number": 1, "text": text, "confidence": 0.9}])
+        await self.call("save_document_pages", **key, **run, p_pages=pages, p_page_count=1)
+        result = {"p_ocr_data": Jsonb({}), "p_confidence": "0.9", "p_processing_time_ms": 100}
+        await self.call("process_ocr_atomic", **key, **run, **result)
+        return claim.document_id
+
+    async def dead_letter(
+        self, case: uuid.UUID | None = None, *, lane: str = "image"
+    ) -> DeadLetter:
+        """Upload a file that cannot be read."""
+        claim = await self.claimed(case, lane=lane)
+        answer = await self.call(
+            "move_to_dead_letter_queue",
+            p_document_id=claim.document_id,
+            p_error_message="the file is broken",
+            p_error_category="permanent",
+            p_lock_token=claim.lock_token,
+        )
+        return DeadLetter(claim.document_id, uuid.UUID(answer["dlq_id"]))
+
+    async def awaiting_file(
+        self, case: uuid.UUID | None = None, *, lane: str = "index"
+    ) -> uuid.UUID:
+        """Announce a registry document whose file the extractor has yet to fetch."""
+        found = await self.conn.execute(
+            "insert into public.extraction_queue (case_id, document_source, document_name) "
+            "values (%s, %s, %s) returning id",
+            (case, lane, f"registry-{next(_numbers)}"),
+        )
+        (document,) = await found.fetchone() or ()
+        return uuid.UUID(str(document))
