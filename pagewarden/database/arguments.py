@@ -1,0 +1,132 @@
+"""Check what is sent to the database before anything is sent, the same for every transport."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pagewarden import errors
+
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# An escaped NUL; after an odd number of backslashes the last one is text.
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Named arguments that have been checked, and the same as a JSON object."""
+
+    values: Mapping[str, object]
+    encoded: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """One column to sort by."""
+
+    column: str
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A checked select: no columns means all; values are text that Postgres reads as needed."""
+
+    table: str
+    columns: tuple[str, ...]
+    where: tuple[tuple[str, str | tuple[str, ...] | None], ...]
+    order: tuple[Ordering, ...]
+    limit: int | None
+
+
+def check_name(name: str) -> str:
+    """Refuse whatever is no plain SQL name, and return it."""
+    if not _NAME.fullmatch(name):
+        raise errors.InvalidCall(f"{name!r} is not a name", sqlstate="42602")
+    return name
+
+
+def make_arguments(params: Mapping[str, object]) -> Arguments:
+    """Check that the arguments are JSON that Postgres can store."""
+    members = (f'"{check_name(name)}":{_encode(name, value)}' for name, value in params.items())
+    return Arguments(params, "{" + ",".join(members) + "}")
+
+
+def make_query(
+    table: str,
+    *,
+    columns: str,
+    where: Mapping[str, object],
+    order: str | None,
+    limit: int | None,
+) -> Query:
+    """Check the parts of a select and take them apart."""
+    if limit is not None and limit < 0:
+        raise errors.InvalidCall("limit must not be negative", sqlstate="2201W")
+    return Query(
+        table=check_name(table),
+        columns=() if columns == "*" else tuple(map(check_name, _split(columns))),
+        where=tuple((check_name(name), _condition(name, where[name])) for name in where),
+        order=tuple(map(_ordering, _split(order))) if order else (),
+        limit=limit,
+    )
+
+
+def _encode(name: str, value: object) -> str:
+    try:
+        text = _JSON.encode(value)
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise errors.InvalidCall(
+            f"{name} contains half a character (a lone surrogate)",
+            sqlstate="22021",
+            hint="decode the text with errors='replace'",
+        ) from exc
+    except ValueError as exc:
+        raise errors.InvalidCall(
+            f"{name} is not JSON: {exc}", sqlstate="22P02", hint="send null instead of NaN"
+        ) from exc
+    except TypeError as exc:
+        raise errors.InvalidCall(f"{name} is not JSON: {exc}", sqlstate="22023") from exc
+    if _NUL.search(text):
+        raise errors.InvalidCall(
+            f"{name} contains the character NUL, which Postgres cannot store",
+            sqlstate="22021",
+            hint="remove it, or replace it with U+FFFD",
+        )
+    return text
+
+
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",")]
+
+
+def _ordering(term: str) -> Ordering:
+    column, _, direction = term.partition(".")
+    if direction not in {"", "asc", "desc"}:
+        raise errors.InvalidCall(
+            f"cannot sort by {term!r}", sqlstate="42601", hint="write column, or column.desc"
+        )
+    return Ordering(check_name(column), descending=direction == "desc")
+
+
+def _condition(name: str, value: object) -> str | tuple[str, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, (list, tuple)):
+        return tuple(_text(name, item) for item in value)
+    return _text(name, value)
+
+
+def _text(name: str, value: object) -> str:
+    encoded = _encode(name, value)
+    if value is None or isinstance(value, (list, tuple, Mapping)):
+        raise errors.InvalidCall(
+            f"{name} cannot be compared with {encoded}",
+            sqlstate="22023",
+            hint="compare with text, a number, a boolean, or a list of these",
+        )
+    return value if isinstance(value, str) else encoded

@@ -1,0 +1,89 @@
+"""What every transport offers."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from pagewarden.database import arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Longer than any call should take, short enough that a stalled server is noticed while the
+# worker can still give its documents back.
+TIMEOUT_SECONDS = 30.0
+CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody signed in. The token has been verified by whoever makes this.
+
+    The direct transport can do without a token; then the user has no claims but the id.
+    """
+
+    id: str
+    jwt: str | None = field(default=None, repr=False)
+
+
+class Database(abc.ABC):
+    """A Postgres with our schema, seen by the service role or by one user.
+
+    Values are those of JSON: a uuid or a timestamp (ISO 8601, UTC) is a str, a numeric is a
+    float or an int.
+    """
+
+    async def rpc(self, name: str, /, **params: object) -> Any:  # noqa: ANN401  # JSON
+        """Call public.<name> in a transaction of its own.
+
+        Returns the value, a dict for a row, a list for a set, None for nothing. Arguments are
+        JSON values; a wrong one is refused before anything is sent.
+        """
+        arguments.check_name(name)
+        return await self._rpc(name, arguments.make_arguments(params))
+
+    async def select(
+        self,
+        table: str,
+        *,
+        columns: str = "*",
+        where: Mapping[str, object] | None = None,
+        order: str | None = None,
+        limit: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """Read rows of a public table or view.
+
+        A value of where must be equal, None means null, a list means any of these. order reads
+        like "created_at.desc,id". Over HTTP the project's max_rows cuts off what is longer.
+        """
+        query = arguments.make_query(
+            table, columns=columns, where=where or {}, order=order, limit=limit
+        )
+        return await self._select(query)
+
+    @abc.abstractmethod
+    def acting_as(self, user: User) -> Database:
+        """See the same database as this user, whose row-level security applies.
+
+        It shares our connections, and is closed with us.
+        """
+
+    @abc.abstractmethod
+    async def aclose(self) -> None:
+        """Close all connections."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    @abc.abstractmethod
+    async def _rpc(self, name: str, given: arguments.Arguments) -> Any:  # noqa: ANN401  # JSON
+        """Call the function with checked arguments."""
+
+    @abc.abstractmethod
+    async def _select(self, query: arguments.Query) -> list[dict[str, Any]]:
+        """Read what the checked query asks for."""

