@@ -1,0 +1,264 @@
+"""The engine in miniature: what every call should do, without locks, SQL or time of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+LOCK = timedelta(seconds=20)
+SWEEP_GAP = timedelta(seconds=30)
+MAX_ATTEMPTS = 3
+MAX_RESCUES = 3
+PROBE = timedelta(seconds=30)
+ATTEMPT = {
+    "image": timedelta(seconds=900),
+    "pdf": timedelta(seconds=7200),
+    "index": timedelta(seconds=3600),
+    "acte": timedelta(seconds=3600),
+    "check": timedelta(seconds=300),
+}
+QUEUED = ("queued", "queued_for_pdf")
+ENDED = ("completed", "cancelled", "failed")
+
+
+@dataclass
+class Document:
+    """What the model knows of a document. Times of retries are taken over from the database."""
+
+    id: str
+    case: str
+    name: str
+    lane: str
+    status: str
+    sha256: str
+    priority: int = 0
+    attempts: int = 0
+    retry_count: int = 0
+    rescues: int = 0
+    reading: int = 1
+    token: str | None = None
+    locked_at: datetime | None = None
+    expires: datetime | None = None
+    claimed_at: datetime | None = None
+    deadline: datetime | None = None
+    retry_at: datetime | None = None
+    deleted: bool = False
+    letter: str | None = None
+    results: int = 0
+    pages: dict[tuple[int, str], dict[int, str]] = field(default_factory=dict)
+
+    @property
+    def queued_word(self) -> str:
+        """Say "queued" in the language of the lane."""
+        return "queued_for_pdf" if self.lane == "pdf" else "queued"
+
+    def unlock(self) -> None:
+        """Take it away from its worker."""
+        self.token = self.locked_at = self.expires = self.deadline = None
+
+
+@dataclass
+class Lane:
+    """Whether a lane runs, and if not, what is known of the outage."""
+
+    paused: str | None = None
+    probe_at: datetime | None = None
+    probe_token: str | None = None
+
+
+class Model:
+    """All documents and lanes. Every method mirrors one function of the database."""
+
+    def __init__(self) -> None:
+        self.documents: dict[str, Document] = {}
+        self.lanes = {lane: Lane() for lane in ATTEMPT}
+        self.swept_at: datetime | None = None
+        self.resumed_at: datetime | None = None
+
+    # What can be asked ---------------------------------------------------------------------
+
+    def live(self, case: str, name: str) -> Document | None:
+        """Find the current version of a name."""
+        found = (
+            d
+            for d in self.documents.values()
+            if d.case == case and d.name == name and not d.deleted
+        )
+        return next(found, None)
+
+    def due(self, lane: str, now: datetime) -> list[Document]:
+        """List what may be claimed in a lane."""
+        return [
+            d
+            for d in self.documents.values()
+            if d.lane == lane and d.status in QUEUED and (d.retry_at is None or d.retry_at <= now)
+        ]
+
+    def refusal(self, document: str, token: str | None) -> str | None:
+        """Say why a call with this token may not touch the document."""
+        known = self.documents.get(document)
+        if known is None:
+            return "DOCUMENT_NOT_FOUND"
+        if token is not None and known.token != token:
+            return "LOCK_LOST"
+        if token is None and known.token is not None:
+            return "DOCUMENT_LOCKED"
+        return None
+
+    # Steps shared by several functions -----------------------------------------------------
+
+    def end_probe(self, token: str | None, now: datetime) -> None:
+        """Let the next probe go later, if this document was one."""
+        for lane in self.lanes.values():
+            if token is not None and lane.probe_token == token:
+                lane.probe_token, lane.probe_at = None, now + PROBE
+
+    def give_back(self, doc: Document, now: datetime) -> None:
+        """Put it back into its queue, or end it if nobody wants it any more."""
+        self.end_probe(doc.token, now)
+        doc.unlock()
+        doc.status = "cancelled" if doc.deleted else doc.queued_word
+
+    def bury(self, doc: Document, now: datetime) -> None:
+        """Give it to HAC."""
+        if doc.deleted:
+            self.give_back(doc, now)
+            return
+        self.end_probe(doc.token, now)
+        doc.unlock()
+        doc.retry_at = None
+        doc.status, doc.letter = "dead_letter", "pending"
+
+    def fail(self, doc: Document, category: str, now: datetime) -> None:
+        """Count a failed attempt."""
+        doc.retry_count += 1
+        if category == "permanent" or doc.retry_count >= MAX_ATTEMPTS:
+            self.bury(doc, now)
+        else:
+            self.give_back(doc, now)
+
+    def rescue(self, doc: Document, now: datetime) -> None:
+        """Count an expired lock."""
+        doc.rescues += 1
+        if doc.rescues > MAX_RESCUES:
+            self.bury(doc, now)
+        else:
+            self.give_back(doc, now)
+
+    def requeue(self, doc: Document) -> None:
+        """Send it round again with fresh counts."""
+        doc.unlock()
+        doc.status, doc.retry_at = doc.queued_word, None
+        doc.attempts = doc.retry_count = doc.rescues = 0
+        if doc.letter is not None:
+            doc.letter = "requeued"
+
+    def abandon_letter(self, doc: Document) -> None:
+        """Close what waited for a person."""
+        if doc.letter in ("pending", "investigating"):
+            doc.letter = "abandoned"
+
+    def cancel(self, doc: Document, now: datetime) -> None:
+        """End it unread."""
+        self.end_probe(doc.token, now)
+        doc.unlock()
+        doc.status, doc.retry_at = "cancelled", None
+        self.abandon_letter(doc)
+
+    def supersede(self, doc: Document) -> None:
+        """Make room for a newer upload of the same name."""
+        doc.deleted, doc.retry_at = True, None
+        if doc.status in (*QUEUED, "pending", "dead_letter", "pending_review"):
+            doc.status = "cancelled"
+        self.abandon_letter(doc)
+
+    def sweep(self, now: datetime) -> int:
+        """Take back what dead workers hold."""
+        if self.swept_at is not None and now - self.swept_at > SWEEP_GAP:
+            self.resumed_at = now
+        self.swept_at = now
+        taken = 0
+        for doc in [d for d in self.documents.values() if d.token is not None]:
+            taken += self._sweep_one(doc, now)
+        return taken
+
+    def _sweep_one(self, doc: Document, now: datetime) -> bool:
+        period = _some(doc.expires) - _some(doc.locked_at)
+        heard_again = self.resumed_at is None or self.resumed_at + period <= now
+        if _some(doc.deadline) < now:
+            self.fail(doc, "transient", now)
+        elif _some(doc.expires) < now and heard_again:
+            self.rescue(doc, now)
+        else:
+            return False
+        return True
+
+    # A claim -------------------------------------------------------------------------------
+
+    def claimable(self, lanes: list[str], limit: int, now: datetime) -> dict[str, int]:
+        """Say how many documents of each lane a claim has to return."""
+        counts: dict[str, int] = {}
+        for name in lanes:
+            lane, left = self.lanes[name], limit - sum(counts.values())
+            if lane.paused == "manual":
+                continue
+            if lane.paused == "outage":
+                if _some(lane.probe_at) > now or lane.probe_token is not None:
+                    continue
+                left = min(left, 1)
+            counts[name] = min(left, len(self.due(name, now)))
+        return counts
+
+    def start(self, doc: Document, token: str, now: datetime) -> None:
+        """Hand a document to a worker."""
+        lane = self.lanes[doc.lane]
+        if lane.paused == "outage":
+            lane.probe_token = token
+        doc.status, doc.token, doc.retry_at = "processing", token, None
+        doc.attempts += 1
+        doc.locked_at = doc.claimed_at = now
+        doc.expires, doc.deadline = now + LOCK, now + ATTEMPT[doc.lane]
+
+    # The end of a reading ------------------------------------------------------------------
+
+    def complete_refusal(self, document: str, token: str | None) -> str | None:
+        """Say why a result is not taken."""
+        refusal = self.refusal(document, token)
+        if refusal is not None:
+            return refusal
+        doc = self.documents[document]
+        if doc.status not in (*QUEUED, "processing", "pending", "pending_review"):
+            return "WRONG_STATE"
+        pages = doc.pages.get((doc.reading, "null"), {})
+        failed = sum(status == "failed" for status in pages.values())
+        return "TOO_MANY_FAILED_PAGES" if failed > 0.1 * len(pages) else None
+
+    def complete(self, doc: Document) -> None:
+        """Write the result down."""
+        for lane in self.lanes.values():
+            if doc.token is not None and lane.probe_token == doc.token:
+                lane.paused = lane.probe_at = lane.probe_token = None
+        doc.unlock()
+        doc.status, doc.retry_at = "completed", None
+        doc.results += 1
+
+    def outage(self, lane: str, now: datetime) -> None:
+        """Pause a lane until a probe comes through."""
+        if self.lanes[lane].paused is None:
+            self.lanes[lane] = Lane("outage", now + PROBE)
+
+    def snapshot(self) -> dict[str, dict[str, object]]:
+        """Show what the database must show too."""
+        shown = ("status", "attempts", "retry_count", "rescues", "token", "deleted", "letter")
+        return {
+            d.id: {
+                k: v for k, v in dataclasses.asdict(d).items() if k in (*shown, "results", "lane")
+            }
+            for d in self.documents.values()
+        }
+
+
+def _some(moment: datetime | None) -> datetime:
+    assert moment is not None
+    return moment
