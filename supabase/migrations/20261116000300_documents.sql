@@ -223,7 +223,7 @@ $$;
 comment on function private.queued_status(text) is 'The word for "queued" in a lane.';
 
 -- A hand-written update may forget what our functions do not: the word of lane pdf for "queued",
--- and that whoever leaves processing leaves its lock.
+-- that nobody waits for a deleted document, and that whoever leaves processing leaves its lock.
 create function private.tidy_document()
 returns trigger
 language plpgsql
@@ -231,12 +231,18 @@ security invoker
 set search_path = ''
 as $$
 begin
+  if new.deleted_at is not null
+    and new.ocr_status in ('pending', 'awaiting_file', 'extracting', 'queued', 'queued_for_pdf') then
+    new.ocr_status := 'cancelled';
+  end if;
   if new.ocr_status in ('queued', 'queued_for_pdf') then
     new.ocr_status := private.queued_status(new.lane);
   else
     new.retry_at := null;
   end if;
   if new.ocr_status <> 'processing' or new.locked_by is null or new.locked_at is null then
+    -- Its lane would wait for a probe for ever.
+    perform private.end_probe(old.lock_token, now());
     new.locked_by := null;
     new.locked_at := null;
     new.lock_token := null;
@@ -259,9 +265,14 @@ create trigger documents_tidy
     or (new.ocr_status = 'queued_for_pdf' and new.lane <> 'pdf')
     or (new.ocr_status = 'completed' and new.ocr_completed_at is null)
     or (new.retry_at is not null and new.ocr_status not in ('queued', 'queued_for_pdf'))
+    or (new.deleted_at is not null
+      and new.ocr_status in ('pending', 'awaiting_file', 'extracting', 'queued', 'queued_for_pdf'))
     or (new.lock_token is not null
       and (new.ocr_status <> 'processing' or new.locked_by is null or new.locked_at is null))
-    or (new.lock_token is null and (new.locked_by is not null or new.locked_at is not null))
+    or (new.lock_token is null and (
+      new.locked_by is not null or new.locked_at is not null
+      or new.lock_expires_at is not null or new.attempt_deadline is not null
+    ))
   )
   execute function private.tidy_document();
 
