@@ -125,6 +125,7 @@ comment on table public.ocr_dead_letter is 'Documents machines gave up on, until
 create index idx_ocr_dlq_status on public.ocr_dead_letter (error_group) where status in ('pending', 'investigating');
 create index idx_ocr_dlq_case on public.ocr_dead_letter (case_id);
 create index ocr_dead_letter_created_idx on public.ocr_dead_letter (created_at);
+create index ocr_dead_letter_reviewed_by_idx on public.ocr_dead_letter (reviewed_by) where reviewed_by is not null;
 
 alter table public.ocr_dead_letter enable row level security;
 create policy "Dead letters are visible to the people of the case and to HAC"
@@ -162,6 +163,8 @@ create unique index tasks_one_open_of_a_kind on public.tasks (document_id, kind)
 create index tasks_document_idx on public.tasks (document_id);
 create index tasks_case_idx on public.tasks (case_id);
 create index tasks_open_idx on public.tasks (created_at) where status in ('pending', 'in_progress');
+create index tasks_assigned_to_idx on public.tasks (assigned_to) where assigned_to is not null;
+create index tasks_done_by_idx on public.tasks (done_by) where done_by is not null;
 
 alter table public.tasks enable row level security;
 create policy "Tasks are visible to HAC"

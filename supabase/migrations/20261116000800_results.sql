@@ -161,7 +161,8 @@ begin
   perform private.require_text('p_version', p_version, 200);
   perform private.require_text('p_profile', p_profile, 200);
   if p_page_count < 0 then
-    raise exception 'p_page_count must not be negative, got %', p_page_count using errcode = '22023';
+    raise exception 'p_page_count must not be negative, got %', p_page_count
+      using errcode = '22023', hint = 'Leave it out while nobody knows.';
   end if;
   -- Not "for update": a heartbeat of the same worker must not wait while pages are written.
   select d.* into v_document from public.documents as d where d.id = p_document_id for share;
