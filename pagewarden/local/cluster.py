@@ -29,6 +29,8 @@ START_SECONDS = 300
 _STOP_SECONDS = 120
 _POLL_SECONDS = 0.1
 _LOG_BYTES = 10_000_000
+# A new data folder takes 40 MB, a segment of the write-ahead log 16 MB.
+_FREE_BYTES = 64_000_000
 _TAIL_LINES = 15
 # Of the platforms at hand macOS has the shortest socket paths: 104 bytes with the final NUL.
 _SOCKET_PATH_BYTES = 103
@@ -57,7 +59,6 @@ _PASSING = (
 )
 
 _ADVICE = {
-    "No space left on device": "free some disk space and start again",
     "Permission denied": "see who owns the folders named above",
     "Read-only file system": "set PAGEWARDEN_HOME to a folder that can be written to",
     "Cannot allocate memory": "lower shared_buffers in postgresql.conf of the data folder",
@@ -142,7 +143,7 @@ class Cluster:
             )
             if result.returncode == 0:
                 return
-        raise _failure("the data folder cannot be made", result.output)
+        raise self._failure("the data folder cannot be made", result.output)
 
     async def ensure_running(self, *, port: int | None = None) -> Address:
         """Start the server unless it runs already; with port, on this one and no other.
@@ -158,7 +159,7 @@ class Cluster:
             if state == pq.Ping.NO_RESPONSE:
                 await self._start(port or _free_port(address))
             await asyncio.sleep(_POLL_SECONDS)
-        raise _failure(
+        raise self._failure(
             f"the server did not start within {START_SECONDS} s", folders.read_from(self.log, 0)
         )
 
@@ -172,7 +173,7 @@ class Cluster:
             # Nothing is lost by it: the next start reads the write-ahead log.
             result = await self._pg_ctl("stop", "-m", StopMode.IMMEDIATE)
         if result.returncode and await address.ping() != pq.Ping.NO_RESPONSE:
-            raise _failure("the server does not stop", result.output)
+            raise self._failure("the server does not stop", result.output)
         if address.folder != self.log.parent:
             with contextlib.suppress(OSError):
                 address.folder.rmdir()
@@ -200,7 +201,7 @@ class Cluster:
         if result.returncode and await Address(folder, port).ping() == pq.Ping.NO_RESPONSE:
             said = folders.read_from(self.log, written)
             if not any(passing in said for passing in _PASSING):
-                raise _failure("the server does not start", result.output + said)
+                raise self._failure("the server does not start", result.output + said)
 
     async def _pg_ctl(self, *arguments: str) -> accounts.Finished:
         return await self.account.run(
@@ -241,6 +242,14 @@ class Cluster:
             return 0
         return size
 
+    def _failure(self, what: str, said: str) -> errors.LocalStackError:
+        tail = "\n".join(said.strip().splitlines()[-_TAIL_LINES:])
+        advice = next((hint for sign, hint in _ADVICE.items() if sign in said), None)
+        # Looked at, not read in the log: on a full disk the log ends in the middle of a word.
+        if shutil.disk_usage(self.home).free < _FREE_BYTES:
+            advice = f"free some space on the disk of {self.home} and start again"
+        return errors.LocalStackError(f"{what}; {advice}\n{tail}" if advice else f"{what}:\n{tail}")
+
 
 def _locales(major: int) -> list[tuple[str, ...]]:
     """List locale options to try; all sort by code point and know upper case beyond ASCII.
@@ -260,9 +269,3 @@ def _free_port(last: Address | None) -> int:
             probe.bind(("127.0.0.1", port))
             return int(probe.getsockname()[1])
     raise errors.LocalStackError("no port of 127.0.0.1 is free; is the loopback interface up?")
-
-
-def _failure(what: str, said: str) -> errors.LocalStackError:
-    tail = "\n".join(said.strip().splitlines()[-_TAIL_LINES:])
-    advice = next((hint for sign, hint in _ADVICE.items() if sign in said), None)
-    return errors.LocalStackError(f"{what}; {advice}\n{tail}" if advice else f"{what}:\n{tail}")

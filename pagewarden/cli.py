@@ -1,0 +1,141 @@
+"""The command pagewarden."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import structlog
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from pagewarden import database, errors, settings
+from pagewarden.bench import queue
+from pagewarden.local import doctor, scheduler, stack
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    help="Every page read, none lost: documents in, their text out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+bench = typer.Typer(help="Measure Pagewarden beside its peers.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+bench.command("queue")(queue.command)
+
+out = Console(highlight=False)
+
+
+def main() -> None:
+    """Run the command; an error of ours is one line, without a traceback, and exit code 1."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    try:
+        app()
+    except errors.PagewardenError as exc:
+        Console(stderr=True, highlight=False).print(f"[red]pagewarden:[/] {exc}")
+        sys.exit(1)
+
+
+@app.command()
+def up() -> None:
+    """Start the whole system on this machine, until Ctrl-C."""
+    _run(_up(settings.load()))
+
+
+async def _up(chosen: settings.Settings) -> None:
+    stop = asyncio.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signum, stop.set)
+    with out.status("starting the database"):
+        context = contextlib.AsyncExitStack()
+        found = await context.enter_async_context(stack.ready(chosen))
+    async with context, await database.connect_direct(found.url) as connection:
+        out.print(f"[green]●[/] {found.place}, {_applied(found)}")
+        out.print(f"[green]●[/] looking for dead workers every {chosen.sweep_seconds:g} s")
+        out.print("Pagewarden is up. Ctrl-C stops it.")
+        await scheduler.sweep(connection, stop, seconds=chosen.sweep_seconds)
+        out.print("stopping")
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database up to date, and say what was done."""
+    _run(_migrate(settings.load()))
+
+
+async def _migrate(chosen: settings.Settings) -> None:
+    async with stack.ready(chosen) as found:
+        for name in found.applied:
+            out.print(f"applied {name}")
+        out.print(f"{found.place}: {_applied(found)}")
+
+
+def _applied(found: stack.Stack) -> str:
+    return f"{len(found.applied)} migrations applied" if found.applied else "up to date"
+
+
+@app.command()
+def status(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,  # noqa: FBT002
+) -> None:
+    """Show what waits, what is being read, and what needs a person."""
+    _run(_status(settings.load(), as_json=json))
+
+
+async def _status(chosen: settings.Settings, *, as_json: bool) -> None:
+    async with stack.connected(chosen) as connection:
+        (health,) = await connection.select("ocr_system_health")
+        lanes = await connection.select("lanes", order="lane")
+    if as_json:
+        out.print_json(data={"health": health, "lanes": lanes})
+        return
+    table = Table("", "", show_header=False, box=None, pad_edge=False)
+    for name, value in health.items():
+        table.add_row(name.replace("_", " "), _shown(value))
+    out.print(table)
+    for lane in lanes:
+        if lane["paused_at"]:
+            out.print(f"[yellow]lane {lane['lane']} is paused:[/] {lane['pause_reason']}")
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401  # JSON
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+
+
+@app.command("doctor")
+def examine() -> None:
+    """Say what is missing, and how to fix it; exit code 1 if anything is."""
+    if _run(_examine(settings.load())):
+        sys.exit(1)
+
+
+async def _examine(chosen: settings.Settings) -> int:
+    problems = 0
+    async for finding in doctor.examine(chosen):
+        mark = "[red]✗[/]" if finding.remedy else "[green]✓[/]"
+        out.print(f"{mark} {finding.subject}: {finding.state}")
+        if finding.remedy:
+            problems += 1
+            out.print(f"    [yellow]→[/] {finding.remedy}")
+    return problems
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+if __name__ == "__main__":
+    main()

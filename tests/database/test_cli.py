@@ -1,0 +1,107 @@
+"""The command as a person types it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+PATIENCE = 60
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """A folder that no server has used before; not pytest's, which is closed to other accounts."""
+    folder = Path(tempfile.mkdtemp(prefix="pagewarden-cli-"))
+    folder.chmod(0o755)
+    yield folder / "home"
+    shutil.rmtree(folder)
+
+
+@contextlib.asynccontextmanager
+async def started(home: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Start the command, and see to it that it ends."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "pagewarden.cli", *words,
+        env=os.environ | {"PAGEWARDEN_HOME": str(home), "COLUMNS": "200"},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def typed(home: Path, *words: str) -> tuple[int | None, str, str]:
+    """Type a command and wait for its end."""
+    async with started(home, *words) as process:
+        said, complained = await asyncio.wait_for(process.communicate(), PATIENCE)
+        return process.returncode, said.decode(), complained.decode()
+
+
+async def said(process: asyncio.subprocess.Process, text: str) -> None:
+    """Wait until the command has said this."""
+    assert process.stdout is not None
+    async with asyncio.timeout(PATIENCE):
+        while text not in (line := (await process.stdout.readline()).decode()):
+            assert line, f"it ended without saying {text!r}"
+
+
+async def test_the_command_from_a_new_folder_to_a_running_system(home: Path) -> None:
+    """Doctor says what is missing, up mends it, two at once share it, and Ctrl-C stops it."""
+    code, out, _ = await typed(home, "doctor")
+    assert code == 1
+    assert 'run "pagewarden migrate"' in out
+
+    async with started(home, "up") as first, started(home, "up") as second:
+        await said(first, "Pagewarden is up")
+        await said(second, "Pagewarden is up")
+        first.send_signal(signal.SIGINT)
+        await asyncio.wait_for(first.wait(), PATIENCE)
+        assert first.returncode == 0
+
+        code, out, _ = await typed(home, "status", "--json")
+        assert code == 0
+        assert json.loads(out)["health"]["queued"] == 0
+        second.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(second.wait(), PATIENCE)
+        assert second.returncode == 0
+    assert not await asyncio.to_thread(lambda: list(home.glob("**/postmaster.pid")))
+
+    code, out, _ = await typed(home, "doctor")
+    assert (code, "✗" in out) == (0, False)
+    assert "up to date" in (await typed(home, "migrate"))[1]
+
+
+async def test_an_unknown_setting_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A typo in a setting is an error of one line that lists the right names."""
+    monkeypatch.setenv("PAGEWARDEN_HOEM", "x")
+    code, _, complained = await typed(home, "status")
+    assert code == 1
+    assert "unknown setting PAGEWARDEN_HOEM" in complained
+    assert "Traceback" not in complained
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["up"], ["migrate"], ["status"], ["doctor"], ["bench"], ["bench", "queue"]]
+)
+async def test_every_command_explains_itself(home: Path, words: list[str]) -> None:
+    """--help works everywhere and says more than the usage."""
+    code, out, _ = await typed(home, *words, "--help")
+    assert code == 0
+    assert "Usage: " in out
+    assert len(out.splitlines()) > 5
