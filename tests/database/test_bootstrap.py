@@ -1,18 +1,38 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tempfile
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
 from pagewarden import errors
-from pagewarden.local import bootstrap, cluster
+from pagewarden.local import bootstrap, cluster, server
 
 if TYPE_CHECKING:
-    from pagewarden.local import server
+    from collections.abc import AsyncIterator
+
     from tests.support import databases
+
+
+@pytest.fixture
+async def plain_server(pytestconfig: pytest.Config) -> AsyncIterator[server.LocalServer]:
+    """Run a server of the test's own, with nothing of Supabase in it."""
+    home = Path(tempfile.gettempdir()) / f"pagewarden-{uuid.uuid4().hex[:12]}"
+    programs = pytestconfig.option.server_bin
+    async with server.running(home, bin_dir=programs, durable=False) as local:
+        yield local
+    shutil.rmtree(home)
+
+
+async def _create_postgres(local: server.LocalServer, attributes: str) -> None:
+    url = local.url(cluster.SUPERUSER)
+    async with await psycopg.AsyncConnection.connect(url) as conn:
+        await conn.execute(f"create role postgres login {attributes} password '{local.password}'")
 
 
 async def _value(conn: psycopg.AsyncConnection, query: str) -> Any:
@@ -151,6 +171,38 @@ async def test_bootstraps_at_once_do_not_harm_each_other(
         finally:
             for name in names:
                 await conn.execute(f"drop database {name} with (force)")
+
+
+async def test_superuser_named_postgres_stays_one(plain_server: server.LocalServer) -> None:
+    """On somebody's own Postgres the usual superuser bootstraps, and keeps its rights."""
+    await _create_postgres(plain_server, "superuser")
+
+    await bootstrap.bootstrap(plain_server.url())
+
+    async with await psycopg.AsyncConnection.connect(plain_server.url()) as conn:
+        assert await _value(conn, "select rolsuper from pg_roles where rolname = 'postgres'")
+        assert await _value(conn, "select auth.uid() is null")
+
+
+async def test_real_supabase_only_gets_the_role_of_the_workers(
+    plain_server: server.LocalServer,
+) -> None:
+    """Where Supabase Auth is at home nothing else is touched, and no superuser is needed."""
+    await _create_postgres(plain_server, "createrole")
+    async with await psycopg.AsyncConnection.connect(plain_server.url()) as conn:
+        await conn.execute("create role supabase_auth_admin")
+
+    for _ in range(2):
+        await bootstrap.bootstrap(plain_server.url())
+
+    async with await psycopg.AsyncConnection.connect(plain_server.url()) as conn:
+        roles = await conn.execute(
+            "select rolname from pg_roles where rolname !~ '^pg_' order by 1"
+        )
+        assert [name for (name,) in await roles.fetchall()] == [
+            *("pagewarden_worker", "postgres", "supabase_admin", "supabase_auth_admin")
+        ]
+        assert await _value(conn, "select to_regnamespace('auth') is null")
 
 
 async def test_bootstrap_needs_a_superuser(local_server: server.LocalServer) -> None:
