@@ -166,9 +166,11 @@ async def test_cancelled_call_gives_its_connection_back(local: server.LocalServe
 
 
 async def test_closing_ends_all_sessions(local: server.LocalServer) -> None:
-    """Nothing stays open, and a call afterwards says what is wrong."""
+    """Idle ones at once, others after their call; a call afterwards says what is wrong."""
     async with await database.connect_direct(local.url()) as db:
         await asyncio.gather(*(db.rpc("ping") for _ in range(3)))
+        [call] = await _start_calls(local, db, 1)
+    call.cancel()
 
     async with asyncio.timeout(DEADLINE_SECONDS):
         while await _ask(local, f"{_COUNT} {_OURS}"):

@@ -13,6 +13,7 @@ import pytest_asyncio
 from psycopg import sql
 
 from pagewarden import database, errors
+from pagewarden.database import statements
 from tests.support import databases
 from tests.support import lite as lites
 
@@ -43,6 +44,9 @@ async def stack(local_server: server.LocalServer, bare_template: str) -> AsyncIt
     async with databases.cloned(local_server, bare_template) as cloned:
         connection = await cloned.connect()
         await connection.execute(sql.SQL(_SCHEMA.read_text()))
+        # Not the time zone in which times are handed out.
+        zone = sql.SQL("alter database {} set timezone to 'Asia/Tokyo'")
+        await connection.execute(zone.format(sql.Identifier(cloned.name)))
         async with lites.running(cloned.tcp_url("authenticator")) as lite:
             yield Stack(cloned, lite)
 
@@ -362,6 +366,17 @@ async def test_direct_user_is_never_more_than_authenticated(stack: Stack) -> Non
         answer = await service.acting_as(database.User(OWNER, forged)).rpc("whoami")
 
     assert answer == {"role": "authenticated", "uid": OWNER, "claim": "authenticated"}
+
+
+async def test_direct_settings_end_with_the_call(stack: Stack) -> None:
+    """Behind a transaction pooler the next call on the connection may be anybody's."""
+    connection = await stack.database.connect()
+    await connection.execute(statements.settings({"role": "anon", "request.jwt.claims": "{}"}))
+
+    found = await connection.execute(
+        "select current_user, current_setting('request.jwt.claims', true)"
+    )
+    assert await found.fetchone() == ("postgres", "")
 
 
 async def test_direct_call_finds_a_function_that_was_changed(

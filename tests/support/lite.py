@@ -40,7 +40,10 @@ class Lite:
 
 def is_installed() -> bool:
     """Tell whether the packages of Node are where the script will look for them."""
-    return any((folder / "node_modules/@supabase/lite").exists() for folder in _SCRIPT.parents)
+    return all(
+        any((folder / "node_modules" / package).exists() for folder in _SCRIPT.parents)
+        for package in ("@supabase/lite", "postgres")
+    )
 
 
 def token(user_id: str, *, role: str = "authenticated", expires_in: float = 3600) -> str:
