@@ -266,6 +266,17 @@ begin
       if v_last.turn / 8 > (v_last.turn - cardinality(v_ids)) / 8 then
         perform private.advance_clock(v_name, v_last.priority, v_last.turn);
       end if;
+      -- A batch that reached down to a lower priority has emptied the higher ones.
+      if cardinality(v_ids) > 1
+        and (select d.priority from public.documents as d where d.id = v_ids[1]) <> v_last.priority then
+        perform private.advance_clock(v_name, e.priority, e.turn)
+        from (
+          select d.priority, max(d.turn) as turn from public.documents as d
+          where d.id = any (v_ids) and d.priority <> v_last.priority
+          group by d.priority
+          order by d.priority
+        ) as e;
+      end if;
     end loop;
 
     -- Who finds nothing looks for what the dead left behind, so recovery never hangs on a scheduler.
