@@ -30,7 +30,7 @@ begin
   -- "do update" and not "do nothing": the second of two at once must see the case of the first.
   insert into public.cases as c (user_id, kind, name, is_inbox)
   values (v_owner, p_kind, p_name, coalesce(p_inbox, false))
-  on conflict (user_id, kind) where is_inbox do update set updated_at = now()
+  on conflict (user_id, kind) where is_inbox do update set updated_at = now(), deleted_at = null
   returning c.id into v_case_id;
   return v_case_id;
 end;
@@ -256,7 +256,9 @@ begin
       0
     ) + 1,
     p_engine, p_language, p_profile, p_priority,
-    private.take_turns(p_case_id, l.lane, p_priority, 1), l.max_attempts, p_now, p_now
+    -- What waits for a person takes its turn when it is routed.
+    case when v_lane is null then 0 else private.take_turns(p_case_id, l.lane, p_priority, 1) end,
+    l.max_attempts, p_now, p_now
   from public.lanes as l
   where l.lane = coalesce(v_lane, 'image')
   returning d.* into v_new;
