@@ -444,6 +444,8 @@ begin
       when 'erase' then perform private.erase(v_document);
     end case;
   end loop;
+  -- Nothing of it waits any more; what comes later starts level with the others.
+  delete from private.turns as t where t.case_id = p_case_id;
   if p_how = 'delete' then
     update public.cases as c set deleted_at = p_now, updated_at = p_now where c.id = p_case_id;
   elsif p_how = 'erase' then
