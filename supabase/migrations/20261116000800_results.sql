@@ -56,6 +56,18 @@ $$;
 comment on function private.search_config(text) is
   'How words of a language ("fr", "fr-CA", "french") are cut and stemmed; simple when it is not known.';
 
+create function private.unspaced_signs()
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select '[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]';
+$$;
+comment on function private.unspaced_signs() is
+  'The signs of scripts that put no spaces between words (Thai, Japanese, Chinese), as a regular expression.';
+
 create function private.spell_out(p_text text)
 returns text
 language sql
@@ -63,9 +75,8 @@ immutable
 security invoker
 set search_path = ''
 as $$
-  -- Chinese, Japanese and Thai put no spaces between words: each character becomes a word, and a
-  -- search for several of them is a search for their sequence.
-  select regexp_replace(left(p_text, 250000), '([\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])', ' \1 ', 'g');
+  -- Each sign becomes a word, and a search for several of them is a search for their sequence.
+  select regexp_replace(left(p_text, 250000), '(' || private.unspaced_signs() || ')', ' \1 ', 'g');
 $$;
 comment on function private.spell_out(text) is 'Set spaces around characters of scripts that write without them.';
 
@@ -76,7 +87,12 @@ stable
 security invoker
 set search_path = ''
 as $$
-  select to_tsvector('private.simple', t.spelled) || to_tsvector(private.search_config(p_language), t.spelled)
+  -- One position stays empty between the two, or the last word of a page would seem to precede its first.
+  select ts_delete(
+    to_tsvector('private.simple', t.spelled) || ''' '':2'::tsvector
+      || to_tsvector(private.search_config(p_language), t.spelled),
+    ' '
+  )
   from (select private.spell_out(p_text) as spelled) as t;
 $$;
 comment on function private.search_vector(text, text) is 'The words of a text, plain and stemmed.';
