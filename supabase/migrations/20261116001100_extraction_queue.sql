@@ -49,28 +49,50 @@ grant select, insert, update on public.extraction_queue to service_role;
 
 create function private.registry_case()
 returns uuid
-language sql
+language plpgsql
 volatile
 security definer          -- the extractor holds no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
-  -- Without a person behind it there is one registry case for all.
-  with found as (
-    select c.id from public.cases as c
+declare
+  v_case_id uuid;
+begin
+  -- Without a person behind it there is one registry case for all. The second turn of the loop sees
+  -- what others made while we waited for the lock.
+  for v_turn in 1..2 loop
+    select c.id into v_case_id from public.cases as c
     where c.kind = 'registry' and c.user_id is not distinct from auth.uid() and c.deleted_at is null
     order by c.created_at
-    limit 1
-  ),
-  made as (
-    insert into public.cases (user_id, kind, name, is_inbox)
-    select auth.uid(), 'registry', 'Registry', auth.uid() is not null
-    where not exists (select 1 from found)
-    on conflict (user_id, kind) where is_inbox do update set updated_at = now()
-    returning id
-  )
-  select f.id from found as f union all select m.id from made as m;
+    limit 1;
+    if found then
+      return v_case_id;
+    end if;
+    perform pg_advisory_xact_lock(hashtextextended(coalesce(auth.uid()::text, 'registry'), 3));
+  end loop;
+  insert into public.cases as c (user_id, kind, name, is_inbox)
+  values (auth.uid(), 'registry', 'Registry', auth.uid() is not null)
+  on conflict (user_id, kind) where is_inbox do update set updated_at = now(), deleted_at = null
+  returning c.id into v_case_id;
+  return v_case_id;
+end;
 $$;
 comment on function private.registry_case() is 'The case the extractor''s documents belong to.';
+
+create function private.require_file(p_row public.extraction_queue)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if p_row.status_id = 3 and nullif(p_row.dropbox_path, '') is null then
+    raise exception 'a document is complete with its file' using errcode = '22023',
+      hint = 'Set dropbox_path together with status_id 3.';
+  end if;
+end;
+$$;
+comment on function private.require_file(public.extraction_queue) is 'Refuse COMPLETE without a file (22023).';
 
 create function private.insert_extraction(p_row public.extraction_queue, p_now timestamptz default now())
 returns uuid
@@ -95,6 +117,12 @@ begin
   end if;
   perform private.require_text('document_name', p_row.document_name, 1024);
   perform private.require_upload(v_lane.lane, v_priority, p_row.sha256, null);
+  perform private.require_file(p_row);
+  perform 1 from public.cases as c where c.id = v_case_id and c.deleted_at is null for key share;
+  if not found then
+    raise exception 'there is no case %', v_case_id
+      using errcode = '22023', hint = 'Leave case_id out: the registry has a case of its own.';
+  end if;
   insert into public.documents as d (
     id, case_id, name, lane, ocr_status, dropbox_path, file_extension, sha256, engine, language,
     priority, turn, max_attempts, worker_id, created_at, updated_at
@@ -103,7 +131,7 @@ begin
     coalesce(p_row.id, gen_random_uuid()), v_case_id, p_row.document_name, v_lane.lane,
     case p_row.status_id when 3 then 'queued' else 'awaiting_file' end,
     p_row.dropbox_path, p_row.file_extension, p_row.sha256, p_row.engine, p_row.language, v_priority,
-    private.take_turns(v_case_id, v_lane.lane, v_priority, 1),
+    case p_row.status_id when 3 then private.take_turns(v_case_id, v_lane.lane, v_priority, 1) else 0 end,
     coalesce(p_row.ocr_max_attempts, v_lane.max_attempts), p_row.worker_id, p_now, p_now
   )
   returning d.id into v_id;
@@ -112,6 +140,54 @@ end;
 $$;
 comment on function private.insert_extraction(public.extraction_queue, timestamptz) is 'Take a registry document in.';
 grant execute on function private.insert_extraction(public.extraction_queue, timestamptz) to service_role;
+
+-- Only what the statement changed: the rest of its row may be older than what is stored by now.
+create function private.write_extraction(
+  p_old public.extraction_queue,
+  p_new public.extraction_queue,
+  p_now timestamptz
+)
+returns void
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  update public.documents as d
+  set priority = case when p_new.priority <> p_old.priority then p_new.priority else d.priority end,
+      -- Turns of different priorities do not compare.
+      turn = case
+        when p_new.priority <> p_old.priority and p_old.status_id in (3, 4)
+          then private.take_turns(d.case_id, d.lane, p_new.priority, 1)
+        else d.turn
+      end,
+      worker_id = case when p_new.worker_id is distinct from p_old.worker_id then p_new.worker_id else d.worker_id end,
+      error_message = case
+        when p_new.error_message is distinct from p_old.error_message then p_new.error_message else d.error_message end,
+      ocr_error = case
+        -- A claim starts without an error, so that the same one twice is told from a reset.
+        when (p_old.status_id, p_new.status_id) = (3, 4) then null
+        when p_new.ocr_error is distinct from p_old.ocr_error then p_new.ocr_error
+        else d.ocr_error
+      end,
+      dropbox_path = case
+        when p_new.dropbox_path is distinct from p_old.dropbox_path then p_new.dropbox_path else d.dropbox_path end,
+      file_extension = case
+        when p_new.file_extension is distinct from p_old.file_extension then p_new.file_extension
+        else d.file_extension
+      end,
+      sha256 = case when p_new.sha256 is distinct from p_old.sha256 then p_new.sha256 else d.sha256 end,
+      engine = case when p_new.engine is distinct from p_old.engine then p_new.engine else d.engine end,
+      language = case when p_new.language is distinct from p_old.language then p_new.language else d.language end,
+      max_attempts = case
+        when p_new.ocr_max_attempts is distinct from p_old.ocr_max_attempts then p_new.ocr_max_attempts
+        else d.max_attempts
+      end,
+      updated_at = p_now
+  where d.id = p_old.id;
+$$;
+comment on function private.write_extraction(public.extraction_queue, public.extraction_queue, timestamptz) is
+  'Write the columns that an update of extraction_queue changed. The caller has locked the row.';
 
 -- Answers whether the document was still where the caller saw it. Each branch asks again inside its
 -- own update: one that trusted the row it was called with let 32 of 32 claimers win.
@@ -129,6 +205,12 @@ as $$
 declare
   v_document public.documents;
 begin
+  if (p_new.id, p_new.case_id, p_new.document_source, p_new.document_name, p_new.lock_token)
+    is distinct from (p_old.id, p_old.case_id, p_old.document_source, p_old.document_name, p_old.lock_token) then
+    raise exception 'id, case, source, name and lock token of a document do not change'
+      using errcode = '22023', hint = 'Cancel the document and insert another.';
+  end if;
+  perform private.require_upload(p_old.document_source, p_new.priority, p_new.sha256, null);
   -- Waits for whoever is changing it; then the state is read anew.
   select d.* into v_document from public.documents as d
   where d.id = p_old.id and d.deleted_at is null
@@ -146,10 +228,12 @@ begin
       if p_old.status_id = 6 and v_document.ocr_status <> 'extraction_failed' then
         return false;
       end if;
+      perform private.require_file(p_new);
       update public.documents as d
       set ocr_status = case p_new.status_id
             when 1 then 'awaiting_file' when 2 then 'extracting' when 3 then 'queued' else 'extraction_failed' end,
-          turn = case when p_new.status_id = 3 then private.take_turns(d.case_id, d.lane, d.priority, 1) else d.turn end
+          turn = case p_new.status_id
+            when 3 then private.take_turns(d.case_id, d.lane, p_new.priority, 1) else d.turn end
       where d.id = p_old.id;
       if p_new.status_id = 6 then
         perform private.note_error(
@@ -176,13 +260,9 @@ begin
         hint = 'Call process_ocr_atomic with the lock_token of your claim.';
     else
       raise exception 'status_id cannot go from % to %', p_old.status_id, p_new.status_id
-        using errcode = '22023', hint = 'Read docs/state-machine.md.';
+        using errcode = '22023', hint = 'HAC sends finished documents round again: read_again, resolve_dead_letter.';
   end case;
-  update public.documents as d
-  set priority = p_new.priority, worker_id = p_new.worker_id, error_message = p_new.error_message,
-      dropbox_path = p_new.dropbox_path, file_extension = p_new.file_extension, sha256 = p_new.sha256,
-      engine = p_new.engine, language = p_new.language, max_attempts = p_new.ocr_max_attempts, updated_at = p_now
-  where d.id = p_old.id;
+  perform private.write_extraction(p_old, p_new, p_now);
   return true;
 end;
 $$;
