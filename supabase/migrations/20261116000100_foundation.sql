@@ -93,7 +93,7 @@ as $$
   select private.has_role(auth.uid(), 'admin');
 $$;
 comment on function private.is_admin() is 'Whether the signed-in person belongs to HAC.';
-grant execute on function private.is_admin() to authenticated, service_role;
+grant execute on function private.is_admin() to authenticated;
 
 create function private.is_service()
 returns boolean
@@ -105,7 +105,6 @@ as $$
   select auth.uid() is null and coalesce(auth.role(), '') = 'service_role';
 $$;
 comment on function private.is_service() is 'Whether the call comes from one of our own services, not from a person.';
-grant execute on function private.is_service() to authenticated, service_role;
 
 create function private.require_admin()
 returns void
@@ -122,7 +121,6 @@ begin
 end;
 $$;
 comment on function private.require_admin() is 'Refuse everybody but HAC and our own services (42501).';
-grant execute on function private.require_admin() to authenticated, service_role;
 
 alter table public.user_roles enable row level security;
 create policy "People see their own roles, HAC sees all"

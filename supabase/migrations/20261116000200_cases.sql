@@ -45,7 +45,7 @@ as $$
   select m.case_id from public.case_members as m where m.user_id = auth.uid();
 $$;
 comment on function private.my_case_ids() is 'The cases the signed-in person owns or shares.';
-grant execute on function private.my_case_ids() to authenticated, service_role;
+grant execute on function private.my_case_ids() to authenticated;
 
 -- Ranks: 0 stranger, 1 viewer, 2 editor, 3 owner, HAC or one of our services.
 create function private.case_rank(p_case_id uuid)

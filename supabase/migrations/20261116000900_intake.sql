@@ -21,7 +21,7 @@ begin
     raise exception 'there is no kind of case %', coalesce(p_kind, 'null')
       using errcode = '22023', hint = 'Kinds are client, registry and check.';
   end if;
-  if not private.is_service() and not private.is_admin() and v_owner is distinct from auth.uid() or auth.role() is null then
+  if not private.is_service() and not private.is_admin() and (auth.uid() is null or v_owner <> auth.uid()) then
     raise exception 'you can create cases for yourself only' using errcode = '42501', hint = 'Leave p_owner out.';
   end if;
   if v_owner is not null and not exists (select 1 from auth.users as u where u.id = v_owner) then
