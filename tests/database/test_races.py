@@ -1,0 +1,101 @@
+"""Real connections in several processes, all at the same documents at once."""
+
+from __future__ import annotations
+
+import collections
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import crowd
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from tests.support import databases
+
+PROCESSES = 4
+
+
+async def _case(conn: psycopg.AsyncConnection) -> str:
+    return str(await crowd.call(conn, "select public.create_case('race')"))
+
+
+async def _add(conn: psycopg.AsyncConnection, case: str, names: list[str]) -> None:
+    for start in range(0, len(names), 10_000):
+        listed = json.dumps([{"name": name} for name in names[start : start + 10_000]])
+        query = "select count(*) from public.add_documents(%s, %s, 'image')"
+        assert await crowd.call(conn, query, case, listed) == len(names[start : start + 10_000])
+
+
+async def test_64_claimers_claim_each_of_20000_documents_exactly_once(
+    database: databases.Database,
+) -> None:
+    """No document is claimed twice and none is passed over."""
+    async with await crowd.connect(database.url()) as conn:
+        await _add(conn, await _case(conn), [str(n) for n in range(20_000)])
+        jobs = [(crowd.claim_all, (database.url(), 64 // PROCESSES, 25))] * PROCESSES
+        taken = [document for found in await crowd.run(jobs) for document in found]
+        assert len(taken) == 20_000
+        assert len(set(taken)) == 20_000
+        query = (
+            "select count(*) from public.documents where ocr_status = 'processing' and attempts = 1"
+        )
+        assert await crowd.call(conn, query) == 20_000
+
+
+async def test_uploads_of_one_name_at_once_become_versions_of_which_one_lives(
+    database: databases.Database,
+) -> None:
+    """32 uploads race, and each is kept as a version of its own."""
+    async with await crowd.connect(database.url()) as conn:
+        case = await _case(conn)
+        jobs = [(crowd.upload, (database.url(), case, "act.png", 32 // PROCESSES))] * PROCESSES
+        answers = [answer for found in await crowd.run(jobs) for answer in found]
+        assert sorted(a["document_version"] for a in answers) == list(range(1, 33))
+        query = "select count(*) from public.documents where deleted_at is null"
+        assert await crowd.call(conn, query) == 1
+        assert await crowd.call(conn, "select count(*) from private.invariant_violations()") == 0
+
+
+@pytest.mark.parametrize("rounds", [60, pytest.param(2000, marks=pytest.mark.long)])
+async def test_everything_at_once_writes_each_result_once(
+    database: databases.Database, rounds: int
+) -> None:
+    """Claim, complete, fail, recover, requeue and re-upload race; every success is one result."""
+    async with await crowd.connect(database.url()) as conn:
+        case = await _case(conn)
+        names = [f"{n}.png" for n in range(60)]
+        await _add(conn, case, names)
+        jobs = [
+            (crowd.quarrel, (database.url("supabase_admin"), case, names, rounds, seed))
+            for seed in range(PROCESSES)
+        ]
+        told = [result for found in await crowd.run(jobs) for result in found]
+        assert told, "nothing was completed, so nothing was tested"
+        await _drain(conn, told)
+
+        cursor = await conn.execute("select id::text from public.ocr_processing_logs")
+        written = [result for (result,) in await cursor.fetchall()]
+        assert collections.Counter(written) == collections.Counter(told)
+        cursor = await conn.execute("select * from private.invariant_violations()")
+        assert await cursor.fetchall() == []
+        query = (
+            "select array_agg(distinct ocr_status) from public.documents where deleted_at is null"
+        )
+        assert await crowd.call(conn, query) == ["completed"]
+
+
+async def _drain(conn: psycopg.AsyncConnection, told: list[str]) -> None:
+    """Bring every document to its end."""
+    while True:
+        await crowd.call(conn, "select public.recover_stuck_documents(0)")
+        await crowd.call(
+            conn, """select public.resolve_dead_letters('{"lane": "image"}', 'requeue')"""
+        )
+        await conn.execute("update public.documents set retry_at = null where retry_at is not null")
+        finished = await crowd.claim_and_complete(conn)
+        if not finished:
+            return
+        told += finished
