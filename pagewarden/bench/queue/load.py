@@ -1,0 +1,200 @@
+"""The processes that produce and work; each contestant gets the same number of them."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import itertools
+import os
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from pagewarden.bench.queue import peers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from multiprocessing.connection import Connection
+
+    from pagewarden.bench.queue import contestant
+
+# Short enough not to slow anybody down, long enough not to burn a core with waiting.
+_ROOM_SECONDS = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How much one producer enqueues, and how fast.
+
+    It stops at jobs or after seconds, whichever comes first. With an interval it sends a batch
+    every so many seconds; without, as fast as it can while less than window jobs are waiting.
+    """
+
+    jobs: int
+    seconds: float
+    window: int
+    delay: float = 0.0
+    interval: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """Ask a worker for what it noted since it was last asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Jobs and the moment at which each was enqueued or completed.
+
+    Moments are seconds of one clock for all processes; cpu_seconds is what this process has
+    used since its last notes.
+    """
+
+    ids: list[contestant.JobId]
+    moments: list[float]
+    cpu_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The process gave up."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What one process is there for; seat is its place in the shared counts."""
+
+    contestant: str
+    url: str
+    batch: int
+    seat: int
+    workers: int
+
+    @property
+    def works(self) -> bool:
+        """Whether this one works; the others produce."""
+        return self.seat < self.workers
+
+
+class Counts(Protocol):
+    """Jobs completed by each worker, then jobs enqueued by each producer.
+
+    The memory is shared by all processes; every seat has one writer, so no lock is needed.
+    """
+
+    def __getitem__(self, seat: int, /) -> int: ...
+    def __setitem__(self, seat: int, value: int, /) -> None: ...
+    def __len__(self) -> int: ...
+
+
+def total(counts: Counts, first: int, last: int) -> int:
+    """Sum the seats from first up to, not including, last."""
+    return sum(counts[seat] for seat in range(first, last))
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Notes which jobs were done when, and lets the other processes see how many."""
+
+    counts: Counts
+    seat: int
+    ids: list[contestant.JobId] = field(default_factory=list)
+    moments: list[float] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+
+    def note(self, ids: Iterable[contestant.JobId], moment: float) -> None:
+        """Note that these jobs were enqueued, or completed, at that moment."""
+        before = len(self.ids)
+        self.ids.extend(ids)
+        new = len(self.ids) - before
+        self.moments.extend(itertools.repeat(moment, new))
+        self.counts[self.seat] += new
+
+    def done(self, ids: Iterable[contestant.JobId]) -> None:
+        """Note that the completion of these jobs has just been committed."""
+        self.note(ids, time.monotonic())
+
+    def take(self) -> Notes:
+        """Hand over the notes and start afresh."""
+        used = time.process_time()
+        notes = Notes(self.ids, self.moments, used - self.cpu_seconds)
+        self.ids, self.moments, self.cpu_seconds = [], [], used
+        return notes
+
+
+def main(assignment: Assignment, pipe: Connection, counts: Counts) -> None:
+    """Run one process until the pipe is closed or says stop (None)."""
+    # pgqueuer's own command runs on uvloop, so everybody does.
+    uvloop = importlib.import_module("uvloop")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            runner.run(_serve(assignment, pipe, Recorder(counts, assignment.seat)))
+        except Exception:  # noqa: BLE001  # whatever it was, the parent is to print it
+            pipe.send(Failed(traceback.format_exc()))
+
+
+async def receive(pipe: Connection) -> object:
+    """Wait for a message without stopping the event loop; None when nobody will ever send one."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(pipe.fileno(), ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(pipe.fileno())
+        # uvloop leaves it non-blocking, and a large answer would be cut off in the middle.
+        os.set_blocking(pipe.fileno(), True)
+    try:
+        return pipe.recv()
+    except EOFError:
+        return None
+
+
+async def _serve(assignment: Assignment, pipe: Connection, recorder: Recorder) -> None:
+    if assignment.works:
+        await _serve_worker(assignment, pipe, recorder)
+    else:
+        await _serve_producer(assignment, pipe, recorder)
+
+
+async def _serve_worker(assignment: Assignment, pipe: Connection, recorder: Recorder) -> None:
+    stop = asyncio.Event()
+    queue = peers.get(assignment.contestant)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(queue.work(assignment.url, assignment.batch, recorder.done, stop))
+        while await receive(pipe) is not None:
+            pipe.send(recorder.take())
+        stop.set()
+
+
+async def _serve_producer(assignment: Assignment, pipe: Connection, recorder: Recorder) -> None:
+    queue = peers.get(assignment.contestant)
+    async with queue.producer(assignment.url) as enqueue:
+        while isinstance(order := await receive(pipe), Order):
+            await _produce(order, enqueue, assignment, recorder)
+            pipe.send(recorder.take())
+
+
+async def _produce(
+    order: Order, enqueue: contestant.Enqueue, assignment: Assignment, recorder: Recorder
+) -> None:
+    begun = time.monotonic()
+    for number in itertools.count():
+        if order.interval:
+            due = begun + order.delay + number * order.interval
+            await asyncio.sleep(due - time.monotonic())
+        else:
+            await _room(order.window, assignment.workers, recorder.counts)
+        left = order.jobs - len(recorder.ids)
+        moment = time.monotonic()
+        if left <= 0 or moment - begun >= order.seconds:
+            return
+        recorder.note(await enqueue(min(assignment.batch, left)), moment)
+
+
+async def _room(window: int, workers: int, counts: Counts) -> None:
+    while total(counts, workers, len(counts)) - total(counts, 0, workers) >= window:  # noqa: ASYNC110  # no event comes from another process
+        await asyncio.sleep(_ROOM_SECONDS)
