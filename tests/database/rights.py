@@ -1,0 +1,166 @@
+"""Who may do what: one line for each table, view and function of schema public.
+
+The people: nobody has a token that names no person, a stranger has nothing to do with the case,
+viewer and editor share it, admin belongs to HAC. The machines: service holds the secret key of the
+API, worker logs in as pagewarden_worker.
+"""
+
+from __future__ import annotations
+
+ACTORS = ["anon", "nobody", "stranger", "viewer", "editor", "owner", "admin", "service", "worker"]
+
+# no: refused with 42501. none: no rows. own: what speaks of the reader. case: what belongs to the
+# case. all: everything.
+READS = """
+                     anon nobody stranger viewer editor owner admin service worker
+case_members         no   none   none     case   case   case  all   all     no
+cases                no   none   none     case   case   case  all   all     no
+documents            no   none   none     case   case   case  all   all     no
+edge_function_config no   none   none     none   none   none  all   all     no
+extraction_queue     no   none   none     case   case   case  all   all     no
+hac_acts             no   none   none     case   case   case  all   all     no
+hac_logs             no   none   none     case   case   case  all   all     no
+lanes                no   none   all      all    all    all   all   all     no
+ocr_dead_letter      no   none   none     case   case   case  all   all     no
+ocr_errors           no   none   none     case   case   case  all   all     no
+ocr_pages            no   none   none     case   case   case  all   all     no
+ocr_processing_logs  no   none   none     case   case   case  all   all     no
+ocr_runs             no   none   none     case   case   case  all   all     no
+ocr_system_health    no   no     no       no     no     no    all   all     no
+tasks                no   none   none     none   none   none  all   all     no
+user_roles           no   none   none     none   none   own   all   all     no
+"""
+
+# Which rows belong to the case, or speak of the reader.
+OF_THE_CASE = {
+    "case_members": "case_id = %(case)s",
+    "cases": "id = %(case)s",
+    "documents": "case_id = %(case)s",
+    "extraction_queue": "case_id = %(case)s",
+    "hac_acts": "case_id = %(case)s",
+    "hac_logs": "case_id = %(case)s",
+    "ocr_dead_letter": "case_id = %(case)s",
+    "ocr_errors": "case_id = %(case)s",
+    "ocr_pages": "case_id = %(case)s",
+    "ocr_processing_logs": "document_id in (select id from documents where case_id = %(case)s)",
+    "ocr_runs": "document_id in (select id from documents where case_id = %(case)s)",
+}
+OWN = {"user_roles": "user_id = %(owner)s"}
+
+# Everything else that writes is refused: rows change by the functions below.
+WRITES = {
+    ("service", "edge_function_config"): {"insert", "update", "delete"},
+    ("service", "extraction_queue"): {"insert", "update"},
+    ("service", "user_roles"): {"insert", "update", "delete"},
+}
+
+# Statements that must succeed for the service role, column by column where not all are granted.
+SERVICE_WRITES = [
+    "insert into user_roles (user_id, role) values (%(stranger)s, 'user')",
+    "update user_roles set role = 'user' where user_id = %(admin)s",
+    "delete from user_roles where user_id = %(admin)s",
+    "insert into edge_function_config (function_name) values ('another')",
+    "update edge_function_config set enabled = false where function_name = 'ocr-worker'",
+    "delete from edge_function_config where function_name = 'ocr-worker'",
+    """
+    insert into extraction_queue (case_id, document_source, document_name)
+    values (%(case)s, 'acte', 'another') returning id
+    """,
+    "update extraction_queue set status_id = 2, worker_id = 'x' where id = %(awaiting)s",
+    """
+    update lanes set max_attempts = 5, max_rescues = 5, backoff_seconds = 5, probe_seconds = 5,
+      backoff_cap_seconds = 5, attempt_seconds = 5, failed_pages_allowed = 0.5
+    """,
+]
+SERVICE_REFUSED_WRITES = [
+    "update lanes set paused_at = now(), pause_kind = 'manual', pause_reason = 'because'",
+    "update lanes set probe_token = null",
+    "delete from extraction_queue",
+]
+
+# no: refused with 42501.
+CALLS = """
+                          anon nobody stranger viewer editor owner admin service worker
+acquire_document_lock     no   no     no       no     no     no    no    yes     yes
+add_documents             no   no     no       no     yes    yes   yes   yes     no
+cancel_case               no   no     no       no     no     yes   yes   yes     no
+cancel_document           no   no     no       no     yes    yes   yes   yes     no
+claim_documents           no   no     no       no     no     no    no    yes     yes
+complete_documents        no   no     no       no     no     no    no    yes     yes
+create_case               no   no     yes      yes    yes    yes   yes   yes     no
+delete_case               no   no     no       no     no     yes   yes   yes     no
+delete_document           no   no     no       no     no     yes   yes   yes     no
+erase_case                no   no     no       no     no     yes   yes   yes     no
+erase_document            no   no     no       no     no     yes   yes   yes     no
+extend_document_lock      no   no     no       no     no     no    no    yes     yes
+fail_document             no   no     no       no     no     no    no    yes     yes
+has_role                  no   yes    yes      yes    yes    yes   yes   yes     no
+move_to_dead_letter_queue no   no     no       no     no     no    no    yes     yes
+pause_lane                no   no     no       no     no     no    yes   yes     no
+process_ocr_atomic        no   no     no       no     no     no    no    yes     yes
+read_again                no   no     no       no     yes    yes   yes   yes     no
+recover_stuck_documents   no   no     no       no     no     no    yes   yes     no
+release_documents         no   no     no       no     no     no    no    yes     yes
+resolve_dead_letter       no   no     no       no     no     no    yes   yes     no
+resolve_dead_letters      no   no     no       no     no     no    yes   yes     no
+restore_document          no   no     no       no     no     yes   yes   yes     no
+resume_lane               no   no     no       no     no     no    yes   yes     no
+route_document            no   no     no       no     no     no    yes   yes     no
+safe_document_reupload_v2 no   no     no       no     yes    yes   yes   yes     no
+save_document_pages       no   no     no       no     no     no    no    yes     yes
+search_documents          no   yes    yes      yes    yes    yes   yes   yes     no
+share_case                no   no     no       no     no     yes   yes   yes     no
+sweep_documents           no   no     no       no     no     no    no    yes     yes
+"""
+
+# A call of each function that has an effect, if the caller may.
+ARGUMENTS = {
+    "acquire_document_lock": "%(queued)s, 'w'",
+    "add_documents": """%(case)s, '[{"name": "another"}]', 'pdf'""",
+    "cancel_case": "%(case)s",
+    "cancel_document": "%(queued)s",
+    "claim_documents": "'w'",
+    "complete_documents": """
+        jsonb_build_array(jsonb_build_object(
+          'document_id', %(claimed)s::text, 'lock_token', %(token)s::text, 'ocr_data', '{}'::jsonb
+        ))
+    """,
+    "create_case": "'Mine'",
+    "delete_case": "%(case)s",
+    "delete_document": "%(queued)s",
+    "erase_case": "%(case)s",
+    "erase_document": "%(completed)s",
+    "extend_document_lock": "%(claimed)s, %(token)s",
+    "fail_document": "%(claimed)s, %(token)s, 'broken'",
+    "has_role": "%(admin)s, 'admin'",
+    "move_to_dead_letter_queue": "%(claimed)s, 'broken', '{}', 'unknown', %(token)s",
+    "pause_lane": "'pdf', 'because'",
+    "process_ocr_atomic": "%(claimed)s, '{}', 0.9, 100, %(token)s",
+    "read_again": "%(completed)s",
+    "recover_stuck_documents": "0, array[%(claimed)s::uuid]",
+    "release_documents": """
+        jsonb_build_array(jsonb_build_object(
+          'document_id', %(claimed)s::text, 'lock_token', %(token)s::text
+        ))
+    """,
+    "resolve_dead_letter": "%(dlq)s, 'requeue'",
+    "resolve_dead_letters": "jsonb_build_object('case_id', %(case)s::text), 'abandon'",
+    "restore_document": "%(deleted)s",
+    "resume_lane": "'check'",
+    "route_document": "%(pending)s, 'image'",
+    "safe_document_reupload_v2": "%(case)s, 'another', '/files/another', 'pdf'",
+    "save_document_pages": """%(claimed)s, %(token)s, '[{"page_number": 1}]', 'rapid', '1'""",
+    "search_documents": "'some'",
+    "share_case": "%(case)s, %(stranger)s",
+    "sweep_documents": "",
+}
+
+
+def matrix(text: str) -> dict[str, dict[str, str]]:
+    """Read one of the tables above: what each actor (outer) gets from each thing (inner)."""
+    heading, *lines = (line.split() for line in text.strip().splitlines())
+    table: dict[str, dict[str, str]] = {actor: {} for actor in heading}
+    for thing, *cells in lines:
+        for actor, cell in zip(heading, cells, strict=True):
+            table[actor][thing] = cell
+    return table
