@@ -156,21 +156,21 @@ async def test_bootstrap_again_changes_nothing(bare_database: databases.Database
 
 
 async def test_bootstraps_at_once_do_not_harm_each_other(
-    local_server: server.LocalServer, bare_template: str
+    plain_server: server.LocalServer,
 ) -> None:
-    """Several bootstraps, of one database and of two, all succeed at the same time."""
-    assert bare_template
-    names = [f"bootstrap_{uuid.uuid4().hex[:8]}" for _ in range(2)]
-    admin = local_server.url(cluster.SUPERUSER)
+    """Several bootstraps of two databases, none of which has the roles yet, all succeed."""
+    names = ["postgres", "other"]
+    admin = plain_server.url(cluster.SUPERUSER)
     async with await psycopg.AsyncConnection.connect(admin, autocommit=True) as conn:
-        for name in names:
-            await conn.execute(f"create database {name} template template0")
-        try:
-            urls = [local_server.url(cluster.SUPERUSER, name) for name in names * 3]
-            await asyncio.gather(*map(bootstrap.bootstrap, urls))
-        finally:
-            for name in names:
-                await conn.execute(f"drop database {name} with (force)")
+        await conn.execute("create database other")
+
+    urls = [plain_server.url(cluster.SUPERUSER, name) for name in names * 3]
+    await asyncio.gather(*map(bootstrap.bootstrap, urls))
+
+    for name in names:
+        url = plain_server.url(cluster.SUPERUSER, name)
+        async with await psycopg.AsyncConnection.connect(url) as conn:
+            assert await _value(conn, "select auth.uid() is null")
 
 
 async def test_superuser_named_postgres_stays_one(plain_server: server.LocalServer) -> None:

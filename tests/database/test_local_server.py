@@ -105,6 +105,13 @@ async def _until_gone(pid: int) -> None:
             await asyncio.sleep(0.01)
 
 
+async def _until_busy(local: server.LocalServer, session: int) -> None:
+    query = f"select state from pg_stat_activity where pid = {session}"
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while await _ask(local.url(cluster.SUPERUSER), query) != "active":  # noqa: ASYNC110  # as above
+            await asyncio.sleep(0.01)
+
+
 async def _until_child(name: str) -> int:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while not (pid := _child(name)):  # noqa: ASYNC110  # no event comes from another process
@@ -247,6 +254,27 @@ async def test_killed_server_is_started_again_at_its_old_address(
     assert found == "kept"
     assert again_pid != pid
     assert again.url() == local.url()
+
+
+async def test_start_waits_for_sessions_that_outlive_their_server(
+    made_home: Path, bin_dir: Path | None
+) -> None:
+    """A session still busy after kill -9 of the server keeps its data to itself until it ends."""
+    async with _running(made_home, bin_dir) as local:
+        busy = await psycopg.AsyncConnection.connect(local.url(cluster.SUPERUSER))
+        session = busy.info.backend_pid
+        query = "select count(*) from generate_series(1, 5000000) as n where n % 7 = 3"
+        counting = asyncio.create_task(busy.execute(query))
+        await _until_busy(local, session)
+        os.kill(_postmaster(made_home), signal.SIGKILL)
+        outlived = _alive(session)
+        async with _running(made_home, bin_dir):
+            still_there = _alive(session)
+        await asyncio.wait([counting])
+        await busy.close()
+
+    assert outlived
+    assert not still_there
 
 
 async def test_number_of_a_dead_server_may_belong_to_another_program(
