@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx
@@ -12,6 +13,8 @@ from pagewarden import errors
 from pagewarden.database import interface, translate
 
 if TYPE_CHECKING:
+    import ssl
+
     from pagewarden.database import arguments
 
 
@@ -64,10 +67,17 @@ def connect_http(url: str, key: str, *, timeout: float = interface.TIMEOUT_SECON
     """Connect to a Supabase project with its secret key, and seconds for each call."""
     # HTTP/1.1: a lost connection then costs only the one call that was using it.
     session = httpx.AsyncClient(
-        timeout=httpx.Timeout(timeout, connect=min(timeout, interface.CONNECT_SECONDS))
+        timeout=httpx.Timeout(timeout, connect=min(timeout, interface.CONNECT_SECONDS)),
+        verify=_authorities(),
     )
     # An old key is a token that names its role; a new one must not be sent as a token.
     return HttpDatabase(session, url.rstrip("/"), key, key if key.count(".") == 2 else None)
+
+
+@functools.cache
+def _authorities() -> ssl.SSLContext:
+    """Load the certificate authorities once; that takes longer than many a call."""
+    return httpx.create_ssl_context()
 
 
 async def _send(request: base_request_builder.RequestConfig[httpx.AsyncClient]) -> Any:  # noqa: ANN401  # JSON
