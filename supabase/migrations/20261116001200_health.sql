@@ -115,6 +115,7 @@ as $$
 declare
   v_open record;
   v_results record;
+  v_waiting record;
   v_closed timestamptz := coalesce(
     (select max(h.hour) + interval '1 hour' from private.hourly_results as h), p_now - interval '7 days'
   );
@@ -128,14 +129,15 @@ begin
     count(*) filter (where d.ocr_status = 'dead_letter') as in_dlq,
     count(*) filter (where d.ocr_status = 'pending') as pending,
     count(*) filter (where d.ocr_status = 'pending_review') as pending_review,
+    count(*) filter (where d.retry_count > 0) as retried, coalesce(sum(d.retry_count), 0) as retries,
     max(d.retry_count) as max_retries
   into v_open
   from public.documents as d
   where d.ocr_status in (
     'pending', 'awaiting_file', 'extracting', 'extraction_failed', 'dead_letter', 'pending_review', 'failed'
   );
-  select sum(h.completed) as completed, sum(h.seconds_to_text) as seconds, sum(h.retried) as retried,
-    sum(h.retries) as retries, max(h.max_retries) as max_retries,
+  select coalesce(sum(h.completed), 0) as completed, sum(h.seconds_to_text) as seconds,
+    coalesce(sum(h.retried), 0) as retried, coalesce(sum(h.retries), 0) as retries, max(h.max_retries) as max_retries,
     coalesce(sum(h.completed) filter (where h.hour >= p_now - interval '24 hours'), 0) as completed_24h
   into v_results
   from (
@@ -146,17 +148,25 @@ begin
   select count(*) into dead_lettered_24h from public.ocr_dead_letter as l
   where l.last_failed_at > p_now - interval '24 hours' and l.status <> 'requeued';
 
-  queued := private.count_up_to('public.documents_claim_idx', 100000);
+  queued := private.count_up_to('public.documents_claim_idx', 10000);
   select count(*), count(*) filter (where d.locked_at < p_now - interval '5 minutes' or d.claimed_at < p_now - interval '10 minutes')
   into processing, stuck
   from public.documents as d where d.ocr_status = 'processing';
-  select count(*) into waiting_to_retry from public.documents as d
+  select count(*) as documents, count(*) filter (where d.retry_count > 0) as retried,
+    coalesce(sum(d.retry_count), 0) as retries, max(d.retry_count) as max_retries
+  into v_waiting
+  from public.documents as d
   where d.ocr_status in ('queued', 'queued_for_pdf') and d.retry_at is not null;
-  completed := coalesce(v_results.completed, 0);
+  waiting_to_retry := v_waiting.documents;
+  completed := v_results.completed;
   failed := v_open.failed;
   in_dlq := v_open.in_dlq;
-  avg_retries := round(v_results.retries / nullif(v_results.retried, 0), 2);
-  max_retries := greatest(v_results.max_retries, v_open.max_retries, 0);
+  avg_retries := round(
+    (v_results.retries + v_open.retries + v_waiting.retries)
+      / nullif(v_results.retried + v_open.retried + v_waiting.retried, 0),
+    2
+  );
+  max_retries := greatest(v_results.max_retries, v_open.max_retries, v_waiting.max_retries, 0);
   avg_processing_seconds := v_results.seconds / nullif(v_results.completed, 0);
   completed_24h := v_results.completed_24h;
   success_rate_24h_pct := round(100.0 * completed_24h / nullif(completed_24h + dead_lettered_24h, 0), 2);
@@ -185,5 +195,5 @@ as
 select * from private.system_health();
 comment on view public.ocr_system_health is
   'One row for HAC: what waits, what is being read, what was read in seven days, what needs a person. '
-  'queued is exact up to 100,000 and about right beyond.';
+  'queued is exact up to 10,000 and about right beyond.';
 grant select on public.ocr_system_health to authenticated, service_role;
