@@ -174,7 +174,8 @@ begin
     p_now, p_message, p_details, p_category
   )
   on conflict on constraint ocr_dead_letter_one_for_a_document do update
-  set failure_count = l.failure_count + excluded.failure_count,
+  -- The document's own counts go on unless it was queued anew.
+  set failure_count = case l.status when 'requeued' then l.failure_count else 0 end + excluded.failure_count,
       last_failed_at = excluded.last_failed_at,
       last_error_message = excluded.last_error_message,
       last_error_details = excluded.last_error_details,
