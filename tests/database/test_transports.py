@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,25 +31,31 @@ _SCHEMA = Path(__file__).with_name("contract.sql")
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A database, and the two ways to it."""
+    """A database, and the two ways to it, one of which needs the packages of Node."""
 
     database: databases.Database
-    lite: lites.Lite
+    _lite: lites.Lite | None
+
+    @property
+    def lite(self) -> lites.Lite:
+        """The way over HTTP; without it the test is skipped."""
+        return self._lite or pytest.skip("@supabase/lite is not installed; make test installs it")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stack(local_server: server.LocalServer, bare_template: str) -> AsyncIterator[Stack]:
     """Share one database and one Lite, which learns the schema when it starts."""
-    if not lites.is_installed():
-        pytest.skip("@supabase/lite is not installed; make test installs it")
-    async with databases.cloned(local_server, bare_template) as cloned:
+    async with (
+        databases.cloned(local_server, bare_template) as cloned,
+        contextlib.AsyncExitStack() as exits,
+    ):
         connection = await cloned.connect()
         await connection.execute(sql.SQL(_SCHEMA.read_text()))
         # Not the time zone in which times are handed out.
         zone = sql.SQL("alter database {} set timezone to 'Asia/Tokyo'")
         await connection.execute(zone.format(sql.Identifier(cloned.name)))
-        async with lites.running(cloned.tcp_url("authenticator")) as lite:
-            yield Stack(cloned, lite)
+        lite = lites.running(cloned.tcp_url("authenticator")) if lites.is_installed() else None
+        yield Stack(cloned, await exits.enter_async_context(lite) if lite else None)
 
 
 @pytest.fixture(params=["direct", "http"])
