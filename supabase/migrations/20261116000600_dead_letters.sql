@@ -345,6 +345,22 @@ end;
 $$;
 comment on function private.require_text(text, text, integer) is 'Refuse null, blank and overlong text (22023).';
 
+create function private.require_optional_text(p_what text, p_text text, p_max integer)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if p_text is not null then
+    perform private.require_text(p_what, p_text, p_max);
+  end if;
+end;
+$$;
+comment on function private.require_optional_text(text, text, integer) is
+  'Refuse blank and overlong text (22023); null is fine.';
+
 create function private.move_to_dead_letter_queue(
   p_document_id uuid,
   p_error_message text,

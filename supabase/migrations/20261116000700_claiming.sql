@@ -203,6 +203,10 @@ begin
   end if;
   if v_lanes is null then
     v_lanes := array(select l.lane from public.lanes as l order by l.lane);
+  elsif cardinality(v_lanes) > 1 then
+    -- Also those it may not come to: an order with a mistake in it is not carried out in part.
+    perform private.require_lane(u.lane) from unnest(v_lanes) as u (lane)
+    where not exists (select 1 from public.lanes as l where l.lane = u.lane);
   end if;
 
   loop
@@ -631,13 +635,16 @@ security invoker
 set search_path = ''
 as $$
 begin
-  if (jsonb_typeof(p_list) = 'array' and jsonb_array_length(p_list) <= 10000) is not true then
+  if (
+    jsonb_typeof(p_list) = 'array' and jsonb_array_length(p_list) <= 10000
+    and not p_list @? 'strict $[*] ? (@.type() <> "object")'
+  ) is not true then
     raise exception '% must be a list of at most 10000 objects', p_what
       using errcode = '22023', hint = 'Send smaller lists.';
   end if;
 end;
 $$;
-comment on function private.require_list(text, jsonb) is 'Refuse what is not a list of sensible length (22023).';
+comment on function private.require_list(text, jsonb) is 'Refuse what is not a list of objects, of sensible length (22023).';
 
 create function public.release_documents(
   p_documents jsonb,
