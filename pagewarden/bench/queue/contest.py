@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _WINDOW_BATCHES = 4
 _WINDOW_LEAST = 50
 
+# Until every worker has had a job.
+_WARM_UPS = 50
+
 _UNLIMITED = 1_000_000_000
 
 
@@ -149,8 +152,12 @@ async def _drive(url: str, plan: Plan, name: str, batch: int) -> tuple[crew.Phas
     async with crew.assembled(
         name, url, batch=batch, workers=plan.workers, producers=plan.producers
     ) as team:
-        while min(team.completed()) == 0:
+        for _ in range(_WARM_UPS):
             total += (await team.perform(plan.warm_up(batch))).jobs
+            if min(team.completed()) > 0:
+                break
+        else:
+            raise contestant.RoundFailedError("one of the workers never got a job")
         saturated = await team.perform(plan.saturating(batch))
         paced = await team.perform(plan.paced(batch))
     return saturated, paced, total + saturated.jobs + paced.jobs

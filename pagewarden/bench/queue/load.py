@@ -187,7 +187,7 @@ async def _produce(
             due = begun + order.delay + number * order.interval
             await asyncio.sleep(due - time.monotonic())
         else:
-            await _room(order.window, assignment.workers, recorder.counts)
+            await _room(order, assignment.workers, recorder.counts, begun + order.seconds)
         left = order.jobs - len(recorder.ids)
         moment = time.monotonic()
         if left <= 0 or moment - begun >= order.seconds:
@@ -195,6 +195,10 @@ async def _produce(
         recorder.note(await enqueue(min(assignment.batch, left)), moment)
 
 
-async def _room(window: int, workers: int, counts: Counts) -> None:
-    while total(counts, workers, len(counts)) - total(counts, 0, workers) >= window:  # noqa: ASYNC110  # no event comes from another process
+async def _room(order: Order, workers: int, counts: Counts, deadline: float) -> None:
+    """Wait until the workers have caught up; not for ever, they may have died."""
+    while time.monotonic() < deadline:
+        waiting = total(counts, workers, len(counts)) - total(counts, 0, workers)
+        if waiting < order.window:
+            return
         await asyncio.sleep(_ROOM_SECONDS)
