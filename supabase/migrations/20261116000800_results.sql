@@ -99,6 +99,57 @@ comment on function private.search_vector(text, text) is 'The words of a text, p
 
 -- Pages -------------------------------------------------------------------------------------
 
+create function private.require_run(p_engine text, p_version text, p_profile text)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  perform private.require_text('p_engine', p_engine, 200);
+  perform private.require_text('p_version', p_version, 200);
+  perform private.require_text('p_profile', p_profile, 200);
+end;
+$$;
+comment on function private.require_run(text, text, text) is 'Refuse names that no run can have (22023).';
+
+create function private.require_pages(p_pages jsonb)
+returns void
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_count integer;
+  v_numbers integer;
+  v_sound integer;
+begin
+  perform private.require_list('p_pages', p_pages);
+  select count(*), count(distinct p.page_number), count(*) filter (where
+    p.page_number > 0
+    and coalesce(p.status, 'read') in ('read', 'blank', 'unread', 'failed')
+    and (p.status is not distinct from 'failed') = (p.error is not null)
+    and coalesce(p.confidence, 0) between 0 and 1
+    and coalesce(jsonb_typeof(p.lines), 'array') = 'array'
+    and coalesce(least(p.width, p.height, p.processing_time_ms), 0) >= 0
+  )
+  into v_count, v_numbers, v_sound
+  from jsonb_to_recordset(p_pages) as p (
+    page_number integer, status text, lines jsonb, confidence numeric, width integer, height integer,
+    error text, processing_time_ms integer
+  );
+  if v_sound < v_count or v_numbers < v_count then
+    raise exception 'a page makes no sense, or is named twice'
+      using errcode = '22023',
+        hint = 'Each needs page_number, from 1; status is read, blank, unread, or failed with its error; '
+          'confidence is 0 to 1, lines a list, nothing negative.';
+  end if;
+end;
+$$;
+comment on function private.require_pages(jsonb) is 'Refuse what cannot be saved as pages (22023).';
+
 create function private.write_pages(
   p_document public.documents,
   p_pages jsonb,
@@ -172,10 +223,8 @@ declare
   v_refusal text;
   v_run_id bigint;
 begin
-  perform private.require_list('p_pages', p_pages);
-  perform private.require_text('p_engine', p_engine, 200);
-  perform private.require_text('p_version', p_version, 200);
-  perform private.require_text('p_profile', p_profile, 200);
+  perform private.require_pages(p_pages);
+  perform private.require_run(p_engine, p_version, p_profile);
   if p_page_count < 0 then
     raise exception 'p_page_count must not be negative, got %', p_page_count
       using errcode = '22023', hint = 'Leave it out while nobody knows.';
@@ -245,24 +294,25 @@ set search_path = ''
 as $$
 declare
   v_document public.documents;
+  v_engine text := coalesce(p_result ->> 'engine', 'unknown');
+  v_version text := coalesce(p_result ->> 'version', 'unknown');
+  v_profile text := coalesce(p_result ->> 'profile', 'balanced');
+  v_pages jsonb := case jsonb_typeof(p_result -> 'ocr_data' -> 'pages')
+    when 'array' then p_result -> 'ocr_data' -> 'pages'
+    else jsonb_build_array(jsonb_build_object(
+      'page_number', 1, 'text', p_result -> 'ocr_data' ->> 'text', 'confidence', p_result -> 'confidence'
+    ))
+  end;
 begin
+  perform private.require_run(v_engine, v_version, v_profile);
+  perform private.require_pages(v_pages);
   select d.* into v_document from public.documents as d
   where d.id = (p_result ->> 'document_id')::uuid
   for update;
   if private.lock_refusal(v_document, (p_result ->> 'lock_token')::uuid) is not null then
     return;
   end if;
-  perform private.write_pages(
-    v_document,
-    case jsonb_typeof(p_result -> 'ocr_data' -> 'pages')
-      when 'array' then p_result -> 'ocr_data' -> 'pages'
-      else jsonb_build_array(jsonb_build_object(
-        'page_number', 1, 'text', p_result -> 'ocr_data' ->> 'text', 'confidence', p_result -> 'confidence'
-      ))
-    end,
-    coalesce(p_result ->> 'engine', 'unknown'), coalesce(p_result ->> 'version', 'unknown'),
-    coalesce(p_result ->> 'profile', 'balanced'), p_now
-  );
+  perform private.write_pages(v_document, v_pages, v_engine, v_version, v_profile, p_now);
 end;
 $$;
 comment on function private.keep_inline_text(jsonb, timestamptz) is
@@ -288,7 +338,8 @@ begin
   if p_results @? '$[*].ocr_data.text' or p_results @? '$[*].ocr_data.pages' then
     for v_item in
       select i from jsonb_array_elements(p_results) as i
-      where i -> 'ocr_data' ?| array['text', 'pages']
+      -- In a summary "pages" may as well be their number.
+      where jsonb_typeof(i -> 'ocr_data' -> 'text') = 'string' or jsonb_typeof(i -> 'ocr_data' -> 'pages') = 'array'
       order by i ->> 'document_id'
     loop
       perform private.keep_inline_text(v_item, p_now);
@@ -303,6 +354,8 @@ begin
       (
         i.document_id is null or i.ocr_data is null or i.ocr_data = 'null'
         or i.confidence not between 0 and 1 or i.processing_time_ms < 0 or i.page_count < 0
+        or octet_length(i.engine) not between 1 and 200 or octet_length(i.version) not between 1 and 200
+        or octet_length(i.profile) not between 1 and 200
       ) is true as senseless,
       -- private.lock_refusal written out: a call for each row would cost more than all the rest.
       case
@@ -352,7 +405,8 @@ begin
         attempt_deadline = null,
         updated_at = p_now
     from verdict as v
-    where v.error is null and d.id = v.document_id and d.lock_token is not distinct from v.lock_token
+    where v.error is null and not v.senseless
+      and d.id = v.document_id and d.lock_token is not distinct from v.lock_token
   ),
   result as (
     insert into public.ocr_processing_logs (
@@ -388,7 +442,8 @@ begin
   if v_senseless > 0 or v_documents < v_count then
     raise exception 'a result makes no sense, or a document is named twice'
       using errcode = '22023',
-        hint = 'Each needs document_id and ocr_data; confidence is 0 to 1, processing_time_ms not negative.';
+        hint = 'Each needs document_id and ocr_data; confidence is 0 to 1, processing_time_ms and page_count '
+          'not negative, engine, version and profile 1 to 200 bytes.';
   end if;
   perform private.after_completion(v_answers, v_refused > 0, v_by_hand > 0, p_now);
   return coalesce(v_answers, '[]');
@@ -521,6 +576,10 @@ declare
   v_results jsonb := private.complete(p_results, p_now);
   v_claimed jsonb := '[]';
 begin
+  if (p_claim_limit between 0 and 1000) is not true then
+    raise exception 'p_claim_limit must be between 0 and 1000, got %', coalesce(p_claim_limit::text, 'null')
+      using errcode = '22023', hint = 'With 0 it claims nothing.';
+  end if;
   if p_claim_limit > 0 then
     select coalesce(jsonb_agg(to_jsonb(c)), '[]') into v_claimed
     from private.claim_documents(p_worker_id, p_lanes, p_claim_limit, p_lock_timeout, p_now) as c;
