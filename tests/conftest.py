@@ -51,6 +51,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run in which tests were skipped, if that was asked for."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if session.config.option.fail_on_skip and reporter and reporter.stats.get("skipped"):
+        reporter.ensure_newline()
         reporter.write_line("tests were skipped, and --fail-on-skip is given", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
