@@ -1,6 +1,6 @@
 """asyncpg, for every contestant that leaves the choice of the driver to its user.
 
-psycopg cost the load generator twice the CPU per job; on a machine that the server shares, that
+psycopg cost the load generator two to three times the CPU per job (pgmq, batches 1 to 100); on a machine that the server shares, that
 is measured as if it were the queue's.
 """
 

@@ -23,7 +23,7 @@ _SEND = "select * from pgmq.send_batch('bench', $1::jsonb[])"
 _READ = "select msg_id, message from pgmq.read('bench', $1, $2)"
 
 # Results, completion of this batch and the read of the next in one transaction and one round
-# trip. pgmq's guides use a call for each; done like this it was 10 to 25 % faster.
+# trip. With a call for each, jobs/s were 8 % lower at batch 1, 13 % at 10, the same at 100.
 _ARCHIVE = """
 with done as (select id from pgmq.archive('bench', $3::bigint[]) as id),
 saved as (
