@@ -1,7 +1,7 @@
 """asyncpg, for every contestant that leaves the choice of the driver to its user.
 
-psycopg cost the load generator two to three times the CPU per job (pgmq, batches 1 to 100); on a machine that the server shares, that
-is measured as if it were the queue's.
+psycopg cost the load generator two to three times the CPU per job (pgmq, batches 1 to 100); on
+a machine that the server shares, that is measured as if it were the queue's.
 """
 
 from __future__ import annotations
