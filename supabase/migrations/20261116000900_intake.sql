@@ -27,6 +27,9 @@ begin
   if v_owner is not null and not exists (select 1 from auth.users as u where u.id = v_owner) then
     raise exception 'there is no user %', v_owner using errcode = '22023', hint = 'Sign the person up first.';
   end if;
+  if p_inbox and v_owner is null then
+    raise exception 'an inbox belongs to somebody' using errcode = '22023', hint = 'Name its owner in p_owner.';
+  end if;
   -- "do update" and not "do nothing": the second of two at once must see the case of the first.
   insert into public.cases as c (user_id, kind, name, is_inbox)
   values (v_owner, p_kind, p_name, coalesce(p_inbox, false))
@@ -226,6 +229,10 @@ declare
 begin
   perform private.require_text('p_document_name', p_document_name, 1024);
   perform private.require_upload(p_lane, p_priority, p_sha256, p_size_bytes);
+  perform private.require_optional_text('p_new_dropbox_path', p_new_dropbox_path, 4096);
+  perform private.require_optional_text('p_file_extension', nullif(p_file_extension, ''), 200);
+  perform private.require_optional_text('p_mime_type', nullif(p_mime_type, ''), 200);
+  perform private.require_wishes(p_engine, p_language, p_profile);
   perform private.require_case(p_case_id, 2);
   -- Two uploads of one name follow one another.
   perform pg_advisory_xact_lock(hashtextextended(p_case_id::text || p_document_name, 2));
@@ -305,6 +312,22 @@ begin
 end;
 $$;
 comment on function private.require_upload(text, integer, text, bigint) is 'Refuse senseless arguments of an upload (22023).';
+
+create function private.require_wishes(p_engine text, p_language text, p_profile text)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  perform private.require_optional_text('p_engine', p_engine, 200);
+  perform private.require_optional_text('p_language', p_language, 200);
+  perform private.require_optional_text('p_profile', p_profile, 200);
+end;
+$$;
+comment on function private.require_wishes(text, text, text) is
+  'Refuse names that no engine, language or profile can have (22023); null leaves the choice to the worker.';
 
 create function private.same_bytes_again(p_document public.documents, p_now timestamptz)
 returns jsonb
@@ -405,6 +428,40 @@ $$;
 comment on function private.id_prefix(timestamptz) is
   'The first 24 digits of a UUID of version 7; the caller counts on in the last 8.';
 
+create function private.require_files(p_documents jsonb)
+returns void
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+begin
+  perform private.require_list('p_documents', p_documents);
+  if exists (
+    select 1
+    from jsonb_to_recordset(p_documents) as i (
+      name text, file_extension text, dropbox_path text, mime_type text, sha256 text, size_bytes bigint,
+      engine text, language text, profile text
+    )
+    where (
+      octet_length(i.name) between 1 and 1024 and btrim(i.name) <> ''
+      and coalesce(i.size_bytes, 0) >= 0
+      and coalesce(octet_length(i.dropbox_path), 1) between 1 and 4096
+      and coalesce(i.sha256 ~ '^[0-9a-f]{64}$', true)
+      and coalesce(greatest(octet_length(i.file_extension), octet_length(i.mime_type)), 0) <= 200
+      and coalesce(octet_length(i.engine), 1) between 1 and 200
+      and coalesce(octet_length(i.language), 1) between 1 and 200
+      and coalesce(octet_length(i.profile), 1) between 1 and 200
+    ) is not true
+  ) then
+    raise exception 'a file makes no sense' using errcode = '22023',
+      hint = 'Each needs a name of 1 to 1024 bytes; sha256 is 64 lower-case hexadecimal digits, dropbox_path at most '
+        '4096 bytes, everything else at most 200, and size_bytes not negative.';
+  end if;
+end;
+$$;
+comment on function private.require_files(jsonb) is 'Refuse what cannot be taken in as files (22023).';
+
 create function private.add_documents(p_case_id uuid, p_documents jsonb, p_lane text, p_priority integer, p_now timestamptz default now())
 returns setof uuid
 language plpgsql
@@ -419,11 +476,9 @@ declare
   -- Ids of one call follow one another (UUID version 7), so they meet in the same pages of the index.
   v_prefix text := private.id_prefix(p_now);
 begin
-  perform private.require_list('p_documents', p_documents);
+  perform private.require_files(p_documents);
   perform private.require_upload(p_lane, p_priority, null, null);
   perform private.require_case(p_case_id, 2);
-  perform private.require_text('name', d ->> 'name', 1024) from jsonb_array_elements(p_documents) as d
-  where (octet_length(d ->> 'name') between 1 and 1024) is not true;
   v_turn := private.take_turns(p_case_id, p_lane, p_priority, jsonb_array_length(p_documents));
   return query
   insert into public.documents as d (
@@ -477,6 +532,7 @@ declare
 begin
   perform private.require_admin();
   perform private.require_lane(p_lane);
+  perform private.require_optional_text('p_notes', nullif(p_notes, ''), 10000);
   select d.* into v_document from public.documents as d where d.id = p_document_id for update;
   if not found then
     return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
@@ -526,6 +582,7 @@ as $$
 declare
   v_document public.documents;
 begin
+  perform private.require_wishes(p_engine, p_language, p_profile);
   select d.* into v_document from public.documents as d where d.id = p_document_id for update;
   perform private.require_case_rank(v_document.case_id, 2);
   if v_document.id is null then
