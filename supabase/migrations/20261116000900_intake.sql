@@ -69,7 +69,9 @@ as $$
 begin
   perform private.require_case_rank(p_case_id, 3);
   if not exists (select 1 from public.cases as c where c.id = p_case_id) then
-    return jsonb_build_object('success', false, 'error', 'CASE_NOT_FOUND');
+    return jsonb_build_object(
+      'success', false, 'error', 'CASE_NOT_FOUND', 'case_id', p_case_id, 'message', 'there is no such case'
+    );
   end if;
   if p_role not in ('viewer', 'editor') then
     raise exception 'there is no role % in a case', p_role
@@ -473,13 +475,16 @@ declare
   v_lane public.lanes := private.require_lane(p_lane);
   v_status text := private.queued_status(p_lane);
   v_turn bigint;
+  v_gaps integer;
+  v_added integer;
   -- Ids of one call follow one another (UUID version 7), so they meet in the same pages of the index.
   v_prefix text := private.id_prefix(p_now);
 begin
   perform private.require_files(p_documents);
   perform private.require_upload(p_lane, p_priority, null, null);
   perform private.require_case(p_case_id, 2);
-  v_turn := private.take_turns(p_case_id, p_lane, p_priority, jsonb_array_length(p_documents));
+  v_gaps := jsonb_array_length(p_documents);
+  v_turn := private.take_turns(p_case_id, p_lane, p_priority, v_gaps);
   return query
   insert into public.documents as d (
     id, case_id, name, lane, ocr_status, file_extension, dropbox_path, mime_type, sha256, size_bytes,
@@ -494,6 +499,19 @@ begin
   )
   on conflict on constraint documents_one_live_version do nothing
   returning d.id;
+  get diagnostics v_added = row_count;
+  v_gaps := v_gaps - v_added;
+  if v_gaps > 0 then
+    -- Names that were there already take no turns, or sending a list twice would put its case behind.
+    update public.documents as d set turn = v_turn + k.place - 1
+    from (
+      select e.id, row_number() over (order by e.id) as place from public.documents as e
+      where e.id between (v_prefix || '00000000')::uuid and (v_prefix || 'ffffffff')::uuid
+    ) as k
+    where d.id = k.id;
+    update private.turns as t set next_turn = t.next_turn - v_gaps
+    where t.case_id = p_case_id and t.lane = p_lane and t.priority = p_priority;
+  end if;
 end;
 $$;
 comment on function private.add_documents(uuid, jsonb, text, integer, timestamptz) is 'See public.add_documents.';
