@@ -1,0 +1,107 @@
+"""The hot statements read in proportion to what they return, whatever the planner believes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tests.database import factories, plans, queries
+
+if TYPE_CHECKING:
+    import uuid
+
+    import psycopg
+
+    from tests.support import databases
+
+BATCH = 20
+
+# Straight into the table: a hundred thousand uploads and readings would take minutes.
+LOAD = """
+    insert into public.documents (
+      case_id, name, lane, ocr_status, turn, attempts, version, claimed_at, ocr_completed_at
+    )
+    select %(case)s, %(status)s || n, 'image', %(status)s, n, 0, 2, now(), now()
+    from generate_series(1, %(count)s) as n
+"""
+
+
+async def _load(database: databases.Database, case: uuid.UUID, **counts: int) -> None:
+    conn = await database.connect("supabase_admin")
+    # No foreign keys to check, no statistics to make: the planner is to know nothing.
+    await conn.execute("set session_replication_role = replica")
+    await conn.execute("alter table public.documents set (autovacuum_enabled = off)")
+    for status, count in counts.items():
+        await conn.execute(LOAD, {"case": case, "status": status, "count": count})
+
+
+async def _claim(conn: psycopg.AsyncConnection) -> list[plans.Plan]:
+    async with plans.collected(conn) as found:
+        rows = await factories.call(
+            conn, "claim_documents", p_worker_id="worker-1", p_lanes=["image"], p_limit=BATCH
+        )
+    assert len(rows) == BATCH
+    return found
+
+
+def _assert_proportional(found: list[plans.Plan]) -> None:
+    (take,) = [plan for plan in found if "limit v_take" in plan.statement]
+    types = {node["Node Type"] for node in take.nodes()}
+    (scan,) = [node for node in take.nodes() if "Index Name" in node]
+    assert scan["Index Name"] == "documents_claim_idx"
+    assert not any("Sort" in name for name in types), types
+    assert scan["Actual Rows"] <= BATCH
+    assert take.blocks() < 20 * BATCH
+    for plan in found:
+        assert "documents" not in plan.scanned(), plan.statement
+        assert plan.blocks() < 200 * BATCH, plan.statement
+
+
+async def test_the_claim_reads_its_index_and_no_more_than_the_batch(
+    database: databases.Database,
+) -> None:
+    """With plans made on an empty table, without statistics, and with fresh ones."""
+    factory = await factories.Factory.of(database)
+    case = await factory.case()
+    conn = await plans.connect(database)
+    for _ in range(6):  # after five runs Postgres settles for one plan
+        await factories.call(conn, "claim_documents", p_worker_id="early")
+
+    await _load(database, case, completed=50_000, queued=50_000)
+
+    _assert_proportional(await _claim(conn))
+    another = await plans.connect(database)
+    _assert_proportional(await _claim(another))
+    await conn.execute("analyze public.documents")
+    for _ in range(7):
+        _assert_proportional(await _claim(another))
+
+
+async def test_heartbeats_are_hot_updates(database: databases.Database) -> None:
+    """A heartbeat touches no index, so it costs next to nothing however often it comes."""
+    factory = await factories.Factory.of(database)
+    case = await factory.case()
+    documents = json.dumps([{"name": f"n{number}"} for number in range(BATCH)])
+    await factories.call(
+        factory.conn, "add_documents", p_case_id=case, p_documents=documents, p_lane="image"
+    )
+    claims = await factories.call(
+        factory.conn, "claim_documents", p_worker_id="w", p_limit=BATCH
+    )
+    before = await _updates(factory.conn)
+    for _ in range(10):
+        for claim in claims:
+            key = {"p_document_id": claim["id"], "p_lock_token": claim["lock_token"]}
+            assert (await factory.call("extend_document_lock", **key))["success"]
+    after = await _updates(factory.conn)
+    assert after["updated"] - before["updated"] == 10 * BATCH
+    assert after["hot"] - before["hot"] >= 9.5 * BATCH
+
+
+async def _updates(conn: psycopg.AsyncConnection) -> dict[str, int]:
+    await conn.execute("select pg_stat_force_next_flush()")
+    return await queries.one(
+        conn,
+        "select n_tup_upd as updated, n_tup_hot_upd as hot from pg_stat_user_tables "
+        "where relid = 'public.documents'::regclass",
+    )
