@@ -24,7 +24,9 @@ begin
   for update of d;
   select l.* into v_letter from public.ocr_dead_letter as l where l.id = p_dlq_id for update;
   if v_letter.id is null then
-    return jsonb_build_object('success', false, 'error', 'DEAD_LETTER_NOT_FOUND', 'dlq_id', p_dlq_id);
+    return jsonb_build_object(
+      'success', false, 'error', 'DEAD_LETTER_NOT_FOUND', 'dlq_id', p_dlq_id, 'message', 'there is no such dead letter'
+    );
   end if;
   if v_letter.status not in ('pending', 'investigating') or v_document.ocr_status <> 'dead_letter' then
     return jsonb_build_object(
@@ -68,7 +70,7 @@ $$;
 comment on function private.settle_dead_letter(uuid, text, text, timestamptz) is
   'Carry out one decision about one dead letter.';
 
-create function private.require_action(p_action text)
+create function private.require_action(p_action text, p_notes text)
 returns void
 language plpgsql
 stable
@@ -81,9 +83,11 @@ begin
     raise exception 'a dead letter cannot be treated as %', coalesce(p_action, 'null')
       using errcode = '22023', hint = 'Actions are investigate, requeue, manual, abandon.';
   end if;
+  perform private.require_optional_text('p_notes', nullif(p_notes, ''), 10000);
 end;
 $$;
-comment on function private.require_action(text) is 'Refuse strangers (42501) and unknown actions (22023).';
+comment on function private.require_action(text, text) is
+  'Refuse strangers (42501), unknown actions and overlong notes (22023).';
 
 create function private.resolve_dead_letter(p_dlq_id uuid, p_action text, p_notes text, p_now timestamptz default now())
 returns jsonb
@@ -93,7 +97,7 @@ security definer          -- HAC holds no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.require_action(p_action);
+  perform private.require_action(p_action, p_notes);
   return private.settle_dead_letter(p_dlq_id, p_action, p_notes, p_now);
 end;
 $$;
@@ -113,22 +117,17 @@ comment on function public.resolve_dead_letter(uuid, text, text) is
   'HAC: investigate, requeue (counts at zero, history kept), manual (a person will type it) or abandon.';
 grant execute on function public.resolve_dead_letter(uuid, text, text) to authenticated, service_role;
 
-create function private.resolve_dead_letters(p_filter jsonb, p_action text, p_notes text, p_now timestamptz default now())
-returns jsonb
+create function private.require_filter(p_filter jsonb)
+returns void
 language plpgsql
-volatile
-security definer          -- HAC holds no rights to write tables
-set search_path = pg_catalog, pg_temp
+stable
+security invoker
+set search_path = ''
 as $$
 declare
   v_unknown text;
-  v_id uuid;
-  v_answer jsonb;
-  v_resolved jsonb := '[]';
-  v_skipped jsonb := '[]';
 begin
-  perform private.require_action(p_action);
-  if (jsonb_typeof(p_filter) = 'object' and jsonb_strip_nulls(p_filter) <> '{}') is not true then
+  if (jsonb_typeof(p_filter) = 'object' and p_filter <> '{}') is not true then
     raise exception 'the filter is empty' using errcode = '22023',
       hint = 'Name at least one of ids, case_id, lane, error_category, error_group, status, failed_before.';
   end if;
@@ -138,19 +137,54 @@ begin
     raise exception 'the filter knows no "%"', v_unknown using errcode = '22023',
       hint = 'It knows ids, case_id, lane, error_category, error_group, status, failed_before.';
   end if;
+  if jsonb_typeof(p_filter -> 'ids') <> 'array' then
+    raise exception 'the ids of the filter must be a list' using errcode = '22023', hint = 'Send {"ids": ["…"]}.';
+  end if;
+  if p_filter ->> 'status' not in ('pending', 'investigating', 'requeued', 'manual', 'abandoned') then
+    raise exception 'no dead letter is %', p_filter ->> 'status' using errcode = '22023',
+      hint = 'It is pending, investigating, requeued, manual or abandoned.';
+  end if;
+  if p_filter ? 'lane' then
+    perform private.require_lane(p_filter ->> 'lane');
+  end if;
+  if p_filter ? 'error_category' then
+    perform private.require_category(p_filter ->> 'error_category');
+  end if;
+end;
+$$;
+comment on function private.require_filter(jsonb) is 'Refuse a filter that is empty or makes no sense (22023).';
+
+create function private.resolve_dead_letters(p_filter jsonb, p_action text, p_notes text, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_filter jsonb := jsonb_strip_nulls(p_filter);   -- a null in it asks for nothing
+  v_case_id uuid := v_filter ->> 'case_id';
+  v_failed_before timestamptz := v_filter ->> 'failed_before';
+  v_id uuid;
+  v_answer jsonb;
+  v_resolved jsonb := '[]';
+  v_skipped jsonb := '[]';
+begin
+  perform private.require_action(p_action, p_notes);
+  perform private.require_filter(v_filter);
   for v_id in
     select l.id from public.ocr_dead_letter as l
     join public.documents as d on d.id = l.document_id
-    where (p_filter -> 'ids' is null or p_filter -> 'ids' ? l.id::text)
-      and (p_filter ->> 'case_id' is null or l.case_id = (p_filter ->> 'case_id')::uuid)
-      and (p_filter ->> 'lane' is null or d.lane = p_filter ->> 'lane')
-      and (p_filter ->> 'error_category' is null or l.error_category = p_filter ->> 'error_category')
-      and (p_filter ->> 'error_group' is null or l.error_group = p_filter ->> 'error_group')
-      and (p_filter ->> 'failed_before' is null or l.last_failed_at < (p_filter ->> 'failed_before')::timestamptz)
+    where (v_filter -> 'ids' is null or v_filter -> 'ids' ? l.id::text)
+      and (v_case_id is null or l.case_id = v_case_id)
+      and (v_filter ->> 'lane' is null or d.lane = v_filter ->> 'lane')
+      and (v_filter ->> 'error_category' is null or l.error_category = v_filter ->> 'error_category')
+      and (v_filter ->> 'error_group' is null or l.error_group = v_filter ->> 'error_group')
+      and (v_failed_before is null or l.last_failed_at < v_failed_before)
       and (
         -- By name everything is tried, so that what was skipped is told; by property only what is open.
-        l.status = p_filter ->> 'status'
-        or (p_filter ->> 'status' is null and (p_filter -> 'ids' is not null or l.status in ('pending', 'investigating')))
+        l.status = v_filter ->> 'status'
+        or (v_filter ->> 'status' is null and (v_filter -> 'ids' is not null or l.status in ('pending', 'investigating')))
       )
     order by l.document_id
   loop
@@ -162,10 +196,12 @@ begin
     end if;
   end loop;
   select v_skipped || coalesce(jsonb_agg(
-    jsonb_build_object('success', false, 'error', 'DEAD_LETTER_NOT_FOUND', 'dlq_id', i)
+    jsonb_build_object(
+      'success', false, 'error', 'DEAD_LETTER_NOT_FOUND', 'dlq_id', i, 'message', 'there is no such dead letter'
+    )
   ), '[]')
   into v_skipped
-  from jsonb_array_elements_text(coalesce(p_filter -> 'ids', '[]')) as i
+  from jsonb_array_elements_text(coalesce(v_filter -> 'ids', '[]')) as i
   where not exists (select 1 from public.ocr_dead_letter as l where l.id::text = i);
   return jsonb_build_object(
     'success', true, 'resolved', jsonb_array_length(v_resolved), 'documents', v_resolved, 'skipped', v_skipped
@@ -242,6 +278,7 @@ as $$
 declare
   v_document public.documents := private.lock_for_people(p_document_id, 2);
 begin
+  perform private.require_optional_text('p_reason', nullif(p_reason, ''), 10000);
   if v_document.id is null then
     return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
   end if;
@@ -427,7 +464,9 @@ begin
   perform 1 from public.cases as c
   where c.id = p_case_id and (p_how <> 'cancel' or c.deleted_at is null) for update;
   if not found then
-    return jsonb_build_object('success', false, 'error', 'CASE_NOT_FOUND', 'case_id', p_case_id);
+    return jsonb_build_object(
+      'success', false, 'error', 'CASE_NOT_FOUND', 'case_id', p_case_id, 'message', 'there is no such case'
+    );
   end if;
   for v_document in
     select d.* from public.documents as d
