@@ -94,6 +94,27 @@ end;
 $$;
 comment on function private.require_file(public.extraction_queue) is 'Refuse COMPLETE without a file (22023).';
 
+create function private.require_extraction(p_row public.extraction_queue)
+returns void
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+begin
+  perform private.require_upload(p_row.document_source, p_row.priority, p_row.sha256, null);
+  perform private.require_optional_text('dropbox_path', nullif(p_row.dropbox_path, ''), 4096);
+  perform private.require_optional_text('file_extension', nullif(p_row.file_extension, ''), 200);
+  perform private.require_optional_text('worker_id', nullif(p_row.worker_id, ''), 200);
+  perform private.require_wishes(p_row.engine, p_row.language, null);
+  if (p_row.ocr_max_attempts > 0) is not true then
+    raise exception 'ocr_max_attempts must be 1 or more, got %', coalesce(p_row.ocr_max_attempts::text, 'null')
+      using errcode = '22023', hint = 'Leave it out: the lane has a number of its own.';
+  end if;
+end;
+$$;
+comment on function private.require_extraction(public.extraction_queue) is 'Refuse values that make no sense (22023).';
+
 create function private.insert_extraction(p_row public.extraction_queue, p_now timestamptz default now())
 returns uuid
 language plpgsql
@@ -104,9 +125,10 @@ as $$
 declare
   v_case_id uuid := coalesce(p_row.case_id, private.registry_case());
   v_lane public.lanes := private.require_lane(p_row.document_source);
-  v_priority integer := coalesce(p_row.priority, 0);
   v_id uuid;
 begin
+  p_row.priority := coalesce(p_row.priority, 0);
+  p_row.ocr_max_attempts := coalesce(p_row.ocr_max_attempts, v_lane.max_attempts);
   if v_lane.lane not in ('index', 'acte') then
     raise exception 'the registry has no lane %', v_lane.lane
       using errcode = '22023', hint = 'document_source is index or acte.';
@@ -116,7 +138,7 @@ begin
       using errcode = '22023', hint = 'Leave status_id out.';
   end if;
   perform private.require_text('document_name', p_row.document_name, 1024);
-  perform private.require_upload(v_lane.lane, v_priority, p_row.sha256, null);
+  perform private.require_extraction(p_row);
   perform private.require_file(p_row);
   perform 1 from public.cases as c where c.id = v_case_id and c.deleted_at is null for key share;
   if not found then
@@ -130,9 +152,9 @@ begin
   values (
     coalesce(p_row.id, gen_random_uuid()), v_case_id, p_row.document_name, v_lane.lane,
     case p_row.status_id when 3 then 'queued' else 'awaiting_file' end,
-    p_row.dropbox_path, p_row.file_extension, p_row.sha256, p_row.engine, p_row.language, v_priority,
-    case p_row.status_id when 3 then private.take_turns(v_case_id, v_lane.lane, v_priority, 1) else 0 end,
-    coalesce(p_row.ocr_max_attempts, v_lane.max_attempts), p_row.worker_id, p_now, p_now
+    p_row.dropbox_path, p_row.file_extension, p_row.sha256, p_row.engine, p_row.language, p_row.priority,
+    case p_row.status_id when 3 then private.take_turns(v_case_id, v_lane.lane, p_row.priority, 1) else 0 end,
+    p_row.ocr_max_attempts, p_row.worker_id, p_now, p_now
   )
   returning d.id into v_id;
   return v_id;
@@ -210,7 +232,7 @@ begin
     raise exception 'id, case, source, name and lock token of a document do not change'
       using errcode = '22023', hint = 'Cancel the document and insert another.';
   end if;
-  perform private.require_upload(p_old.document_source, p_new.priority, p_new.sha256, null);
+  perform private.require_extraction(p_new);
   -- Waits for whoever is changing it; then the state is read anew.
   select d.* into v_document from public.documents as d
   where d.id = p_old.id and d.deleted_at is null
