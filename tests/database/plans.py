@@ -49,9 +49,7 @@ class Plan:
 
     def scanned(self) -> set[str]:
         """Name the tables that were read from end to end."""
-        return {
-            node["Relation Name"] for node in self.nodes() if node["Node Type"] == "Seq Scan"
-        }
+        return {node["Relation Name"] for node in self.nodes() if node["Node Type"] == "Seq Scan"}
 
     def blocks(self) -> int:
         """Count the pages that were touched."""

@@ -85,9 +85,7 @@ async def test_heartbeats_are_hot_updates(database: databases.Database) -> None:
     await factories.call(
         factory.conn, "add_documents", p_case_id=case, p_documents=documents, p_lane="image"
     )
-    claims = await factories.call(
-        factory.conn, "claim_documents", p_worker_id="w", p_limit=BATCH
-    )
+    claims = await factories.call(factory.conn, "claim_documents", p_worker_id="w", p_limit=BATCH)
     before = await _updates(factory.conn)
     for _ in range(10):
         for claim in claims:

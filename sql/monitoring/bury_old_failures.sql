@@ -1,0 +1,13 @@
+-- CHANGES DATA. Give documents that ended as failed after three attempts or more to HAC.
+--
+-- Each gets a dead letter, a task and an audit line. Documents that were deleted meanwhile are
+-- left alone; the answer says so.
+select public.move_to_dead_letter_queue(
+  d.id,
+  coalesce(d.ocr_error, 'Failed before there were dead letters'),
+  jsonb_build_object('migrated', true),
+  'permanent'
+) as answer
+from public.documents as d
+where d.retry_count >= 3
+  and d.ocr_status = 'failed';

@@ -1,0 +1,30 @@
+-- Undo of phase_5_transactions.sql: reading goes on where it stopped.
+--
+-- Who:      the owner of the tables (role postgres).
+-- Effect:   only what the stop had stopped; a lane paused or a function switched off before it
+--           stays so.
+begin;
+
+set local request.jwt.claims = '{"role": "service_role"}';
+
+update public.edge_function_config as c
+set enabled = true, updated_at = now()
+where exists (
+  select 1 from public.hac_acts as a
+  where a.action_type = 'ocr_rollback'
+    and a.metadata @> '{"phase": 5}'
+    and a.metadata -> 'functions' ? c.function_name
+    and not exists (
+      select 1 from public.hac_acts as u
+      where u.action_type = 'ocr_rollback_undone' and u.metadata @> '{"phase": 5}' and u.created_at > a.created_at
+    )
+);
+
+select public.resume_lane(l.lane)
+from public.lanes as l
+where l.pause_kind = 'manual' and l.pause_reason = 'rollback of phase 5';
+
+insert into public.hac_logs (action_type, action_description, metadata)
+values ('ocr_rollback_undone', 'Phase 5, transactions: reading again', '{"phase": 5}');
+
+commit;
