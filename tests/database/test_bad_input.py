@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -149,20 +148,13 @@ async def test_malformed_values_inside_json_are_refused(
 
 async def test_a_summary_that_counts_pages_leaves_them_alone(world: World) -> None:
     """A number where pages could be, or null where text could be, is no text to keep."""
-    call = functools.partial(
-        factories.call,
-        world.conn,
-        p_document_id=world.ids["claimed"],
-        p_lock_token=world.ids["token"],
-        p_engine="rapid",
-        p_version="1",
-    )
+    lock = {"p_document_id": world.ids["claimed"], "p_lock_token": world.ids["token"]}
+    run: dict[str, Any] = lock | {"p_engine": "rapid", "p_version": "1"}
     pages, summary = Jsonb([{"page_number": 1, "text": "kept"}]), Jsonb({"pages": 1, "text": None})
+    result = run | {"p_ocr_data": summary, "p_confidence": None, "p_processing_time_ms": 1}
     async with world.conn.transaction(force_rollback=True):
-        await call("save_document_pages", p_pages=pages)
-        await call(
-            "process_ocr_atomic", p_ocr_data=summary, p_confidence="0.5", p_processing_time_ms=1
-        )
+        await factories.call(world.conn, "save_document_pages", **run, p_pages=pages)
+        await factories.call(world.conn, "process_ocr_atomic", **result)
         query = "select text from ocr_pages where document_id = %(claimed)s"
         found = await world.conn.execute(query, world.ids)
         assert await found.fetchall() == [("kept",)]
