@@ -762,10 +762,9 @@ begin
     order by d.id
     for update
   loop
-    perform private.rescue(v_document, 'given back by HAC as stuck', p_now);
     perform private.log_act(
       v_document.case_id, v_document.id, 'recover_stuck', format('"%s" given back as stuck', v_document.name),
-      'processing', 'queued'
+      'processing', private.rescue(v_document, 'given back by HAC as stuck', p_now)
     );
     v_recovered := v_recovered || v_document.id;
   end loop;
