@@ -63,10 +63,25 @@ immutable
 security invoker
 set search_path = ''
 as $$
-  select '[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]';
+  select '[\u0e00-\u0e7f\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]';
 $$;
 comment on function private.unspaced_signs() is
   'The signs of scripts that put no spaces between words (Thai, Japanese, Chinese), as a regular expression.';
+
+create function private.marks()
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select '[\u00a0-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7\u037e\u0387\u055a-\u055f\u0589'
+    '\u05be\u05c0\u05c3\u05f3\u05f4\u060c\u061b\u061f\u066a-\u066d\u06d4\u0964\u0965\u0f08-\u0f14'
+    '\u2000-\u200b\u200e-\u206f\u20a0-\u20cf\u2190-\u2bff\u2e00-\u2e7f\u3000-\u3004\u3008-\u303f\u30fb'
+    '\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]';
+$$;
+comment on function private.marks() is
+  'Punctuation and symbols beyond ASCII, as a regular expression: where the locale is C, Postgres takes them for letters.';
 
 create function private.spell_out(p_text text)
 returns text
@@ -76,9 +91,13 @@ security invoker
 set search_path = ''
 as $$
   -- Each sign becomes a word, and a search for several of them is a search for their sequence.
-  select regexp_replace(left(p_text, 250000), '(' || private.unspaced_signs() || ')', ' \1 ', 'g');
+  select regexp_replace(
+    regexp_replace(left(p_text, 250000), private.marks(), ' ', 'g'),
+    '(' || private.unspaced_signs() || ')', ' \1 ', 'g'
+  );
 $$;
-comment on function private.spell_out(text) is 'Set spaces around characters of scripts that write without them.';
+comment on function private.spell_out(text) is
+  'The words of a text with spaces between them, whatever its script and the locale of the database.';
 
 create function private.search_vector(p_text text, p_language text)
 returns tsvector

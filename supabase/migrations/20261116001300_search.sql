@@ -9,19 +9,16 @@ stable
 security invoker
 set search_path = ''
 as $$
-  -- As on the web. Signs of scripts without spaces must follow one another where they were typed so;
-  -- each run of them becomes a phrase, unless the person has set quotation marks already.
-  select case
-    when p_query !~ private.unspaced_signs() then
-      websearch_to_tsquery('private.simple', p_query)
-        || websearch_to_tsquery(private.search_config(p_language), p_query)
-    when p_query ~ '"' then
-      websearch_to_tsquery('private.simple', private.spell_out(p_query))
-    else
-      websearch_to_tsquery('private.simple', private.spell_out(
-        regexp_replace(p_query, '(' || private.unspaced_signs() || '+)', '"\1"', 'g')
-      ))
-  end;
+  -- As on the web. Signs of scripts without spaces must follow one another where they were typed so:
+  -- each run of them becomes a phrase, unless it stands in quotation marks already.
+  select websearch_to_tsquery('private.simple', t.spelled)
+    || websearch_to_tsquery(private.search_config(p_language), t.spelled)
+  from (
+    select private.spell_out(regexp_replace(
+      translate(p_query, '“”„«»「」『』', repeat('"', 9)),
+      '(' || private.unspaced_signs() || '+)(?=(?:[^"]*"[^"]*")*[^"]*$)', '"\1"', 'g'
+    )) as spelled
+  ) as t;
 $$;
 comment on function private.search_query(text, text) is 'What a person typed, as a search.';
 
@@ -32,17 +29,24 @@ stable
 security invoker
 set search_path = ''
 as $$
-  -- The spaces that were set around signs go again, and neighbours that were hit are marked as one.
-  select replace(
-    regexp_replace(
-      ts_headline(
-        private.search_config(p_language), private.spell_out(p_text), p_query,
-        'StartSel=«, StopSel=», MaxFragments=2, MaxWords=20, MinWords=5'
+  -- Spaces around signs and marks are set for the parser and taken away again; neighbours that were
+  -- hit are marked as one. Control characters mark the hits until then, as no text has them.
+  select translate(
+    replace(
+      regexp_replace(
+        ts_headline(
+          private.search_config(p_language),
+          regexp_replace(left(p_text, 250000), '(' || t.single || ')', ' \1 ', 'g'),
+          p_query,
+          E'StartSel="\x01", StopSel="\x02", MaxFragments=2, MaxWords=25, MinWords=5, ShortWord=0'
+        ),
+        E' ?(\x01?(?:' || t.single || E')\x02?) ?', '\1', 'g'
       ),
-      ' ?(«?' || private.unspaced_signs() || '»?) ?', '\1', 'g'
+      E'\x02\x01', ''
     ),
-    '»«', ''
-  );
+    E'\x01\x02', '«»'
+  )
+  from (select private.unspaced_signs() || '|' || private.marks() as single) as t;
 $$;
 comment on function private.search_headline(text, text, tsquery) is 'The part of a text that was found, hits marked «so».';
 
