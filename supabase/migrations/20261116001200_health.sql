@@ -64,6 +64,8 @@ language plpgsql
 stable
 security definer          -- reads what the caller may not
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off   -- it would look at all of them before the limit is heard
 as $$
 declare
   v_count bigint;
