@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 from importlib import resources
+from typing import TYPE_CHECKING
 
 import psycopg
 from pgmq import install
 from psycopg import sql
 
 from pagewarden import errors
+from pagewarden.local import schema_lock
 
-# Any number will do, as long as it is always the same one.
-_LOCK_KEY = 7_240_001
+if TYPE_CHECKING:
+    from typing import LiteralString
 
 _LOGIN_ROLES = ("postgres", "authenticator", "pagewarden_worker")
+
+# The roles are looked at, too: they belong to the server and do not move with the database.
+_IS_DONE = """
+select obj_description(to_regnamespace('auth'), 'pg_namespace') = {}
+  and (select count(*) = 6 from pg_roles where rolname in (
+    'anon', 'authenticated', 'service_role', 'authenticator', 'pagewarden_worker', 'postgres'))
+"""
 
 _DATABASE_DEFAULTS = """
 do $$
@@ -40,18 +50,22 @@ alter default privileges for role postgres in schema pgmq grant all on sequences
 async def bootstrap(url: str, *, password: str | None = None) -> None:
     """Prepare the database of this URL for the migrations; doing it again changes nothing.
 
-    The URL is a superuser's. On a real Supabase, where everything is there already, only the
-    role of the workers is added. password is given to the login roles that have none.
+    The first time the URL must be a superuser's. On a real Supabase, where everything is there
+    already, only the role of the workers is added. password is given to the login roles that
+    have none.
     """
     async with await _connect(url) as conn, conn.transaction():
-        await conn.execute("select pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
+        await schema_lock.acquire(conn)
         if await _is_supabase(conn):
             await _create_worker(conn)
             return
-        await _require_superuser(conn)
-        await conn.execute(_script())
-        await set_database_defaults(conn)
-        await _install_queues(conn)
+        # Done again only when it has changed: the script locks tables that others are using.
+        if not await _holds(conn, _IS_DONE, _fingerprint()):
+            await _require_superuser(conn)
+            await conn.execute(_script())
+            await set_database_defaults(conn)
+            await _install_queues(conn)
+            await conn.execute(sql.SQL("comment on schema auth is {}").format(_fingerprint()))
         if password is not None:
             await _set_passwords(conn, password)
 
@@ -72,25 +86,32 @@ def _script() -> sql.SQL:
     return sql.SQL(resources.files("pagewarden.local").joinpath("bootstrap.sql").read_text("utf-8"))
 
 
-async def _holds(conn: psycopg.AsyncConnection, query: sql.SQL) -> bool:
-    row = await (await conn.execute(query)).fetchone()
+def _fingerprint() -> sql.Literal:
+    parts = (_script().as_string(), _DATABASE_DEFAULTS, _QUEUE_GRANTS)
+    return sql.Literal(
+        f"Prepared by Pagewarden, {hashlib.sha256(''.join(parts).encode()).hexdigest()}"
+    )
+
+
+async def _holds(conn: psycopg.AsyncConnection, query: LiteralString, *values: sql.Literal) -> bool:
+    row = await (await conn.execute(sql.SQL(query).format(*values))).fetchone()
     return row is not None and row[0] is True
 
 
 async def _is_supabase(conn: psycopg.AsyncConnection) -> bool:
     query = "select exists (select from pg_roles where rolname = 'supabase_auth_admin')"
-    return await _holds(conn, sql.SQL(query))
+    return await _holds(conn, query)
 
 
 async def _create_worker(conn: psycopg.AsyncConnection) -> None:
     query = "select exists (select from pg_roles where rolname = 'pagewarden_worker')"
-    if not await _holds(conn, sql.SQL(query)):
+    if not await _holds(conn, query):
         await conn.execute("create role pagewarden_worker login")
 
 
 async def _require_superuser(conn: psycopg.AsyncConnection) -> None:
     query = "select rolsuper from pg_roles where rolname = current_user"
-    if not await _holds(conn, sql.SQL(query)):
+    if not await _holds(conn, query):
         raise errors.Forbidden(
             f"the role {conn.info.user} may not prepare this database",
             sqlstate="42501",
@@ -100,9 +121,9 @@ async def _require_superuser(conn: psycopg.AsyncConnection) -> None:
 
 async def _install_queues(conn: psycopg.AsyncConnection) -> None:
     available = "select exists (select from pg_available_extensions where name = 'pgmq')"
-    if await _holds(conn, sql.SQL(available)):
+    if await _holds(conn, available):
         await conn.execute("create extension if not exists pgmq")
-    elif await _holds(conn, sql.SQL("select to_regclass('pgmq.meta') is null")):
+    elif await _holds(conn, "select to_regclass('pgmq.meta') is null"):
         # As on Supabase the queues belong to postgres, who may then create more of them.
         await conn.execute("set local role postgres")
         await conn.execute(sql.SQL(install.get_embedded_install_sql()))

@@ -16,13 +16,10 @@ import psycopg
 from psycopg import pq
 
 from pagewarden import errors
-from pagewarden.local import statements
+from pagewarden.local import schema_lock, statements
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
-
-# Any number will do, as long as it is always the same one.
-_LOCK_KEY = 7_240_002
 
 _FILE_NAME = re.compile(r"(?P<version>\d{14})_(?P<name>\w+)\.sql")
 
@@ -158,8 +155,7 @@ async def _apply_next(
     # Settings and roles that one migration leaves behind are not the next one's.
     await conn.execute("discard all")
     async with conn.transaction():
-        # Held to the end of the transaction only: that works behind a pooler, too.
-        await conn.execute("select pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
+        await schema_lock.acquire(conn)
         if await (await conn.execute(_HAS_HISTORY)).fetchone() != (True,):
             await conn.execute(_CREATE_HISTORY)
         for migration in _waiting(files, await _recorded(conn)):

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from pagewarden import errors
-from pagewarden.local import bootstrap, cluster, server
+from pagewarden.local import bootstrap, cluster, migrations, server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -153,6 +153,27 @@ async def test_bootstrap_again_changes_nothing(bare_database: databases.Database
     assert await _value(conn, "select current_user") == "pagewarden_worker"
     conn = await bare_database.connect()
     assert await _value(conn, "select id from auth.users") == user
+
+
+async def test_bootstrap_again_needs_no_superuser(bare_database: databases.Database) -> None:
+    """Once a superuser has prepared the database, an ordinary role may start programs on it."""
+    await bootstrap.bootstrap(bare_database.url("postgres"))
+
+
+async def test_programs_that_start_at_once_do_not_collide(
+    plain_server: server.LocalServer, tmp_path: Path
+) -> None:
+    """One program bootstraps while another migrates already, and both grant on the same schema."""
+    (tmp_path / "20250101000000_rights.sql").write_text("grant usage on schema public to anon;\n")
+
+    async def start() -> list[str]:
+        admin = plain_server.url(cluster.SUPERUSER)
+        await bootstrap.bootstrap(admin, password=plain_server.password)
+        return await migrations.migrate(plain_server.url(), folder=tmp_path)
+
+    applied = await asyncio.gather(*(start() for _ in range(6)))
+
+    assert sorted(applied) == [[]] * 5 + [["20250101000000_rights"]]
 
 
 async def test_bootstraps_at_once_do_not_harm_each_other(
