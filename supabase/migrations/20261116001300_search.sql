@@ -96,7 +96,7 @@ begin
     limit p_limit
     offset p_offset
   )
-  select d.id, d.case_id, d.name, h.page_number, h.rank, private.search_headline(h.text, p_language, v_query)
+  select d.id, d.case_id, d.name::text, h.page_number, h.rank, private.search_headline(h.text, p_language, v_query)
   from hit as h
   join public.documents as d on d.id = h.document_id
   order by h.rank desc, d.id, h.page_number;
