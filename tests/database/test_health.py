@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from psycopg.types.json import Jsonb
 
 from tests.database import factories, plans, queries
 
@@ -48,8 +47,14 @@ RESULTS = """
     order by d.ocr_completed_at
 """
 QUEUED = """
-    insert into public.documents (case_id, name, ocr_status, turn)
-    select %(case)s, 'waiting-' || n, 'queued', n from generate_series(1, %(count)s) as n
+    with added as (
+      insert into public.documents (case_id, name, ocr_status, listed_in, turn)
+      select %(case)s, 'waiting-' || n, 'queued', 'queue', n
+      from generate_series(1, %(count)s) as n
+      returning *
+    )
+    insert into private.queue (lane, urgency, turn, document_id)
+    select a.lane, -a.priority, a.turn, a.id from added as a
 """
 
 
@@ -64,7 +69,9 @@ async def _settle(database: databases.Database) -> None:
     """Do what the sweep and autovacuum do all the time."""
     conn = await database.connect("supabase_admin")
     await conn.execute("select private.sweep()")
-    await conn.execute("vacuum (analyze) public.documents, public.ocr_processing_logs")
+    await conn.execute(
+        "vacuum (analyze) public.documents, public.ocr_processing_logs, private.queue"
+    )
 
 
 async def _read(
@@ -80,8 +87,10 @@ async def _read(
     token = await queries.one(
         factory.conn, "select lock_token from documents where id = %s", (document,)
     )
-    result = {"document_id": str(document), "lock_token": str(token["lock_token"]), "ocr_data": {}}
-    await factory.conn.execute("select private.complete(%s, %s)", (Jsonb([result]), now))
+    await factory.conn.execute(
+        "select private.process_ocr_atomic(%s, '{}', 0.9, 1, %s, 'e', '1', 'p', 1, %s)",
+        (document, token["lock_token"], now),
+    )
 
 
 async def _fail(factory: factories.Factory, case: uuid.UUID) -> None:
@@ -187,7 +196,7 @@ async def test_health_counts_ten_thousand_and_estimates_the_rest(
     assert 11_800 < row["completed"] <= 12_000
     assert len(found) > 5
     for plan in found:
-        assert not plan.scanned() & {"documents", "ocr_processing_logs"}, plan.statement
+        assert not plan.scanned() & {"documents", "ocr_processing_logs", "queue"}, plan.statement
         for node in plan.nodes():
             assert node["Actual Rows"] <= 10_000, plan.statement
 
