@@ -85,40 +85,67 @@ comment on function private.require_lane(text) is 'The lane of that name; 22023 
 
 -- Documents ---------------------------------------------------------------------------------
 
+-- Rules for a single column are domains: Postgres keeps those ready, while a check of the table is
+-- parsed anew for every statement (with all rules as checks a claim of one document took half as long again).
+create domain public.document_lane as text
+  constraint document_lane_is_known check (value in ('image', 'pdf', 'index', 'acte', 'check'));
+create domain public.document_status as text
+  constraint document_status_is_known check (value in (
+    'pending', 'awaiting_file', 'extracting', 'extraction_failed', 'queued', 'queued_for_pdf',
+    'processing', 'completed', 'dead_letter', 'pending_review', 'failed', 'cancelled'
+  ));
+create domain public.document_name as text
+  constraint document_name_has_sensible_length check (octet_length(value) between 1 and 1024);
+create domain public.document_priority as integer
+  constraint document_priority_has_sensible_size check (value between -1000 and 1000);
+create domain public.counter as integer
+  constraint counter_is_not_negative check (value >= 0);
+create domain public.sha256_hex as text
+  constraint sha256_hex_is_hex check (value ~ '^[0-9a-f]{64}$');
+comment on domain public.document_lane is 'Which workers take a document.';
+comment on domain public.document_status is 'Where a document stands; see docs/state-machine.md.';
+comment on domain public.document_name is 'Name of a file, unique in its case.';
+comment on domain public.document_priority is 'Higher is more urgent.';
+comment on domain public.counter is 'How often something happened.';
+comment on domain public.sha256_hex is 'SHA-256 of a file, in lower case.';
+
 create table public.documents (
   id uuid not null default gen_random_uuid(),
   case_id uuid not null references public.cases (id),
-  name text not null,
-  lane text not null default 'image',
-  ocr_status text not null default 'pending',
+  name public.document_name not null,
+  lane public.document_lane not null default 'image',
+  ocr_status public.document_status not null default 'pending',
   file_extension text,
   dropbox_path text,
   mime_type text,
-  sha256 text,
+  sha256 public.sha256_hex,
   size_bytes bigint,
-  document_version integer not null default 1,
-  version integer not null default 1,
+  document_version public.counter not null default 1,
+  version public.counter not null default 1,
   -- How it is to be read.
   engine text,
   language text,
   profile text,
-  reading integer not null default 1,
-  page_count integer,
+  reading public.counter not null default 1,
+  page_count public.counter,
   run_id bigint,
+  open_run_id bigint,
   -- Its place in the queue.
-  priority integer not null default 0,
+  listed_in text,
+  priority public.document_priority not null default 0,
   turn bigint not null default 0,
   retry_at timestamptz,
   -- What happened so far.
-  attempts integer not null default 0,
-  retry_count integer not null default 0,
-  rescues integer not null default 0,
-  max_attempts integer not null default 3,
+  attempts public.counter not null default 0,
+  retry_count public.counter not null default 0,
+  rescues public.counter not null default 0,
+  max_attempts public.counter not null default 3,
   -- Who has it now.
   locked_by text,
   locked_at timestamptz,
   lock_token uuid,
   lock_expires_at timestamptz,
+  claimed_by text,
   claimed_at timestamptz,
   attempt_deadline timestamptz,
   -- The extractor's side, lanes index and acte.
@@ -131,61 +158,33 @@ create table public.documents (
   deleted_at timestamptz,
   constraint documents_pkey primary key (id),
   constraint documents_one_live_version unique nulls not distinct (case_id, name, deleted_at),
-  constraint documents_lane_is_known check (lane in ('image', 'pdf', 'index', 'acte', 'check')),
-  constraint documents_status_is_known check (ocr_status in (
-    'pending', 'awaiting_file', 'extracting', 'extraction_failed', 'queued', 'queued_for_pdf',
-    'processing', 'completed', 'dead_letter', 'pending_review', 'failed', 'cancelled'
-  )),
-  constraint documents_queued_for_pdf_is_lane_pdf check (
-    ocr_status not in ('queued', 'queued_for_pdf')
-    or (ocr_status = 'queued_for_pdf') = (lane = 'pdf')
-  ),
-  constraint documents_extraction_is_for_the_registry check (
-    ocr_status not in ('awaiting_file', 'extracting', 'extraction_failed')
-    or lane in ('index', 'acte')
-  ),
   constraint documents_lock_is_whole check (
-    (lock_token is null) = (locked_by is null)
-    and (lock_token is null) = (locked_at is null)
-    and (lock_token is null) = (lock_expires_at is null)
-    and (lock_token is null) = (attempt_deadline is null)
+    num_nonnulls(lock_token, locked_by, locked_at, lock_expires_at, attempt_deadline) in (0, 5)
   ),
   constraint documents_lock_only_while_processing check (
     lock_token is null or ocr_status = 'processing'
   ),
-  constraint documents_retry_only_while_queued check (
-    retry_at is null or ocr_status in ('queued', 'queued_for_pdf')
-  ),
-  constraint documents_completed_has_a_time check (
-    ocr_status <> 'completed' or ocr_completed_at is not null
-  ),
-  constraint documents_deleted_is_not_waiting check (
-    deleted_at is null
-    or ocr_status not in ('pending', 'awaiting_file', 'extracting', 'queued', 'queued_for_pdf')
-  ),
-  constraint documents_counts_are_not_negative check (
-    attempts >= 0 and retry_count >= 0 and rescues >= 0 and max_attempts > 0 and version > 0
-    and document_version > 0 and reading > 0 and size_bytes >= 0 and page_count >= 0
-  ),
-  constraint documents_name_has_sensible_length check (octet_length(name) between 1 and 1024),
-  constraint documents_priority_has_sensible_size check (priority between -1000 and 1000),
-  constraint documents_sha256_is_hex check (sha256 ~ '^[0-9a-f]{64}$')
+  constraint documents_extraction_is_for_the_registry check (
+    ocr_status not in ('awaiting_file', 'extracting', 'extraction_failed') or lane in ('index', 'acte')
+  )
 )
--- Claim, heartbeat and completion each write a new row version: leave room for them on the page,
--- and clean up by count, not by share of a table that only grows.
+-- No index names the status, a lock or a time, so claim, heartbeat and completion are HOT updates:
+-- they touch no index. They need room on the page for it.
 with (
-  fillfactor = 75,
-  autovacuum_vacuum_scale_factor = 0.01,
+  fillfactor = 50,
+  autovacuum_vacuum_scale_factor = 0.02,
   autovacuum_vacuum_threshold = 1000,
   autovacuum_vacuum_insert_scale_factor = 0.02,
   autovacuum_analyze_scale_factor = 0.02
 );
 comment on table public.documents is
-  'Every file to be read, whatever its origin; also the queue. Kept narrow: text lives in ocr_pages.';
+  'Every file to be read, whatever its origin, and the truth about it. Kept narrow: text lives in ocr_pages.';
 comment on column public.documents.version is 'Goes up with every claim and is never reset.';
 comment on column public.documents.document_version is 'Counts the uploads of this name in this case.';
 comment on column public.documents.reading is 'Counts how often it was asked to be read again, from 1.';
 comment on column public.documents.run_id is 'The run whose pages are the text of the document.';
+comment on column public.documents.open_run_id is 'The run whose pages are being saved.';
+comment on column public.documents.listed_in is 'Which list knows it: queue while it is queued, aside while it waits for somebody else, none while it is read and after its end.';
 comment on column public.documents.priority is 'Higher is more urgent.';
 comment on column public.documents.turn is 'Place among equals: the turn of its case at enqueue, so no case stands in the way of others.';
 comment on column public.documents.retry_at is 'Waits until then; null when it may be taken at once.';
@@ -193,23 +192,134 @@ comment on column public.documents.attempts is 'Claims since it was queued; a do
 comment on column public.documents.retry_count is 'Attempts that failed.';
 comment on column public.documents.rescues is 'Locks that expired: its worker died.';
 comment on column public.documents.locked_at is 'Last sign of life of its worker.';
-comment on column public.documents.claimed_at is 'When the last claim was made.';
+comment on column public.documents.claimed_at is 'When the last claim was made, and claimed_by by whom; both stay.';
 comment on column public.documents.attempt_deadline is 'When this attempt ends, alive or not.';
 comment on column public.documents.error_message is 'What the extractor met; OCR never writes here.';
 comment on column public.documents.ocr_error is 'What OCR met last; the extractor never writes here.';
 
--- The claimable set, in the very order of the claim. Predicates are literals, in the queries too.
-create index documents_claim_idx on public.documents (lane, priority desc, turn, id)
-  where ocr_status in ('queued', 'queued_for_pdf') and retry_at is null;
-create index documents_retry_idx on public.documents (lane, retry_at)
-  where ocr_status in ('queued', 'queued_for_pdf') and retry_at is not null;
--- Neither heartbeat nor expiry is in any index, so a heartbeat stays a cheap (HOT) update.
-create index documents_processing_idx on public.documents (id)
-  where ocr_status = 'processing';
-create index documents_attention_idx on public.documents (ocr_status, lane, created_at)
-  where ocr_status in (
-    'pending', 'awaiting_file', 'extracting', 'extraction_failed', 'dead_letter', 'pending_review', 'failed'
-  );
+create index documents_registry_idx on public.documents (lane, created_at) where lane in ('index', 'acte');
+
+-- The queue ---------------------------------------------------------------------------------
+-- What may be claimed now, in the very order of the claim; a claim deletes its rows. It holds the
+-- waiting documents only, so it stays small and hot however many documents there are.
+
+create table private.queue (
+  lane text not null,
+  urgency integer not null,
+  turn bigint not null,
+  document_id uuid not null,
+  constraint queue_pkey primary key (lane, urgency, turn, document_id)
+)
+with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+comment on table private.queue is 'Documents that may be claimed, in order: most urgent first (urgency is minus priority), then by turn.';
+alter table private.queue enable row level security;
+
+create table private.later (
+  lane text not null,
+  retry_at timestamptz not null,
+  document_id uuid not null,
+  constraint later_pkey primary key (lane, retry_at, document_id)
+);
+comment on table private.later is 'Documents that wait for their next attempt.';
+alter table private.later enable row level security;
+
+create table private.set_aside (
+  ocr_status text not null,
+  document_id uuid not null,
+  constraint set_aside_pkey primary key (ocr_status, document_id)
+);
+comment on table private.set_aside is 'Documents that wait for a person, an extractor, or for nobody any more, by status.';
+alter table private.set_aside enable row level security;
+
+create table private.claims (
+  id uuid not null,
+  claimed_at timestamptz not null,
+  document_ids uuid[] not null,
+  constraint claims_pkey primary key (id)
+);
+comment on table private.claims is
+  'Which documents were claimed together, under which token, so that the sweep finds what is in hand. '
+  'It removes a row when none of its documents is.';
+alter table private.claims enable row level security;
+
+create function private.claimed_ids()
+returns uuid[]
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select array(select distinct i.id from private.claims as c cross join lateral unnest(c.document_ids) as i (id));
+$$;
+comment on function private.claimed_ids() is 'Every document that may be in hand, and some that no longer are.';
+
+create function private.list_of(p_ocr_status text)
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select case
+    when p_ocr_status in ('queued', 'queued_for_pdf') then 'queue'
+    when p_ocr_status not in ('processing', 'completed', 'cancelled') then 'aside'
+  end;
+$$;
+comment on function private.list_of(text) is 'Which list a document of that status is on.';
+
+create function private.join_list(p_document public.documents)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  if p_document.listed_in = 'aside' then
+    insert into private.set_aside (ocr_status, document_id) values (p_document.ocr_status, p_document.id);
+  elsif p_document.listed_in is null then
+    return;
+  elsif p_document.retry_at is null then
+    insert into private.queue (lane, urgency, turn, document_id)
+    values (p_document.lane, -p_document.priority, p_document.turn, p_document.id)
+    on conflict on constraint queue_pkey do nothing;
+  else
+    insert into private.later (lane, retry_at, document_id)
+    values (p_document.lane, p_document.retry_at, p_document.id)
+    on conflict on constraint later_pkey do nothing;
+  end if;
+end;
+$$;
+comment on function private.join_list(public.documents) is 'Note a document on the list it belongs to.';
+
+create function private.leave_list(p_document public.documents)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  delete from private.set_aside as a
+  where a.ocr_status = p_document.ocr_status and a.document_id = p_document.id;
+  -- A row that is locked is just being claimed. Its claimer waits for the document, which we hold, will
+  -- find it no longer queued, and has then removed the row for us. Waiting for each other is no option.
+  delete from private.queue as q
+  where q.ctid = any (array(
+    select k.ctid from private.queue as k
+    where k.lane = p_document.lane and k.urgency = -p_document.priority and k.turn = p_document.turn
+      and k.document_id = p_document.id
+    for update skip locked
+  ));
+  delete from private.later as l
+  where l.ctid = any (array(
+    select k.ctid from private.later as k
+    where k.lane = p_document.lane and k.retry_at = p_document.retry_at and k.document_id = p_document.id
+    for update skip locked
+  ));
+end;
+$$;
+comment on function private.leave_list(public.documents) is 'Take a document off the list it is on.';
 
 create function private.queued_status(p_lane text)
 returns text
@@ -222,13 +332,14 @@ as $$
 $$;
 comment on function private.queued_status(text) is 'The word for "queued" in a lane.';
 
--- A hand-written update may forget what our functions do not: the word of lane pdf for "queued",
--- that nobody waits for a deleted document, and that whoever leaves processing leaves its lock.
+-- The queue follows the documents, whoever changes them; claim and bulk upload, where it counts, keep
+-- it themselves. And a hand-written update may forget what our functions do not: the word of lane pdf for
+-- "queued", and that whoever leaves processing leaves its lock.
 create function private.tidy_document()
 returns trigger
 language plpgsql
-security invoker
-set search_path = ''
+security definer          -- whoever may change documents need not know of the queue
+set search_path = pg_catalog, pg_temp
 as $$
 begin
   if new.deleted_at is not null
@@ -241,40 +352,76 @@ begin
     new.retry_at := null;
   end if;
   if new.ocr_status <> 'processing' or new.locked_by is null or new.locked_at is null then
-    -- Its lane would wait for a probe for ever.
-    perform private.end_probe(old.lock_token, now());
+    if tg_op = 'UPDATE' then
+      perform private.end_probe(old.lock_token, now());   -- its lane would wait for ever
+    end if;
     new.locked_by := null;
     new.locked_at := null;
     new.lock_token := null;
     new.lock_expires_at := null;
     new.attempt_deadline := null;
   end if;
+  if new.ocr_status = 'processing' and new.lock_token is null then
+    -- Nobody has it; the sweep shall find it.
+    insert into private.claims (id, claimed_at, document_ids) values (gen_random_uuid(), now(), array[new.id]);
+  end if;
   if new.ocr_status = 'completed' then
     new.ocr_completed_at := coalesce(new.ocr_completed_at, now());
   end if;
+  if tg_op = 'UPDATE' then
+    perform private.leave_list(old);
+  end if;
+  new.listed_in := private.list_of(new.ocr_status);
+  perform private.join_list(new);
   return new;
 end;
 $$;
-comment on function private.tidy_document() is 'Keep a hand-written change of a document consistent.';
+comment on function private.tidy_document() is 'Keep the queue and a hand-written change of a document consistent.';
 
-create trigger documents_tidy
-  before insert or update on public.documents
+create trigger documents_tidy_insert
+  before insert on public.documents
   for each row
   when (
-    (new.ocr_status = 'queued' and new.lane = 'pdf')
-    or (new.ocr_status = 'queued_for_pdf' and new.lane <> 'pdf')
-    or (new.ocr_status = 'completed' and new.ocr_completed_at is null)
-    or (new.retry_at is not null and new.ocr_status not in ('queued', 'queued_for_pdf'))
-    or (new.deleted_at is not null
-      and new.ocr_status in ('pending', 'awaiting_file', 'extracting', 'queued', 'queued_for_pdf'))
-    or (new.lock_token is not null
-      and (new.ocr_status <> 'processing' or new.locked_by is null or new.locked_at is null))
-    or (new.lock_token is null and (
-      new.locked_by is not null or new.locked_at is not null
-      or new.lock_expires_at is not null or new.attempt_deadline is not null
-    ))
+    new.listed_in is null
+    or new.ocr_status <> case new.lane when 'pdf' then 'queued_for_pdf' else 'queued' end
+    or num_nonnulls(new.retry_at, new.deleted_at, new.locked_by, new.locked_at, new.lock_token) > 0
   )
   execute function private.tidy_document();
+
+create trigger documents_tidy_update
+  before update on public.documents
+  for each row
+  when (
+    new.listed_in is distinct from case
+      when new.ocr_status in ('queued', 'queued_for_pdf') then 'queue'
+      when new.ocr_status not in ('processing', 'completed', 'cancelled') then 'aside'
+    end
+    or num_nonnulls(new.locked_by, new.locked_at, new.lock_token, new.lock_expires_at, new.attempt_deadline)
+      <> case when new.ocr_status = 'processing' then 5 else 0 end
+    or (new.ocr_status = 'completed' and new.ocr_completed_at is null)
+    or (new.listed_in is not null and row(new.ocr_status, new.lane, new.priority, new.turn, new.retry_at, new.deleted_at)
+      is distinct from row(old.ocr_status, old.lane, old.priority, old.turn, old.retry_at, old.deleted_at))
+    or (new.retry_at is not null and new.listed_in is null)
+  )
+  execute function private.tidy_document();
+
+create function private.forget_document()
+returns trigger
+language plpgsql
+security definer          -- whoever may delete documents need not know of the queue
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.leave_list(old);
+  return null;
+end;
+$$;
+comment on function private.forget_document() is 'Take a document that is no more off its list.';
+create trigger documents_forget
+  after delete on public.documents
+  for each row
+  when (old.listed_in is not null)
+  execute function private.forget_document();
 
 alter table public.documents enable row level security;
 create policy "Documents are visible to the people of their case and to HAC"

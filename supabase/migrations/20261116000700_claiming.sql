@@ -24,9 +24,12 @@ create type public.claimed_document as (
   attempts integer,
   retry_count integer,
   max_attempts integer,
-  priority integer
+  priority integer,
+  refusal text
 );
-comment on type public.claimed_document is 'A document in the hands of a worker, with the token that proves it.';
+comment on type public.claimed_document is
+  'A document in the hands of a worker, with the token that proves it. Documents claimed together share a token. '
+  'With a refusal it is one that a call could not do its work on.';
 
 create table private.sweep_state (
   is_one boolean not null default true,
@@ -47,7 +50,12 @@ language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off   -- a plan made while the table was small must not outlive it
+-- A handful of rows by index, in the order of ids, planned once: whatever the statistics say.
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
 as $$
 declare
   v_state private.sweep_state;
@@ -69,7 +77,8 @@ begin
 
   for v_document in
     select d.* from public.documents as d
-    where d.ocr_status = 'processing'
+    where d.id = any (private.claimed_ids())
+      and d.ocr_status = 'processing'
       and (
         (
           -- Without a lock somebody set it to processing by hand; a lock period is enough for that too.
@@ -96,6 +105,11 @@ begin
       );
     end if;
   end loop;
+  delete from private.claims as c
+  where not exists (
+    select 1 from public.documents as d
+    where d.id = any (c.document_ids) and d.ocr_status = 'processing' and coalesce(d.lock_token, c.id) = c.id
+  );
   perform private.close_hours(p_now);
   return v_count;
 end;
@@ -124,35 +138,43 @@ create function private.start_attempts(
   p_worker_id text,
   p_lock_timeout integer,
   p_attempt_seconds integer,
-  p_now timestamptz,
-  p_salt uuid default gen_random_uuid()
+  p_now timestamptz
 )
 returns setof public.claimed_document
-language sql
+language plpgsql
 volatile
 security invoker
 set search_path = ''
 as $$
+declare
+  v_token uuid := gen_random_uuid();
+begin
+  insert into private.claims (id, claimed_at, document_ids) values (v_token, p_now, p_ids);
+  return query
   update public.documents as d
   set ocr_status = 'processing',
+      listed_in = null,
       attempts = d.attempts + 1,
       version = d.version + 1,
       retry_at = null,
       locked_by = p_worker_id,
       locked_at = p_now,
-      -- As good as random, for one random number a call: some builds open a device for each.
-      lock_token = md5(d.id::text || p_salt::text)::uuid,
+      lock_token = v_token,
       lock_expires_at = p_now + make_interval(secs => p_lock_timeout),
+      claimed_by = p_worker_id,
       claimed_at = p_now,
       attempt_deadline = p_now + make_interval(secs => p_attempt_seconds),
       updated_at = p_now
-  where d.id = any (p_ids)
-  returning d.id, d.lock_token, d.lock_expires_at, d.attempt_deadline, d.case_id, d.name, d.lane,
-    d.dropbox_path, d.mime_type, d.sha256, d.size_bytes, d.document_version, d.engine, d.language,
-    d.profile, d.reading, d.page_count, d.attempts, d.retry_count, d.max_attempts, d.priority;
+  -- Asked again, for who waited here for somebody who cancelled it.
+  where d.id = any (p_ids) and d.listed_in = 'queue'
+  returning d.id, d.lock_token, d.lock_expires_at, d.attempt_deadline, d.case_id, d.name::text, d.lane::text,
+    d.dropbox_path, d.mime_type, d.sha256::text, d.size_bytes, d.document_version::integer, d.engine, d.language,
+    d.profile, d.reading::integer, d.page_count::integer, d.attempts::integer, d.retry_count::integer,
+    d.max_attempts::integer, d.priority::integer, null::text;
+end;
 $$;
-comment on function private.start_attempts(uuid[], text, integer, integer, timestamptz, uuid) is
-  'Hand locked rows to a worker, each under a new token. The caller has locked them and knows they are queued.';
+comment on function private.start_attempts(uuid[], text, integer, integer, timestamptz) is
+  'Hand documents to a worker under a new token. The caller has taken them out of the queue.';
 
 create function private.require_claim_arguments(p_worker_id text, p_lock_timeout integer)
 returns void
@@ -171,6 +193,34 @@ end;
 $$;
 comment on function private.require_claim_arguments(text, integer) is 'Refuse senseless arguments of a claim (22023).';
 
+create function private.rejoin_due(p_lane text, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  -- What waited for its next attempt long enough rejoins the others, at its old place.
+  if exists (select 1 from private.later as l where l.lane = p_lane and l.retry_at <= p_now) then
+    with due as (
+      delete from private.later as l
+      where l.ctid = any (array(
+        select k.ctid from private.later as k
+        where k.lane = p_lane and k.retry_at <= p_now
+        order by k.retry_at
+        limit 1000
+        for update skip locked
+      ))
+      returning l.document_id
+    )
+    update public.documents as d set retry_at = null
+    from due where d.id = due.document_id and d.listed_in = 'queue';
+  end if;
+end;
+$$;
+comment on function private.rejoin_due(text, timestamptz) is 'Let documents whose pause is over be claimed.';
+
 create function private.claim_documents(
   p_worker_id text,
   p_lanes text[],
@@ -183,7 +233,12 @@ language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off   -- a plan made while the table was small must not outlive it
+-- A handful of rows by index, in the order of ids, planned once: whatever the statistics say.
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
 as $$
 declare
   v_lanes text[] := p_lanes;
@@ -193,7 +248,10 @@ declare
   v_left integer := p_limit;
   v_take integer;
   v_ids uuid[];
-  v_last record;
+  v_found integer;
+  v_first integer;
+  v_last integer;
+  v_turn bigint;
   v_swept boolean := false;
 begin
   perform private.require_claim_arguments(p_worker_id, p_lock_timeout);
@@ -229,58 +287,51 @@ begin
         v_probe := true;
       end if;
 
-      -- What waited for its next attempt long enough rejoins the others, at its old place.
-      if exists (
-        select 1 from public.documents as d
-        where d.lane = v_name and d.ocr_status in ('queued', 'queued_for_pdf') and d.retry_at <= p_now
-      ) then
-        update public.documents as d set retry_at = null
-        where d.id = any (array(
-          select r.id from public.documents as r
-          where r.lane = v_name and r.ocr_status in ('queued', 'queued_for_pdf') and r.retry_at <= p_now
-          order by r.retry_at
-          limit 1000
-          for update skip locked
-        ));
-      end if;
-
-      v_ids := array(
-        select d.id from public.documents as d
-        where d.lane = v_name
-          and d.ocr_status in ('queued', 'queued_for_pdf')   -- literals, so the partial index is usable
-          and d.retry_at is null
-        order by d.priority desc, d.turn, d.id
-        limit v_take
-        for update skip locked
-      );
-      continue when v_ids = '{}';
-      v_left := v_left - cardinality(v_ids);
-
-      return query
-      select * from private.start_attempts(v_ids, p_worker_id, p_lock_timeout, v_lane.attempt_seconds, p_now);
-
-      if v_probe then
-        update public.lanes as l
-        set probe_token = (select d.lock_token from public.documents as d where d.id = v_ids[1])
-        where l.lane = v_name;
-      end if;
-
-      -- The clock need not be exact: it is set when a turn divisible by 8 is passed.
-      select d.priority, d.turn into v_last from public.documents as d where d.id = v_ids[cardinality(v_ids)];
-      if v_last.turn / 8 > (v_last.turn - cardinality(v_ids)) / 8 then
-        perform private.advance_clock(v_name, v_last.priority, v_last.turn);
-      end if;
-      -- A batch that reached down to a lower priority has emptied the higher ones.
-      if cardinality(v_ids) > 1
-        and (select d.priority from public.documents as d where d.id = v_ids[1]) <> v_last.priority then
-        perform private.advance_clock(v_name, e.priority, e.turn)
-        from (
-          select d.priority, max(d.turn) as turn from public.documents as d
-          where d.id = any (v_ids) and d.priority <> v_last.priority
-          group by d.priority
-          order by d.priority
-        ) as e;
-      end if;
+      perform private.rejoin_due(v_name, p_now);
+      loop
+        with taken as (
+          delete from private.queue as q
+          where q.ctid = any (array(
+            select k.ctid from private.queue as k
+            where k.lane = v_name
+            order by k.urgency, k.turn, k.document_id
+            limit v_take
+            for update skip locked
+          ))
+          returning q.document_id, q.urgency, q.turn
+        )
+        select array_agg(t.document_id), min(t.urgency), max(t.urgency), max(t.turn)
+        into v_ids, v_first, v_last, v_turn
+        from taken as t;
+        exit when v_ids is null;
+        return query
+        select * from private.start_attempts(v_ids, p_worker_id, p_lock_timeout, v_lane.attempt_seconds, p_now);
+        get diagnostics v_found = row_count;
+        v_left := v_left - v_found;
+        if v_probe and v_found > 0 then
+          update public.lanes as l
+          set probe_token = (select d.lock_token from public.documents as d where d.id = v_ids[1])
+          where l.lane = v_name;
+        end if;
+        -- The clock need not be exact: it is set when a turn divisible by 8 is passed.
+        if v_first = v_last then
+          if v_turn / 8 > (v_turn - v_found) / 8 then
+            perform private.advance_clock(v_name, -v_last, v_turn);
+          end if;
+        else
+          -- A batch that reached down to a lower priority has emptied the higher ones.
+          perform private.advance_clock(v_name, e.priority, e.turn)
+          from (
+            select d.priority, max(d.turn) as turn from public.documents as d
+            where d.id = any (v_ids)
+            group by d.priority
+            order by d.priority
+          ) as e;
+        end if;
+        -- Once is enough, unless what was taken was no longer to be had.
+        v_take := v_take - v_found;
+        exit when v_found = cardinality(v_ids) or v_take = 0;
+      end loop;
     end loop;
 
     -- Who finds nothing looks for what the dead left behind, so recovery never hangs on a scheduler.
@@ -347,12 +398,13 @@ begin
   if v_lane.paused_at is not null then
     return private.refusal('LANE_PAUSED', p_document_id);
   end if;
+  perform private.leave_list(v_document);
   select * into v_claimed from private.start_attempts(
     array[p_document_id], p_worker_id, p_lock_timeout, v_lane.attempt_seconds, p_now
   );
   return jsonb_build_object(
     'success', true, 'document_id', p_document_id, 'lock_token', v_claimed.lock_token,
-    'document', to_jsonb(v_claimed)
+    'document', to_jsonb(v_claimed) - 'refusal'
   );
 end;
 $$;
@@ -391,7 +443,12 @@ language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off   -- a plan made while the table was small must not outlive it
+-- A handful of rows by index, in the order of ids, planned once: whatever the statistics say.
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
 as $$
 declare
   v_document public.documents;
@@ -756,7 +813,8 @@ begin
   end if;
   for v_document in
     select d.* from public.documents as d
-    where d.ocr_status = 'processing'
+    where d.id = any (private.claimed_ids())
+      and d.ocr_status = 'processing'
       and coalesce(d.claimed_at, d.updated_at) <= p_now - make_interval(mins => p_stuck_minutes)
       and (p_document_ids is null or d.id = any (p_document_ids))
     order by d.id

@@ -215,6 +215,9 @@ begin
       processing_time_ms = excluded.processing_time_ms, details = excluded.details,
       text_search = excluded.text_search, created_at = excluded.created_at
   where excluded.status <> 'failed' or o.status = 'failed';
+  if (p_document).open_run_id is distinct from v_run_id then
+    update public.documents as d set open_run_id = v_run_id where d.id = (p_document).id;
+  end if;
   return v_run_id;
 end;
 $$;
@@ -248,8 +251,7 @@ begin
     raise exception 'p_page_count must not be negative, got %', p_page_count
       using errcode = '22023', hint = 'Leave it out while nobody knows.';
   end if;
-  -- Not "for update": a heartbeat of the same worker must not wait while pages are written.
-  select d.* into v_document from public.documents as d where d.id = p_document_id for share;
+  select d.* into v_document from public.documents as d where d.id = p_document_id for update;
   v_refusal := private.lock_refusal(v_document, p_lock_token);
   if v_refusal is null and (p_lock_token is null) then
     v_refusal := case when v_document.ocr_status <> 'processing' then 'WRONG_STATE' end;
@@ -304,8 +306,133 @@ grant execute on function public.save_document_pages(uuid, uuid, jsonb, text, te
 -- The end of a reading ----------------------------------------------------------------------
 
 -- Text that comes with the result and not page by page is kept as pages too, so that it is found.
-create function private.keep_inline_text(p_result jsonb, p_now timestamptz)
+-- In a summary "pages" may as well be their number.
+create function private.inline_pages(p_ocr_data jsonb, p_confidence numeric)
+returns jsonb
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select case
+    when jsonb_typeof(p_ocr_data -> 'pages') = 'array' then p_ocr_data -> 'pages'
+    when jsonb_typeof(p_ocr_data -> 'text') = 'string' then jsonb_build_array(jsonb_build_object(
+      'page_number', 1, 'text', p_ocr_data ->> 'text', 'confidence', p_confidence
+    ))
+  end;
+$$;
+comment on function private.inline_pages(jsonb, numeric) is 'The pages that a result carries; null when it is a summary.';
+
+-- Looks at the pages of a document that is about to be completed, and says why it may not be.
+create function private.settle_pages(p_document public.documents, p_page_count integer, p_now timestamptz)
+returns text
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_pages integer;
+  v_failed integer;
+  v_unread integer;
+begin
+  select count(*), count(*) filter (where o.status = 'failed'), count(*) filter (where o.status = 'unread')
+  into v_pages, v_failed, v_unread
+  from public.ocr_pages as o where o.run_id = p_document.open_run_id;
+  if v_failed > (select l.failed_pages_allowed from public.lanes as l where l.lane = p_document.lane)
+    * greatest(p_page_count, p_document.page_count, v_pages) then
+    perform private.fail(
+      p_document, 'failure', format('%s of %s pages failed', v_failed, v_pages), '{}', 'unknown', null, p_now
+    );
+    return 'TOO_MANY_FAILED_PAGES';
+  end if;
+  update public.documents as d
+  set run_id = d.open_run_id, open_run_id = null, page_count = coalesce(d.page_count, v_pages)
+  where d.id = p_document.id;
+  if v_failed + v_unread > 0 then
+    perform private.open_task(
+      p_document.case_id, p_document.id, 'review', 'Some pages need a person',
+      format('"%s": %s pages could not be read, %s failed', p_document.name, v_unread, v_failed), 'normal',
+      jsonb_build_object(
+        'document_id', p_document.id, 'run_id', p_document.open_run_id, 'unread', v_unread, 'failed', v_failed
+      )
+    );
+  end if;
+  return null;
+end;
+$$;
+comment on function private.settle_pages(public.documents, integer, timestamptz) is
+  'Make the pages saved so far the text of the document, unless too many of them failed.';
+
+create function private.completion_refusal(p_document public.documents, p_lock_token uuid)
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select coalesce(
+    private.lock_refusal(p_document, p_lock_token),
+    case when (p_document).ocr_status not in ('processing', 'queued', 'queued_for_pdf', 'pending', 'pending_review')
+      then 'WRONG_STATE' end
+  );
+$$;
+comment on function private.completion_refusal(public.documents, uuid) is
+  'Why a result for the document is not taken; null when it is.';
+
+create function private.require_results(
+  p_document_ids uuid[],
+  p_lock_tokens uuid[],
+  p_ocr_data jsonb[],
+  p_confidences numeric[],
+  p_processing_times_ms integer[],
+  p_page_counts integer[]
+)
 returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_count integer := cardinality(p_document_ids);
+begin
+  if (
+    v_count <= 10000
+    and cardinality(p_lock_tokens) = v_count
+    and cardinality(p_ocr_data) = v_count
+    and coalesce(cardinality(p_confidences), v_count) = v_count
+    and coalesce(cardinality(p_processing_times_ms), v_count) = v_count
+    and coalesce(cardinality(p_page_counts), v_count) = v_count
+    and array_position(p_document_ids, null) is null
+    and array_position(p_ocr_data, null) is null and array_position(p_ocr_data, 'null') is null
+    and 0 <= all (p_confidences) is not false and 1 >= all (p_confidences) is not false
+    and 0 <= all (p_processing_times_ms) is not false and 0 <= all (p_page_counts) is not false
+    and (v_count < 2 or v_count = (select count(distinct u.id) from unnest(p_document_ids) as u (id)))
+  ) is not true then
+    raise exception 'the results make no sense'
+      using errcode = '22023',
+        hint = 'Lists of one length, at most 10000: each document once, with its ocr_data; confidence is 0 to 1, '
+          'times and page counts are not negative.';
+  end if;
+end;
+$$;
+comment on function private.require_results(uuid[], uuid[], jsonb[], numeric[], integer[], integer[]) is
+  'Refuse senseless results (22023) before anything is written.';
+
+-- Before the results are written: whatever has pages, or text that becomes one, is looked at one by one.
+create function private.settle_texts(
+  p_document_ids uuid[],
+  p_lock_tokens uuid[],
+  p_ocr_data jsonb[],
+  p_confidences numeric[],
+  p_engine text,
+  p_version text,
+  p_profile text,
+  p_page_counts integer[],
+  p_now timestamptz
+)
+returns uuid[]
 language plpgsql
 volatile
 security invoker
@@ -313,203 +440,139 @@ set search_path = ''
 as $$
 declare
   v_document public.documents;
-  v_engine text := coalesce(p_result ->> 'engine', 'unknown');
-  v_version text := coalesce(p_result ->> 'version', 'unknown');
-  v_profile text := coalesce(p_result ->> 'profile', 'balanced');
-  v_pages jsonb := case jsonb_typeof(p_result -> 'ocr_data' -> 'pages')
-    when 'array' then p_result -> 'ocr_data' -> 'pages'
-    else jsonb_build_array(jsonb_build_object(
-      'page_number', 1, 'text', p_result -> 'ocr_data' ->> 'text', 'confidence', p_result -> 'confidence'
-    ))
-  end;
+  v_at integer;
+  v_pages jsonb;
+  v_failed uuid[] := '{}';
 begin
-  perform private.require_run(v_engine, v_version, v_profile);
-  perform private.require_pages(v_pages);
-  select d.* into v_document from public.documents as d
-  where d.id = (p_result ->> 'document_id')::uuid
-  for update;
-  if private.lock_refusal(v_document, (p_result ->> 'lock_token')::uuid) is not null then
-    return;
-  end if;
-  perform private.write_pages(v_document, v_pages, v_engine, v_version, v_profile, p_now);
+  for v_document in
+    select d.* from public.documents as d
+    where d.id = any (p_document_ids)
+      and (
+        d.open_run_id is not null
+        or p_ocr_data[array_position(p_document_ids, d.id)] ?| array['text', 'pages']
+      )
+    order by d.id
+    for update
+  loop
+    v_at := array_position(p_document_ids, v_document.id);
+    v_pages := private.inline_pages(p_ocr_data[v_at], p_confidences[v_at]);
+    if v_pages is not null then
+      perform private.require_run(
+        coalesce(p_engine, 'unknown'), coalesce(p_version, 'unknown'), coalesce(p_profile, 'balanced')
+      );
+      perform private.require_pages(v_pages);
+    end if;
+    continue when private.completion_refusal(v_document, p_lock_tokens[v_at]) is not null;
+    if v_pages is not null then
+      v_document.open_run_id := private.write_pages(
+        v_document, v_pages, coalesce(p_engine, 'unknown'), coalesce(p_version, 'unknown'),
+        coalesce(p_profile, 'balanced'), p_now
+      );
+    end if;
+    if v_document.open_run_id is not null
+      and private.settle_pages(v_document, p_page_counts[v_at], p_now) is not null then
+      v_failed := v_failed || v_document.id;
+    end if;
+  end loop;
+  return v_failed;
 end;
 $$;
-comment on function private.keep_inline_text(jsonb, timestamptz) is
-  'Save the text of a result as pages, if the caller may.';
+comment on function private.settle_texts(uuid[], uuid[], jsonb[], numeric[], text, text, text, integer[], timestamptz) is
+  'Settle the pages of documents that are about to be completed; returns those with too many failed ones.';
 
-create function private.complete(p_results jsonb, p_now timestamptz)
-returns jsonb
+-- Returns the documents whose result was not taken, each with its refusal.
+create function private.complete(
+  p_document_ids uuid[],
+  p_lock_tokens uuid[],
+  p_ocr_data jsonb[],
+  p_confidences numeric[],
+  p_processing_times_ms integer[],
+  p_engine text,
+  p_version text,
+  p_profile text,
+  p_page_counts integer[],
+  p_now timestamptz
+)
+returns setof public.claimed_document
 language plpgsql
 volatile
 security invoker
 set search_path = ''
 as $$
 declare
-  v_item jsonb;
-  v_answers jsonb;
-  v_count integer;
-  v_documents integer;
-  v_senseless integer;
-  v_refused integer;
-  v_by_hand integer;
+  v_failed uuid[];
+  v_done uuid[];
 begin
-  perform private.require_list('p_results', p_results);
-  if p_results @? '$[*].ocr_data.text' or p_results @? '$[*].ocr_data.pages' then
-    for v_item in
-      select i from jsonb_array_elements(p_results) as i
-      -- In a summary "pages" may as well be their number.
-      where jsonb_typeof(i -> 'ocr_data' -> 'text') = 'string' or jsonb_typeof(i -> 'ocr_data' -> 'pages') = 'array'
-      order by i ->> 'document_id'
-    loop
-      perform private.keep_inline_text(v_item, p_now);
-    end loop;
+  perform private.require_results(
+    p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_page_counts
+  );
+  if num_nonnulls(p_engine, p_version, p_profile) > 0 then
+    perform private.require_run(coalesce(p_engine, '-'), coalesce(p_version, '-'), coalesce(p_profile, '-'));
   end if;
+  v_failed := private.settle_texts(
+    p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_engine, p_version, p_profile, p_page_counts, p_now
+  );
 
-  with verdict as materialized (
-    select i.document_id, i.lock_token, i.ocr_data, i.confidence, i.processing_time_ms, i.engine, i.version,
-      i.page_count, d.case_id, d.name, d.locked_by, d.attempts, d.retry_count, d.created_at,
-      s.run_id, s.pages, s.failed, s.unread,
-      coalesce(i.lock_token, gen_random_uuid()) as log_id,
-      (
-        i.document_id is null or i.ocr_data is null or i.ocr_data = 'null'
-        or i.confidence not between 0 and 1 or i.processing_time_ms < 0 or i.page_count < 0
-        or octet_length(i.engine) not between 1 and 200 or octet_length(i.version) not between 1 and 200
-        or octet_length(i.profile) not between 1 and 200
-      ) is true as senseless,
-      -- private.lock_refusal written out: a call for each row would cost more than all the rest.
-      case
-        when d.id is null then 'DOCUMENT_NOT_FOUND'
-        when i.lock_token is not null and d.lock_token is distinct from i.lock_token then 'LOCK_LOST'
-        when i.lock_token is null and d.lock_token is not null then 'DOCUMENT_LOCKED'
-        when d.ocr_status not in ('processing', 'queued', 'queued_for_pdf', 'pending', 'pending_review')
-          then 'WRONG_STATE'
-        when s.failed > (select l.failed_pages_allowed from public.lanes as l where l.lane = d.lane)
-          * greatest(i.page_count, d.page_count, s.pages) then 'TOO_MANY_FAILED_PAGES'
-      end as error
-    from jsonb_to_recordset(p_results) as i (
-      document_id uuid, lock_token uuid, ocr_data jsonb, confidence numeric,
-      processing_time_ms integer, engine text, version text, profile text, page_count integer
-    )
-    left join (
-      -- In one order, or two callers could wait for each other.
-      select k.* from public.documents as k
-      where k.id = any (array(select (j ->> 'document_id')::uuid from jsonb_array_elements(p_results) as j))
-      order by k.id
-      for update
-    ) as d on d.id = i.document_id
-    left join lateral (
-      select r.id as run_id, count(*)::integer as pages,
-        count(*) filter (where o.status = 'failed')::integer as failed,
-        count(*) filter (where o.status = 'unread')::integer as unread
-      from public.ocr_runs as r
-      join public.ocr_pages as o on o.run_id = r.id
-      where r.document_id = d.id and r.reading = d.reading
-        and (i.engine is null or r.engine = i.engine)
-        and (i.version is null or r.engine_version = i.version)
-        and (i.profile is null or r.profile = i.profile)
-      group by r.id
-      order by r.id desc
-      limit 1
-    ) as s on true
+  with input as (
+    select * from unnest(p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_page_counts)
+      as i (id, token, ocr_data, confidence, processing_time_ms, page_count)
+    order by 1   -- in one order, or two callers could wait for each other
   ),
   done as (
     update public.documents as d
     set ocr_status = 'completed',
         ocr_completed_at = p_now,
         ocr_error = null,
-        run_id = coalesce(v.run_id, d.run_id),
-        page_count = coalesce(v.page_count, d.page_count, v.pages),
+        page_count = coalesce(i.page_count, d.page_count),
         retry_at = null,
         locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null,
         attempt_deadline = null,
         updated_at = p_now
-    from verdict as v
-    where v.error is null and not v.senseless
-      and d.id = v.document_id and d.lock_token is not distinct from v.lock_token
+    from input as i
+    where d.id = i.id
+      and d.lock_token is not distinct from i.token
+      and d.ocr_status in ('processing', 'queued', 'queued_for_pdf', 'pending', 'pending_review')
+      and d.id <> all (v_failed)
+    returning d.id, i.token, i.ocr_data, i.confidence, i.processing_time_ms, d.run_id, d.attempts,
+      d.retry_count, d.created_at, d.claimed_by
   ),
   result as (
     insert into public.ocr_processing_logs (
       id, document_id, ocr_data, confidence_score, processing_time_ms, ocr_engine, ocr_version,
       run_id, worker_id, attempt, retry_count, seconds_to_text, created_at
     )
-    select v.log_id, v.document_id, v.ocr_data, v.confidence, v.processing_time_ms, v.engine,
-      v.version, v.run_id, v.locked_by, v.attempts, v.retry_count, extract(epoch from p_now - v.created_at), p_now
-    from verdict as v
-    where v.error is null and not v.senseless
-  ),
-  review as (
-    insert into public.tasks (case_id, document_id, kind, title, description, metadata)
-    select v.case_id, v.document_id, 'review', 'Some pages need a person',
-      format('"%s": %s pages could not be read, %s failed', v.name, v.unread, v.failed),
-      jsonb_build_object('document_id', v.document_id, 'run_id', v.run_id, 'unread', v.unread, 'failed', v.failed)
-    from verdict as v
-    where v.error is null and v.unread + v.failed > 0
-    on conflict (document_id, kind) where status in ('pending', 'in_progress') and document_id is not null
-    do nothing
+    select coalesce(d.token, gen_random_uuid()), d.id, d.ocr_data, d.confidence, d.processing_time_ms, p_engine,
+      p_version, d.run_id, case when d.token is not null then d.claimed_by end, d.attempts, d.retry_count, extract(epoch from p_now - d.created_at), p_now
+    from done as d
   )
-  select count(*), count(distinct v.document_id), count(*) filter (where v.senseless), count(v.error),
-    count(*) filter (where v.lock_token is null),
-    jsonb_agg(
-      case when v.error is null
-        then jsonb_build_object('success', true, 'document_id', v.document_id, 'log_id', v.log_id)
-        else private.refusal(v.error, v.document_id)
-      end
-    )
-  into v_count, v_documents, v_senseless, v_refused, v_by_hand, v_answers
-  from verdict as v;
+  select array_agg(d.id) into v_done from done as d;
 
-  if v_senseless > 0 or v_documents < v_count then
-    raise exception 'a result makes no sense, or a document is named twice'
-      using errcode = '22023',
-        hint = 'Each needs document_id and ocr_data; confidence is 0 to 1, processing_time_ms and page_count '
-          'not negative, engine, version and profile 1 to 200 bytes.';
+  if exists (select 1 from public.lanes as l where l.probe_token = any (p_lock_tokens)) then
+    -- A probe that came through ends the outage.
+    perform private.resume(l.lane, 'the probe succeeded', p_now)
+    from public.lanes as l
+    where l.probe_token = any (p_lock_tokens)
+      and p_document_ids[array_position(p_lock_tokens, l.probe_token)] = any (v_done);
   end if;
-  perform private.after_completion(v_answers, v_refused > 0, v_by_hand > 0, p_now);
-  return coalesce(v_answers, '[]');
-end;
-$$;
-comment on function private.complete(jsonb, timestamptz) is
-  'Write results, states and audit lines of many documents in one transaction, each fenced by its token.';
-
-create function private.after_completion(p_answers jsonb, p_refused boolean, p_by_hand boolean, p_now timestamptz)
-returns void
-language plpgsql
-volatile
-security invoker
-set search_path = ''
-as $$
-declare
-  v_lane text;
-  v_document public.documents;
-begin
-  -- A probe that came through ends the outage.
-  for v_lane in
-    select l.lane from public.lanes as l
-    where l.probe_token is not null
-      and p_answers @> jsonb_build_array(jsonb_build_object('success', true, 'log_id', l.probe_token))
-  loop
-    perform private.resume(v_lane, 'the probe succeeded', p_now);
-  end loop;
-  if p_refused then
-    for v_document in
-      select d.* from jsonb_array_elements(p_answers) as a
-      join public.documents as d on d.id = (a ->> 'document_id')::uuid
-      where a ->> 'error' = 'TOO_MANY_FAILED_PAGES'
-      order by d.id
-    loop
-      perform private.fail(v_document, 'failure', 'too many pages failed', '{}', 'unknown', null, p_now);
-    end loop;
-  end if;
-  if p_by_hand then
+  if array_position(p_lock_tokens, null) is not null then
     -- Who completes a document by hand has done what it waited for.
-    perform private.close_tasks((a ->> 'document_id')::uuid, 'done', array['routing'])
-    from jsonb_array_elements(p_answers) as a
-    where (a ->> 'success')::boolean;
+    perform private.close_tasks(u.id, 'done', array['routing']) from unnest(v_done) as u (id);
+  end if;
+  if cardinality(v_done) is distinct from cardinality(p_document_ids) then
+    return query
+    select (jsonb_populate_record(null::public.claimed_document, jsonb_build_object(
+      'id', u.id,
+      'refusal', case when u.id = any (v_failed) then 'TOO_MANY_FAILED_PAGES'
+        else coalesce(private.completion_refusal(d, u.token), 'LOCK_LOST') end
+    ))).*
+    from unnest(p_document_ids, p_lock_tokens) as u (id, token)
+    left join public.documents as d on d.id = u.id
+    where u.id <> all (coalesce(v_done, '{}'));
   end if;
 end;
 $$;
-comment on function private.after_completion(jsonb, boolean, boolean, timestamptz) is
-  'What follows from completions: outages end, too many failed pages count as a failure, tasks close.';
+comment on function private.complete(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], timestamptz) is
+  'Write results and states of many documents in one statement, each fenced by its token.';
 
 create function private.process_ocr_atomic(
   p_document_id uuid,
@@ -524,22 +587,37 @@ create function private.process_ocr_atomic(
   p_now timestamptz default now()
 )
 returns jsonb
-language sql
+language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off   -- a handful of rows by primary key, whatever the statistics say:
-set enable_hashjoin = off  -- a plan made while the table was small must not outlive it
+-- A handful of rows by index, in the order of ids, planned once: whatever the statistics say.
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
 set enable_mergejoin = off
+set enable_bitmapscan = off
 as $$
-  select private.complete(
-    jsonb_build_array(jsonb_build_object(
-      'document_id', p_document_id, 'lock_token', p_lock_token, 'ocr_data', p_ocr_data,
-      'confidence', p_confidence, 'processing_time_ms', p_processing_time_ms, 'engine', p_engine,
-      'version', p_version, 'profile', p_profile, 'page_count', p_page_count
-    )),
-    p_now
-  ) -> 0;
+declare
+  v_refused public.claimed_document;
+begin
+  select * into v_refused from private.complete(
+    array[p_document_id], array[p_lock_token], array[p_ocr_data], array[p_confidence],
+    array[p_processing_time_ms], p_engine, p_version, p_profile, array[p_page_count], p_now
+  );
+  if found then
+    return private.refusal(v_refused.refusal, p_document_id);
+  end if;
+  return jsonb_build_object(
+    'success', true,
+    'document_id', p_document_id,
+    'log_id', coalesce(p_lock_token, (
+      select r.id from public.ocr_processing_logs as r
+      where r.document_id = p_document_id and r.created_at = p_now
+      limit 1
+    ))
+  );
+end;
 $$;
 comment on function private.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz) is
   'See public.process_ocr_atomic.';
@@ -570,64 +648,87 @@ as $$
 $$;
 comment on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer) is
   'Complete a document: result, status and audit line in one transaction. Where pages were saved, '
-  'p_ocr_data is a summary; engine, version and profile name their run.';
+  'p_ocr_data is a summary; otherwise its "text" or "pages" are kept as pages.';
 grant execute on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer)
   to service_role, pagewarden_worker;
 
 create function private.complete_documents(
-  p_results jsonb,
+  p_document_ids uuid[],
+  p_lock_tokens uuid[],
+  p_ocr_data jsonb[],
+  p_confidences numeric[],
+  p_processing_times_ms integer[],
+  p_engine text,
+  p_version text,
+  p_profile text,
+  p_page_counts integer[],
   p_worker_id text,
   p_lanes text[],
   p_claim_limit integer,
   p_lock_timeout integer,
   p_now timestamptz default now()
 )
-returns jsonb
+returns setof public.claimed_document
 language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off   -- a handful of rows by primary key, whatever the statistics say:
-set enable_hashjoin = off  -- a plan made while the table was small must not outlive it
+-- A handful of rows by index, in the order of ids, planned once: whatever the statistics say.
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
 set enable_mergejoin = off
+set enable_bitmapscan = off
 as $$
-declare
-  v_results jsonb := private.complete(p_results, p_now);
-  v_claimed jsonb := '[]';
 begin
   if (p_claim_limit between 0 and 1000) is not true then
     raise exception 'p_claim_limit must be between 0 and 1000, got %', coalesce(p_claim_limit::text, 'null')
       using errcode = '22023', hint = 'With 0 it claims nothing.';
   end if;
+  return query
+  select * from private.complete(
+    p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_engine, p_version,
+    p_profile, p_page_counts, p_now
+  );
   if p_claim_limit > 0 then
-    select coalesce(jsonb_agg(to_jsonb(c)), '[]') into v_claimed
-    from private.claim_documents(p_worker_id, p_lanes, p_claim_limit, p_lock_timeout, p_now) as c;
+    return query
+    select * from private.claim_documents(p_worker_id, p_lanes, p_claim_limit, p_lock_timeout, p_now);
   end if;
-  return jsonb_build_object('results', v_results, 'claimed', v_claimed);
 end;
 $$;
-comment on function private.complete_documents(jsonb, text, text[], integer, integer, timestamptz) is
+comment on function private.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer, timestamptz) is
   'See public.complete_documents.';
-grant execute on function private.complete_documents(jsonb, text, text[], integer, integer, timestamptz)
+grant execute on function private.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer, timestamptz)
   to service_role, pagewarden_worker;
 
 create function public.complete_documents(
-  p_results jsonb,
+  p_document_ids uuid[],
+  p_lock_tokens uuid[],
+  p_ocr_data jsonb[],
+  p_confidences numeric[] default null,
+  p_processing_times_ms integer[] default null,
+  p_engine text default null,
+  p_version text default null,
+  p_profile text default null,
+  p_page_counts integer[] default null,
   p_worker_id text default null,
   p_lanes text[] default null,
   p_claim_limit integer default 0,
   p_lock_timeout integer default 20
 )
-returns jsonb
+returns setof public.claimed_document
 language sql
 volatile
 security invoker
 set search_path = ''
 as $$
-  select private.complete_documents(p_results, p_worker_id, p_lanes, p_claim_limit, p_lock_timeout);
+  select * from private.complete_documents(
+    p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_engine, p_version,
+    p_profile, p_page_counts, p_worker_id, p_lanes, p_claim_limit, p_lock_timeout
+  );
 $$;
-comment on function public.complete_documents(jsonb, text, text[], integer, integer) is
-  'Complete many documents at once: [{"document_id", "lock_token", "ocr_data", "confidence", …}, …], and claim the '
-  'next p_claim_limit in the same transaction. Answers {"results": […], "claimed": […]}.';
-grant execute on function public.complete_documents(jsonb, text, text[], integer, integer)
+comment on function public.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer) is
+  'Complete many documents of one engine at once, and claim the next p_claim_limit in the same transaction. '
+  'Returns the documents whose result was not taken, each with its refusal, and then the newly claimed.';
+grant execute on function public.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer)
   to service_role, pagewarden_worker;

@@ -237,6 +237,7 @@ begin
   perform private.require_wishes(p_engine, p_language, p_profile);
   perform private.require_case(p_case_id, 2);
   -- Two uploads of one name follow one another.
+  perform pg_advisory_xact_lock_shared(hashtextextended(p_case_id::text, 4));
   perform pg_advisory_xact_lock(hashtextextended(p_case_id::text || p_document_name, 2));
 
   select d.* into v_old from public.documents as d
@@ -464,6 +465,22 @@ end;
 $$;
 comment on function private.require_files(jsonb) is 'Refuse what cannot be taken in as files (22023).';
 
+create function private.without_known(p_case_id uuid, p_documents jsonb)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select coalesce(jsonb_agg(f.file order by f.number), '[]')
+  from jsonb_array_elements(p_documents) with ordinality as f (file, number)
+  where not exists (
+    select 1 from public.documents as d
+    where d.case_id = p_case_id and d.name = f.file ->> 'name' and d.deleted_at is null
+  );
+$$;
+comment on function private.without_known(uuid, jsonb) is 'The files of a list whose names the case does not have yet.';
+
 create function private.add_documents(p_case_id uuid, p_documents jsonb, p_lane text, p_priority integer, p_now timestamptz default now())
 returns setof uuid
 language plpgsql
@@ -475,43 +492,45 @@ declare
   v_lane public.lanes := private.require_lane(p_lane);
   v_status text := private.queued_status(p_lane);
   v_turn bigint;
-  v_gaps integer;
-  v_added integer;
   -- Ids of one call follow one another (UUID version 7), so they meet in the same pages of the index.
   v_prefix text := private.id_prefix(p_now);
+  v_files jsonb := p_documents;
 begin
   perform private.require_files(p_documents);
   perform private.require_upload(p_lane, p_priority, null, null);
   perform private.require_case(p_case_id, 2);
-  v_gaps := jsonb_array_length(p_documents);
-  v_turn := private.take_turns(p_case_id, p_lane, p_priority, v_gaps);
-  return query
-  insert into public.documents as d (
-    id, case_id, name, lane, ocr_status, file_extension, dropbox_path, mime_type, sha256, size_bytes,
-    engine, language, profile, priority, turn, max_attempts, created_at, updated_at
-  )
-  select (v_prefix || lpad(to_hex(row_number() over ()), 8, '0'))::uuid, p_case_id, i.name, p_lane, v_status, i.file_extension, i.dropbox_path, i.mime_type, i.sha256,
-    i.size_bytes, i.engine, i.language, i.profile, p_priority, v_turn + row_number() over () - 1,
-    v_lane.max_attempts, p_now, p_now
-  from jsonb_to_recordset(p_documents) as i (
-    name text, file_extension text, dropbox_path text, mime_type text, sha256 text, size_bytes bigint,
-    engine text, language text, profile text
-  )
-  on conflict on constraint documents_one_live_version do nothing
-  returning d.id;
-  get diagnostics v_added = row_count;
-  v_gaps := v_gaps - v_added;
-  if v_gaps > 0 then
-    -- Names that were there already take no turns, or sending a list twice would put its case behind.
-    update public.documents as d set turn = v_turn + k.place - 1
-    from (
-      select e.id, row_number() over (order by e.id) as place from public.documents as e
-      where e.id between (v_prefix || '00000000')::uuid and (v_prefix || 'ffffffff')::uuid
-    ) as k
-    where d.id = k.id;
-    update private.turns as t set next_turn = t.next_turn - v_gaps
-    where t.case_id = p_case_id and t.lane = p_lane and t.priority = p_priority;
+  -- One bulk upload into a case at a time, and no other upload meanwhile: so what is there can be left out first.
+  perform pg_advisory_xact_lock(hashtextextended(p_case_id::text, 4));
+  if exists (
+    select 1 from public.documents as d
+    where d.case_id = p_case_id and d.deleted_at is null
+      and d.name = any (array(select f ->> 'name' from jsonb_array_elements(p_documents) as f))
+  ) then
+    v_files := private.without_known(p_case_id, p_documents);
   end if;
+  v_turn := private.take_turns(p_case_id, p_lane, p_priority, jsonb_array_length(v_files));
+  return query
+  with added as (
+    insert into public.documents as d (
+      id, case_id, name, lane, ocr_status, listed_in, file_extension, dropbox_path, mime_type, sha256, size_bytes,
+      engine, language, profile, priority, turn, max_attempts, created_at, updated_at
+    )
+    select (v_prefix || lpad(to_hex(i.number), 8, '0'))::uuid, p_case_id, i.name, p_lane, v_status, 'queue',
+      i.file_extension, i.dropbox_path, i.mime_type, i.sha256, i.size_bytes, i.engine, i.language, i.profile,
+      p_priority, v_turn + i.number - 1, v_lane.max_attempts, p_now, p_now
+    from rows from (jsonb_to_recordset(v_files) as (
+      name text, file_extension text, dropbox_path text, mime_type text, sha256 text, size_bytes bigint,
+      engine text, language text, profile text
+    )) with ordinality as i (
+      name, file_extension, dropbox_path, mime_type, sha256, size_bytes, engine, language, profile, number
+    )
+    returning d.id, d.turn
+  ),
+  queued as (
+    insert into private.queue (lane, urgency, turn, document_id)
+    select p_lane, -p_priority, a.turn, a.id from added as a
+  )
+  select a.id from added as a;
 end;
 $$;
 comment on function private.add_documents(uuid, jsonb, text, integer, timestamptz) is 'See public.add_documents.';
@@ -612,6 +631,7 @@ begin
   end if;
   update public.documents as d
   set reading = d.reading + 1,
+      open_run_id = null,
       engine = coalesce(p_engine, d.engine),
       language = coalesce(p_language, d.language),
       profile = coalesce(p_profile, d.profile)

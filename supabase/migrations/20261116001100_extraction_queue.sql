@@ -12,8 +12,8 @@ as
 select
   d.id,
   d.case_id,
-  d.lane as document_source,
-  d.name as document_name,
+  d.lane::text as document_source,
+  d.name::text as document_name,
   case d.ocr_status
     when 'awaiting_file' then 1
     when 'extracting' then 2
@@ -22,17 +22,17 @@ select
     when 'completed' then 5
     else 6
   end as status_id,
-  d.priority,
+  d.priority::integer as priority,
   d.worker_id,
   d.dropbox_path,
   d.file_extension,
-  d.sha256,
+  d.sha256::text as sha256,
   d.locked_by as ocr_worker_id,
   d.lock_token,
   d.claimed_at as ocr_started_at,
   d.ocr_completed_at,
-  d.attempts as ocr_attempts,
-  d.max_attempts as ocr_max_attempts,
+  d.attempts::integer as ocr_attempts,
+  d.max_attempts::integer as ocr_max_attempts,
   d.error_message,
   d.ocr_error,
   d.engine,
@@ -268,6 +268,7 @@ begin
         return false;
       end if;
       perform private.require_text('ocr_worker_id', p_new.ocr_worker_id, 200);
+      perform private.leave_list(v_document);
       perform private.start_attempts(array[p_old.id], p_new.ocr_worker_id, 600, l.attempt_seconds, p_now)
       from public.lanes as l where l.lane = v_document.lane;
     when p_old.status_id = 4 and p_new.status_id = 3 and p_new.ocr_error is not distinct from p_old.ocr_error then

@@ -2,8 +2,7 @@
 -- Affects:  creates private.hourly_results, view ocr_system_health; the sweep keeps the hours.
 -- Locks:    none that anybody could notice.
 --
--- Nothing is counted on the way of a document: open documents are counted in the small partial
--- indexes, results are summed up by the hour once the hour is over.
+-- Nothing is counted on the way of a document: open documents are counted on the small lists, results are summed up by the hour once the hour is over.
 
 create table private.hourly_results (
   hour timestamptz not null,
@@ -58,34 +57,22 @@ end;
 $$;
 comment on function private.close_hours(timestamptz) is 'Sum up the hours that are over.';
 
-create function private.count_up_to(p_what text, p_max integer)
+create function private.count_queue(p_max integer)
 returns bigint
-language plpgsql
+language sql
 stable
-security definer          -- reads what the caller may not
-set search_path = pg_catalog, pg_temp
+security invoker
+set search_path = ''
 set enable_seqscan = off
 set enable_bitmapscan = off   -- it would look at all of them before the limit is heard
 as $$
-declare
-  v_count bigint;
-begin
-  select count(*) into v_count
-  from (
-    select 1 from public.documents as d
-    where d.ocr_status in ('queued', 'queued_for_pdf') and d.retry_at is null
-    limit p_max
-  ) as q;
-  if v_count = p_max then
-    -- Beyond that the planner's number is good enough.
-    select greatest(v_count, c.reltuples::bigint) into v_count
-    from pg_catalog.pg_class as c where c.oid = p_what::regclass;
-  end if;
-  return v_count;
-end;
+  -- Beyond p_max the planner's number is good enough.
+  select case when count(*) < p_max then count(*)
+    else greatest(count(*), (select c.reltuples::bigint from pg_catalog.pg_class as c where c.oid = 'private.queue'::regclass))
+  end
+  from (select 1 from private.queue as q limit p_max) as k;
 $$;
-comment on function private.count_up_to(text, integer) is
-  'Documents that may be taken now: exact up to p_max, about right beyond.';
+comment on function private.count_queue(integer) is 'Documents that may be taken now: exact up to p_max, about right beyond.';
 
 create function private.system_health(p_now timestamptz default now())
 returns table (
@@ -134,10 +121,8 @@ begin
     count(*) filter (where d.retry_count > 0) as retried, coalesce(sum(d.retry_count), 0) as retries,
     max(d.retry_count) as max_retries
   into v_open
-  from public.documents as d
-  where d.ocr_status in (
-    'pending', 'awaiting_file', 'extracting', 'extraction_failed', 'dead_letter', 'pending_review', 'failed'
-  );
+  from private.set_aside as a
+  join public.documents as d on d.id = a.document_id;
   select coalesce(sum(h.completed), 0) as completed, sum(h.seconds_to_text) as seconds,
     coalesce(sum(h.retried), 0) as retried, coalesce(sum(h.retries), 0) as retries, max(h.max_retries) as max_retries,
     coalesce(sum(h.completed) filter (where h.hour >= p_now - interval '24 hours'), 0) as completed_24h
@@ -150,15 +135,15 @@ begin
   select count(*) into dead_lettered_24h from public.ocr_dead_letter as l
   where l.last_failed_at > p_now - interval '24 hours' and l.status <> 'requeued';
 
-  queued := private.count_up_to('public.documents_claim_idx', 10000);
+  queued := private.count_queue(10000);
   select count(*), count(*) filter (where d.locked_at < p_now - interval '5 minutes' or d.claimed_at < p_now - interval '10 minutes')
   into processing, stuck
-  from public.documents as d where d.ocr_status = 'processing';
+  from public.documents as d where d.id = any (private.claimed_ids()) and d.ocr_status = 'processing';
   select count(*) as documents, count(*) filter (where d.retry_count > 0) as retried,
     coalesce(sum(d.retry_count), 0) as retries, max(d.retry_count) as max_retries
   into v_waiting
-  from public.documents as d
-  where d.ocr_status in ('queued', 'queued_for_pdf') and d.retry_at is not null;
+  from private.later as l
+  join public.documents as d on d.id = l.document_id;
   waiting_to_retry := v_waiting.documents;
   completed := v_results.completed;
   failed := v_open.failed;
@@ -177,9 +162,10 @@ begin
   select extract(epoch from p_now - min(o.created_at)) into oldest_waiting_seconds
   from public.lanes as l
   cross join lateral (
-    select d.created_at from public.documents as d
-    where d.lane = l.lane and d.ocr_status in ('queued', 'queued_for_pdf') and d.retry_at is null
-    order by d.priority desc, d.turn, d.id
+    select d.created_at from private.queue as q
+    join public.documents as d on d.id = q.document_id
+    where q.lane = l.lane
+    order by q.urgency, q.turn, q.document_id
     limit 1
   ) as o;
   select coalesce(array_agg(l.lane order by l.lane), '{}') into paused_lanes

@@ -13,6 +13,32 @@ as $$
   from public.documents as d
   where d.lock_token is not null and (d.ocr_status <> 'processing' or d.locked_by is null)
   union all
+  select 'a queued document can be claimed, now or later', d.id, d.lane::text
+  from public.documents as d
+  where d.ocr_status in ('queued', 'queued_for_pdf')
+    and not exists (
+      select 1 from private.queue as q
+      where q.lane = d.lane and q.urgency = -d.priority and q.turn = d.turn and q.document_id = d.id
+        and d.retry_at is null
+    )
+    and not exists (
+      select 1 from private.later as l
+      where l.lane = d.lane and l.retry_at = d.retry_at and l.document_id = d.id
+    )
+  union all
+  select 'a document is on the list it says', d.id, format('%s, %s', d.ocr_status, d.listed_in)
+  from public.documents as d
+  where d.listed_in is distinct from private.list_of(d.ocr_status)
+    or (d.listed_in = 'aside') <> exists (
+      select 1 from private.set_aside as a where a.ocr_status = d.ocr_status and a.document_id = d.id
+    )
+  union all
+  select 'the sweep can find a document that is being read', d.id, d.locked_by
+  from public.documents as d
+  where d.ocr_status = 'processing' and not exists (
+    select 1 from private.claims as c where d.id = any (c.document_ids) and coalesce(d.lock_token, c.id) = c.id
+  )
+  union all
   select 'a completed document has a result', d.id, null
   from public.documents as d
   where d.ocr_status = 'completed'

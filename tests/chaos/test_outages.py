@@ -114,12 +114,12 @@ async def test_an_engine_outage_of_ten_minutes_dead_letters_none_of_5000_documen
 
         now += timedelta(seconds=30)
         while found := await _claims(conn, 1000, now):
-            results = [{"document_id": d, "lock_token": t, "ocr_data": {}} for d, t in found]
-            answer = await crowd.call(
-                conn, "select private.complete_documents(%s, null, null, 0, 20, %s)",
-                json.dumps(results), now,
+            refused = await crowd.call(
+                conn, "select id from private.complete(%s::uuid[], %s::uuid[], %s::jsonb[],"
+                " null, null, null, null, null, null, %s)",
+                [d for d, _ in found], [t for _, t in found], ["{}"] * len(found), now,
             )  # fmt: skip
-            assert all(one["success"] for one in answer["results"])
+            assert refused is None
         states = await crew.documents(conn, "ocr_status", "attempts", "rescues", "retry_count")
         assert set(states) == {("completed", 1, 0, 0)}
         assert await crowd.call(conn, "select count(*) from public.ocr_dead_letter") == 0

@@ -70,17 +70,23 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
     ),
     (
         "complete_documents",
-        {"p_results": "'[]'", "p_worker_id": "'w'", "p_claim_limit": "1"},
         {
-            "p_results": [
-                "null",
-                "'null'",
-                "'{}'",
-                "'[1]'",
-                "'[{}]'",
-                "jsonb_build_array(jsonb_build_object('document_id', %(queued)s::text))",
-                f"jsonb_build_array({RESULT}, {RESULT})",
-            ],
+            "p_document_ids": "array[%(gone)s]",
+            "p_lock_tokens": "array[%(gone)s]",
+            "p_ocr_data": "array['1'::jsonb]",
+            "p_worker_id": "'w'",
+            "p_claim_limit": "1",
+        },
+        {
+            "p_document_ids": ["null", "'{}'", "array[null]::uuid[]", "array[%(gone)s, %(gone)s]"],
+            "p_lock_tokens": ["null", "'{}'", "array[%(gone)s, %(gone)s]"],
+            "p_ocr_data": ["null", "'{}'", "array[null]::jsonb[]", "array['null'::jsonb]"],
+            "p_confidences": ["array[1.1]", "array[-0.1]", "array['NaN'::numeric]", "array[1, 1]"],
+            "p_processing_times_ms": ["array[-1]", "array[1, 1]"],
+            "p_page_counts": ["array[-1]", "array[1, 1]"],
+            "p_engine": ["''", LONG],
+            "p_version": ["''", LONG],
+            "p_profile": ["''", LONG],
             "p_worker_id": ["null", "''", LONG],
             "p_lanes": ["array['nope']", "array[null]::text[]"],
             "p_claim_limit": ["null", "-1", "1001"],
@@ -263,7 +269,9 @@ GONE = {
 
 # Where many are named, or nothing was promised, the answer says how little was done.
 NOTHING_DONE = {
-    f"complete_documents(jsonb_build_array({RESULT}))": {"claimed": []},
+    "complete_documents(array[%(gone)s], array[%(gone)s], array['1'::jsonb])": {
+        "refusal": "DOCUMENT_NOT_FOUND"
+    },
     "has_role(%(admin)s, null)": False,
     "has_role(%(gone)s, 'admin')": False,
     "has_role(null, 'admin')": False,
@@ -278,7 +286,7 @@ MALFORMED = {
     """resolve_dead_letters('{"failed_before": "nope"}', 'requeue')""": "22007",
     """save_document_pages(null, null, '[{"page_number": "nope"}]', 'rapid', '1')""": "22P02",
     """release_documents('[{"document_id": "nope"}]')""": "22P02",
-    """complete_documents('[{"document_id": "nope", "ocr_data": {}}]')""": "22P02",
+    """complete_documents(array['nope']::uuid[], array[%(gone)s], array['{}'::jsonb])""": "22P02",
     """add_documents(%(case)s, '[{"name": "new", "size_bytes": "x"}]', 'image')""": "22P02",
 }
 

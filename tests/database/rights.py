@@ -121,9 +121,7 @@ ARGUMENTS = {
     "cancel_document": "%(queued)s",
     "claim_documents": "'w'",
     "complete_documents": """
-        jsonb_build_array(jsonb_build_object(
-          'document_id', %(claimed)s::text, 'lock_token', %(token)s::text, 'ocr_data', '{}'::jsonb
-        ))
+        array[%(claimed)s], array[%(token)s], array['{}'::jsonb]
     """,
     "create_case": "'Mine'",
     "delete_case": "%(case)s",

@@ -133,7 +133,7 @@ async def test_answers_to_many_say_how_little_was_done(
     world: World, call: str, expected: Any
 ) -> None:
     """Calls that name many things, or ask a question, are answered and change nothing."""
-    ((answer,),) = await world.fetch(f"select public.{call}")
+    ((answer,),) = await world.fetch(f"select to_jsonb(r) from public.{call} as r")
 
     assert answer == (answer | expected if isinstance(answer, dict) else expected)
 

@@ -93,7 +93,11 @@ def _calls(claim: factories.Claim) -> dict[str, dict[str, Any]]:
         "save_document_pages": key | run | {"p_pages": Jsonb([{"page_number": 1, "text": "late"}])},
         "process_ocr_atomic": key
         | {"p_ocr_data": Jsonb({"text": "late"}), "p_confidence": "0.5", "p_processing_time_ms": 1},
-        "complete_documents": {"p_results": Jsonb([pair | {"ocr_data": {"text": "late"}}])},
+        "complete_documents": {
+            "p_document_ids": [claim.document_id],
+            "p_lock_tokens": [claim.lock_token],
+            "p_ocr_data": [Jsonb({"text": "late"})],
+        },
         "fail_document": key | {"p_error_message": "late"},
         "move_to_dead_letter_queue": key | {"p_error_message": "late"},
         "release_documents": {"p_documents": Jsonb([pair])},
@@ -101,8 +105,8 @@ def _calls(claim: factories.Claim) -> dict[str, dict[str, Any]]:
 
 
 def _errors(answer: dict[str, Any]) -> list[str]:
-    listed = answer.get("results") or answer.get("lost") or [answer]
-    return [one["error"] for one in listed]
+    listed = answer.get("lost") or [answer]
+    return [one.get("error") or one["refusal"] for one in listed]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,11 @@ LOAD = """
     select %(case)s, %(status)s || n, 'image', %(status)s, n, 0, 2, now(), now()
     from generate_series(1, %(count)s) as n
 """
+QUEUE = """
+    insert into private.queue (lane, urgency, turn, document_id)
+    select lane, -priority, turn, id from public.documents where ocr_status = 'queued';
+    update public.documents set listed_in = 'queue' where ocr_status = 'queued'
+"""
 
 
 async def _load(database: databases.Database, case: uuid.UUID, **counts: int) -> None:
@@ -33,6 +38,7 @@ async def _load(database: databases.Database, case: uuid.UUID, **counts: int) ->
     await conn.execute("alter table public.documents set (autovacuum_enabled = off)")
     for status, count in counts.items():
         await conn.execute(LOAD, {"case": case, "status": status, "count": count})
+    await conn.execute(QUEUE)
 
 
 async def _claim(conn: psycopg.AsyncConnection) -> list[plans.Plan]:
@@ -48,7 +54,7 @@ def _assert_proportional(found: list[plans.Plan]) -> None:
     (take,) = [plan for plan in found if "limit v_take" in plan.statement]
     types = {node["Node Type"] for node in take.nodes()}
     (scan,) = [node for node in take.nodes() if "Index Name" in node]
-    assert scan["Index Name"] == "documents_claim_idx"
+    assert scan["Index Name"] == "queue_pkey"
     assert not any("Sort" in name for name in types), types
     assert scan["Actual Rows"] <= BATCH
     assert take.blocks() < 20 * BATCH

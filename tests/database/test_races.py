@@ -76,14 +76,14 @@ async def test_everything_at_once_writes_each_result_once(
         assert told, "nothing was completed, so nothing was tested"
         await _drain(conn, told)
 
-        cursor = await conn.execute("select id::text from public.ocr_processing_logs")
+        cursor = await conn.execute(
+            "select format('%s %s', document_id, id) from public.ocr_processing_logs"
+        )
         written = [result for (result,) in await cursor.fetchall()]
         assert collections.Counter(written) == collections.Counter(told)
         cursor = await conn.execute("select * from private.invariant_violations()")
         assert await cursor.fetchall() == []
-        query = (
-            "select array_agg(distinct ocr_status) from public.documents where deleted_at is null"
-        )
+        query = "select array_agg(distinct ocr_status::text) from public.documents where deleted_at is null"
         assert await crowd.call(conn, query) == ["completed"]
 
 

@@ -152,9 +152,13 @@ class Quarrel:
 async def claim_and_complete(conn: psycopg.AsyncConnection) -> list[str]:
     """Do what a worker does; return the results the database says it has taken."""
     claims = await _claim(conn, 3)
-    results = [{"document_id": d, "lock_token": t, "ocr_data": {"pages": []}} for d, t in claims]
-    answer = await call(conn, "select public.complete_documents(%s)", Jsonb(results))
-    return [one["log_id"] for one in answer["results"] if one["success"]]
+    documents, tokens = [d for d, _ in claims], [t for _, t in claims]
+    cursor = await conn.execute(
+        "select id::text from public.complete_documents(%s::uuid[], %s::uuid[], %s::jsonb[])",
+        (documents, tokens, [Jsonb({"pages": []})] * len(claims)),
+    )
+    refused = {document for (document,) in await cursor.fetchall()}
+    return [f"{d} {t}" for d, t in claims if d not in refused]
 
 
 async def _claim(conn: psycopg.AsyncConnection, limit: int) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from pagewarden.bench.queue import contestant, databases, driver
 from pagewarden.local import bootstrap, migrations
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
 LOCK_SECONDS = 60
 
@@ -28,9 +28,16 @@ AS_WORKER = "set role pagewarden_worker"
 _CREATE_CASE = "select public.create_case($1, 'client')"
 _ADD = "select id::text from public.add_documents($1, $2::jsonb, 'image') as id"
 CLAIM = """
-select to_jsonb(d)::text from public.claim_documents($1, array['image'], $2, $3) as d
+select id, lock_token, name, dropbox_path, refusal
+from public.claim_documents($1, array['image'], $2, $3)
 """
-_COMPLETE = "select public.complete_documents($1::jsonb, $2, array['image'], $3, $4)::text"
+_COMPLETE = """
+select id, lock_token, name, dropbox_path, refusal
+from public.complete_documents(
+  $1, $2, $3::text[]::jsonb[], p_engine => 'bench', p_version => '1',
+  p_worker_id => $4, p_lanes => array['image'], p_claim_limit => $5, p_lock_timeout => $6
+)
+"""
 
 _TALLY = """
 select
@@ -71,16 +78,16 @@ class Ours:
         async with driver.connect(url) as connection:
             await connection.execute(AS_WORKER)
             while not stop.is_set():
-                rows = await connection.fetch(CLAIM, worker, batch, LOCK_SECONDS)
-                claimed = [json.loads(row[0]) for row in rows]
+                claimed = await connection.fetch(CLAIM, worker, batch, LOCK_SECONDS)
                 while claimed:
-                    results = json.dumps([_result(document) for document in claimed])
-                    ((text,),) = await connection.fetch(
-                        _COMPLETE, results, worker, batch, LOCK_SECONDS
+                    finished = [row[0] for row in claimed]
+                    tokens = [row[1] for row in claimed]
+                    results = [contestant.handled(str(document)) for document in finished]
+                    claimed = await connection.fetch(
+                        _COMPLETE, finished, tokens, results, worker, batch, LOCK_SECONDS
                     )
-                    answer = json.loads(text)
-                    done(_completed(answer))
-                    claimed = answer["claimed"]
+                    _require_taken(claimed)
+                    done([str(document) for document in finished])
                 await asyncio.sleep(contestant.IDLE_SECONDS)
 
     async def tally(self, url: str) -> contestant.Tally:
@@ -93,23 +100,10 @@ def _document(number: int) -> dict[str, object]:
     return {"name": f"scan-{number:08}.png", "dropbox_path": path}
 
 
-def _result(document: Mapping[str, str]) -> dict[str, object]:
-    return {
-        "document_id": document["id"],
-        "lock_token": document["lock_token"],
-        "ocr_data": contestant.handle(document["id"]),
-        "confidence": 0.97,
-        "processing_time_ms": 1,
-        "engine": "bench",
-        "version": "1",
-    }
-
-
-def _completed(answer: Mapping[str, Sequence[Mapping[str, str]]]) -> list[contestant.JobId]:
-    for result in answer["results"]:
-        if not result["success"]:
-            raise contestant.RoundFailedError(f"a document was not completed: {result}")
-    return [result["document_id"] for result in answer["results"]]
+def _require_taken(rows: Sequence[Sequence[object]]) -> None:
+    for row in rows:
+        if row[-1] is not None:
+            raise contestant.RoundFailedError(f"a document was not completed: {row}")
 
 
 CONTESTANTS = {"pagewarden": Ours("pagewarden")}
