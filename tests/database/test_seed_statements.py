@@ -356,7 +356,7 @@ async def test_phase_2_stops_uploads_and_lanes_until_undone(database: databases.
     stuck, fresh = await factory.claimed(case), await factory.claimed(case)
     await _age(factory.conn, stuck.document_id)
     await factory.call("pause_lane", p_lane="pdf", p_reason="by somebody")
-    upload = "select safe_document_reupload_v2(%s, 'a.png', '/a.png', 'png')"
+    upload = "select safe_document_reupload_v2(%(case)s, 'a.png', %(case)s || '/a.png', 'png')"
 
     for _ in range(2):
         await _roll_back(factory.conn, "phase_2_version_conflict")
@@ -368,13 +368,13 @@ async def test_phase_2_stops_uploads_and_lanes_until_undone(database: databases.
     assert await _switched_off(factory) == {"ocr-worker-retry-v2", "upload-to-dropbox"}
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         async with database.acting_as(user) as conn:
-            await conn.execute(upload, (case,))
+            await conn.execute(upload, {"case": case})
     assert await queries.violations(factory.conn) == []
 
     await _roll_back(factory.conn, "phase_2_version_conflict_undo")
     assert await _switched_off(factory) == set()
     async with database.acting_as(user) as conn:
-        await conn.execute(upload, (case,))
+        await conn.execute(upload, {"case": case})
     assert len(await _claim_any(factory)) == 2
     paused = await queries.rows(factory.conn, "select lane from lanes where paused_at is not null")
     assert [row["lane"] for row in paused] == ["pdf"]
