@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import psycopg
-    from psycopg.abc import Query
+    from psycopg.abc import QueryNoTemplate
 
 
 async def rows(
     conn: psycopg.AsyncConnection,
-    query: Query,
+    query: QueryNoTemplate,
     params: Sequence[Any] | Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Run a statement and return all its rows."""
@@ -26,7 +26,7 @@ async def rows(
 
 async def one(
     conn: psycopg.AsyncConnection,
-    query: Query,
+    query: QueryNoTemplate,
     params: Sequence[Any] | Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Run a statement that returns exactly one row."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import AsyncIterator
 
-    from psycopg.abc import Query
+    from psycopg.abc import QueryNoTemplate
 
     from tests.support import databases
 
@@ -296,7 +296,10 @@ async def test_of_32_claimers_at_once_one_wins(
     ],
 )
 async def test_an_update_that_comes_late_returns_no_row(
-    emptied: databases.Database, conn: psycopg.AsyncConnection, meanwhile: str, statement: Query
+    emptied: databases.Database,
+    conn: psycopg.AsyncConnection,
+    meanwhile: str,
+    statement: QueryNoTemplate,
 ) -> None:
     """Whoever was overtaken between seeing a row and changing it changes nothing."""
     document = await _insert(conn, status=3 if statement == CLAIM else 4)
