@@ -95,13 +95,25 @@ create domain public.document_status as text
     'processing', 'completed', 'dead_letter', 'pending_review', 'failed', 'cancelled'
   ));
 create domain public.document_name as text
-  constraint document_name_has_sensible_length check (octet_length(value) between 1 and 1024);
+  constraint document_name_has_sensible_length check (octet_length(value) between 1 and 1024 and btrim(value) <> '');
 create domain public.document_priority as integer
   constraint document_priority_has_sensible_size check (value between -1000 and 1000);
 create domain public.counter as integer
   constraint counter_is_not_negative check (value >= 0);
 create domain public.sha256_hex as text
-  constraint sha256_hex_is_hex check (value ~ '^[0-9a-f]{64}$');
+  constraint sha256_hex_is_hex check (octet_length(value) = 64 and value !~ '[^0-9a-f]');
+create domain public.short_text as text
+  constraint short_text_has_sensible_length check (octet_length(value) <= 200);
+create domain public.label as text
+  constraint label_has_sensible_length check (octet_length(value) between 1 and 200);
+create domain public.file_path as text
+  constraint file_path_has_sensible_length check (octet_length(value) between 1 and 4096);
+create domain public.file_size as bigint
+  constraint file_size_is_not_negative check (value >= 0);
+comment on domain public.short_text is 'A word or two, or none.';
+comment on domain public.label is 'A name, such as that of an engine.';
+comment on domain public.file_path is 'Where a file is stored.';
+comment on domain public.file_size is 'Bytes.';
 comment on domain public.document_lane is 'Which workers take a document.';
 comment on domain public.document_status is 'Where a document stands; see docs/state-machine.md.';
 comment on domain public.document_name is 'Name of a file, unique in its case.';
@@ -111,21 +123,21 @@ comment on domain public.sha256_hex is 'SHA-256 of a file, in lower case.';
 
 create table public.documents (
   id uuid not null default gen_random_uuid(),
-  case_id uuid not null references public.cases (id),
+  case_id uuid not null,
   name public.document_name not null,
   lane public.document_lane not null default 'image',
   ocr_status public.document_status not null default 'pending',
-  file_extension text,
-  dropbox_path text,
-  mime_type text,
+  file_extension public.short_text,
+  dropbox_path public.file_path,
+  mime_type public.short_text,
   sha256 public.sha256_hex,
-  size_bytes bigint,
+  size_bytes public.file_size,
   document_version public.counter not null default 1,
   version public.counter not null default 1,
   -- How it is to be read.
-  engine text,
-  language text,
-  profile text,
+  engine public.label,
+  language public.label,
+  profile public.label,
   reading public.counter not null default 1,
   page_count public.counter,
   run_id bigint,
@@ -163,9 +175,6 @@ create table public.documents (
   ),
   constraint documents_lock_only_while_processing check (
     lock_token is null or ocr_status = 'processing'
-  ),
-  constraint documents_extraction_is_for_the_registry check (
-    ocr_status not in ('awaiting_file', 'extracting', 'extraction_failed') or lane in ('index', 'acte')
   )
 )
 -- No index names the status, a lock or a time, so claim, heartbeat and completion are HOT updates:
@@ -179,7 +188,7 @@ with (
 );
 comment on table public.documents is
   'Every file to be read, whatever its origin, and the truth about it. Kept narrow: text lives in ocr_pages.';
-comment on column public.documents.version is 'Goes up with every claim and is never reset.';
+comment on column public.documents.version is 'Goes up with every claim, heartbeat and completion, and is never reset.';
 comment on column public.documents.document_version is 'Counts the uploads of this name in this case.';
 comment on column public.documents.reading is 'Counts how often it was asked to be read again, from 1.';
 comment on column public.documents.run_id is 'The run whose pages are the text of the document.';
@@ -332,16 +341,62 @@ as $$
 $$;
 comment on function private.queued_status(text) is 'The word for "queued" in a lane.';
 
--- The queue follows the documents, whoever changes them; claim and bulk upload, where it counts, keep
--- it themselves. And a hand-written update may forget what our functions do not: the word of lane pdf for
--- "queued", and that whoever leaves processing leaves its lock.
-create function private.tidy_document()
+-- A document belongs to a case that is there. A foreign key would say the same, and its check would take a third
+-- of the time of a bulk upload; so the upload locks its case once, and these two triggers see to everybody else.
+create function private.require_live_case(p_case_id uuid)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  perform 1 from public.cases as c where c.id = p_case_id and c.deleted_at is null for key share;
+  if not found then
+    raise exception 'there is no case %', coalesce(p_case_id::text, 'null')
+      using errcode = '22023', hint = 'Create it with create_case.';
+  end if;
+end;
+$$;
+comment on function private.require_live_case(uuid) is
+  'Refuse a case that is not there (22023), and keep it from going away meanwhile.';
+
+create function private.keep_case_of_documents()
 returns trigger
 language plpgsql
-security definer          -- whoever may change documents need not know of the queue
+security definer          -- whoever may delete cases need not see the documents
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+  if exists (select 1 from public.documents as d where d.case_id = old.id) then
+    raise exception 'case % has documents', old.id using errcode = '23503', hint = 'Call erase_case.';
+  end if;
+  return old;
+end;
+$$;
+comment on function private.keep_case_of_documents() is 'A case cannot go before its documents.';
+create trigger cases_keep
+  before delete on public.cases
+  for each row execute function private.keep_case_of_documents();
+
+-- The lists follow the documents, whoever changes them. Bulk upload, claim, heartbeat and completion, where it
+-- counts, keep them themselves, and say so by listed_in or a new version; every other change comes through here.
+-- It also mends what a hand-written update forgets: the word of lane pdf for "queued", and that whoever leaves
+-- processing leaves its lock.
+create function private.tidy_document()
+returns trigger
+language plpgsql
+security definer          -- whoever may change documents need not know of the lists
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if tg_op = 'INSERT' then
+    perform private.require_live_case(new.case_id);
+  end if;
+  if new.ocr_status in ('awaiting_file', 'extracting', 'extraction_failed') and new.lane not in ('index', 'acte') then
+    raise exception 'lane % has no status %', new.lane, new.ocr_status
+      using errcode = '23514', hint = 'Only the registry''s lanes, index and acte, wait for an extractor.';
+  end if;
   if new.deleted_at is not null
     and new.ocr_status in ('pending', 'awaiting_file', 'extracting', 'queued', 'queued_for_pdf') then
     new.ocr_status := 'cancelled';
@@ -368,41 +423,29 @@ begin
   if new.ocr_status = 'completed' then
     new.ocr_completed_at := coalesce(new.ocr_completed_at, now());
   end if;
-  if tg_op = 'UPDATE' then
-    perform private.leave_list(old);
-  end if;
   new.listed_in := private.list_of(new.ocr_status);
-  perform private.join_list(new);
+  if tg_op = 'INSERT' then
+    perform private.join_list(new);
+  elsif row(new.listed_in, new.ocr_status, new.lane, new.priority, new.turn, new.retry_at)
+    is distinct from row(old.listed_in, old.ocr_status, old.lane, old.priority, old.turn, old.retry_at) then
+    perform private.leave_list(old);
+    perform private.join_list(new);
+  end if;
   return new;
 end;
 $$;
-comment on function private.tidy_document() is 'Keep the queue and a hand-written change of a document consistent.';
+comment on function private.tidy_document() is 'Keep the lists and a hand-written change of a document consistent.';
 
 create trigger documents_tidy_insert
   before insert on public.documents
   for each row
-  when (
-    new.listed_in is null
-    or new.ocr_status <> case new.lane when 'pdf' then 'queued_for_pdf' else 'queued' end
-    or num_nonnulls(new.retry_at, new.deleted_at, new.locked_by, new.locked_at, new.lock_token) > 0
-  )
+  when (new.listed_in is null)
   execute function private.tidy_document();
 
 create trigger documents_tidy_update
   before update on public.documents
   for each row
-  when (
-    new.listed_in is distinct from case
-      when new.ocr_status in ('queued', 'queued_for_pdf') then 'queue'
-      when new.ocr_status not in ('processing', 'completed', 'cancelled') then 'aside'
-    end
-    or num_nonnulls(new.locked_by, new.locked_at, new.lock_token, new.lock_expires_at, new.attempt_deadline)
-      <> case when new.ocr_status = 'processing' then 5 else 0 end
-    or (new.ocr_status = 'completed' and new.ocr_completed_at is null)
-    or (new.listed_in is not null and row(new.ocr_status, new.lane, new.priority, new.turn, new.retry_at, new.deleted_at)
-      is distinct from row(old.ocr_status, old.lane, old.priority, old.turn, old.retry_at, old.deleted_at))
-    or (new.retry_at is not null and new.listed_in is null)
-  )
+  when (new.version = old.version)
   execute function private.tidy_document();
 
 create function private.forget_document()

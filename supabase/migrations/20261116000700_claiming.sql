@@ -168,8 +168,8 @@ begin
   -- Asked again, for who waited here for somebody who cancelled it.
   where d.id = any (p_ids) and d.listed_in = 'queue'
   returning d.id, d.lock_token, d.lock_expires_at, d.attempt_deadline, d.case_id, d.name::text, d.lane::text,
-    d.dropbox_path, d.mime_type, d.sha256::text, d.size_bytes, d.document_version::integer, d.engine, d.language,
-    d.profile, d.reading::integer, d.page_count::integer, d.attempts::integer, d.retry_count::integer,
+    d.dropbox_path::text, d.mime_type::text, d.sha256::text, d.size_bytes::bigint, d.document_version::integer,
+    d.engine::text, d.language::text, d.profile::text, d.reading::integer, d.page_count::integer, d.attempts::integer, d.retry_count::integer,
     d.max_attempts::integer, d.priority::integer, null::text;
 end;
 $$;
@@ -456,7 +456,8 @@ begin
   perform private.require_claim_arguments('heartbeat', p_lock_timeout);
   -- locked_at never goes back: two heartbeats of one worker may overtake each other.
   update public.documents as d
-  set locked_at = greatest(d.locked_at, p_now),
+  set version = d.version + 1,
+      locked_at = greatest(d.locked_at, p_now),
       lock_expires_at = greatest(d.lock_expires_at, p_now + make_interval(secs => p_lock_timeout))
   where d.id = p_document_id and d.lock_token = p_lock_token and d.attempt_deadline >= p_now
   returning d.* into v_document;

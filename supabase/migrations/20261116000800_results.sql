@@ -323,9 +323,8 @@ as $$
 $$;
 comment on function private.inline_pages(jsonb, numeric) is 'The pages that a result carries; null when it is a summary.';
 
--- Looks at the pages of a document that is about to be completed, and says why it may not be.
 create function private.settle_pages(p_document public.documents, p_page_count integer, p_now timestamptz)
-returns text
+returns boolean
 language plpgsql
 volatile
 security invoker
@@ -344,7 +343,7 @@ begin
     perform private.fail(
       p_document, 'failure', format('%s of %s pages failed', v_failed, v_pages), '{}', 'unknown', null, p_now
     );
-    return 'TOO_MANY_FAILED_PAGES';
+    return false;
   end if;
   update public.documents as d
   set run_id = d.open_run_id, open_run_id = null, page_count = coalesce(d.page_count, v_pages)
@@ -358,11 +357,12 @@ begin
       )
     );
   end if;
-  return null;
+  return true;
 end;
 $$;
 comment on function private.settle_pages(public.documents, integer, timestamptz) is
-  'Make the pages saved so far the text of the document, unless too many of them failed.';
+  'Make the pages saved so far the text of a document that is about to be completed; false when too many of them '
+  'failed, and the attempt with them.';
 
 create function private.completion_refusal(p_document public.documents, p_lock_token uuid)
 returns text
@@ -420,7 +420,69 @@ $$;
 comment on function private.require_results(uuid[], uuid[], jsonb[], numeric[], integer[], integer[]) is
   'Refuse senseless results (22023) before anything is written.';
 
--- Before the results are written: whatever has pages, or text that becomes one, is looked at one by one.
+-- Results that carry no text of documents that have no pages: the bulk. Everything in one statement,
+-- fenced by the token. Returns what was completed.
+create function private.write_results(
+  p_document_ids uuid[],
+  p_lock_tokens uuid[],
+  p_ocr_data jsonb[],
+  p_confidences numeric[],
+  p_processing_times_ms integer[],
+  p_engine text,
+  p_version text,
+  p_page_counts integer[],
+  p_settled uuid[],
+  p_now timestamptz
+)
+returns uuid[]
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  with input as (
+    select * from unnest(p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_page_counts)
+      as i (id, token, ocr_data, confidence, processing_time_ms, page_count)
+    order by 1   -- in one order, or two callers could wait for each other
+  ),
+  done as (
+    update public.documents as d
+    set ocr_status = 'completed',
+        version = d.version + (i.token is not null)::integer,   -- without a token the lists have to follow
+        ocr_completed_at = p_now,
+        ocr_error = null,
+        page_count = coalesce(i.page_count, d.page_count),
+        retry_at = null,
+        locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null,
+        attempt_deadline = null,
+        updated_at = p_now
+    from input as i
+    where d.id = i.id
+      and d.lock_token is not distinct from i.token
+      and d.ocr_status in ('processing', 'queued', 'queued_for_pdf', 'pending', 'pending_review')
+      and (
+        (d.open_run_id is null and not i.ocr_data ?| array['text', 'pages'])
+        or i.id = any (p_settled)
+      )
+    returning d.id, i.token, i.ocr_data, i.confidence, i.processing_time_ms, d.run_id, d.attempts,
+      d.retry_count, d.created_at, d.claimed_by
+  ),
+  result as (
+    insert into public.ocr_processing_logs (
+      id, document_id, ocr_data, confidence_score, processing_time_ms, ocr_engine, ocr_version,
+      run_id, worker_id, attempt, retry_count, seconds_to_text, created_at
+    )
+    select coalesce(d.token, gen_random_uuid()), d.id, d.ocr_data, d.confidence, d.processing_time_ms, p_engine,
+      p_version, d.run_id, case when d.token is not null then d.claimed_by end, d.attempts, d.retry_count,
+      extract(epoch from p_now - d.created_at), p_now
+    from done as d
+  )
+  select coalesce(array_agg(d.id), '{}') from done as d;
+$$;
+comment on function private.write_results(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, integer[], uuid[], timestamptz) is
+  'Write results and states of many documents. Those with pages or text only when they are settled.';
+
+-- Whatever has pages, or text that becomes one, is looked at one by one.
 create function private.settle_texts(
   p_document_ids uuid[],
   p_lock_tokens uuid[],
@@ -430,9 +492,10 @@ create function private.settle_texts(
   p_version text,
   p_profile text,
   p_page_counts integer[],
-  p_now timestamptz
+  p_now timestamptz,
+  out v_settled uuid[],
+  out v_failed uuid[]
 )
-returns uuid[]
 language plpgsql
 volatile
 security invoker
@@ -442,17 +505,11 @@ declare
   v_document public.documents;
   v_at integer;
   v_pages jsonb;
-  v_failed uuid[] := '{}';
 begin
+  v_settled := '{}';
+  v_failed := '{}';
   for v_document in
-    select d.* from public.documents as d
-    where d.id = any (p_document_ids)
-      and (
-        d.open_run_id is not null
-        or p_ocr_data[array_position(p_document_ids, d.id)] ?| array['text', 'pages']
-      )
-    order by d.id
-    for update
+    select d.* from public.documents as d where d.id = any (p_document_ids) order by d.id for update
   loop
     v_at := array_position(p_document_ids, v_document.id);
     v_pages := private.inline_pages(p_ocr_data[v_at], p_confidences[v_at]);
@@ -469,16 +526,17 @@ begin
         coalesce(p_profile, 'balanced'), p_now
       );
     end if;
-    if v_document.open_run_id is not null
-      and private.settle_pages(v_document, p_page_counts[v_at], p_now) is not null then
+    if v_document.open_run_id is null or private.settle_pages(v_document, p_page_counts[v_at], p_now) then
+      v_settled := v_settled || v_document.id;
+    else
       v_failed := v_failed || v_document.id;
     end if;
   end loop;
-  return v_failed;
 end;
 $$;
 comment on function private.settle_texts(uuid[], uuid[], jsonb[], numeric[], text, text, text, integer[], timestamptz) is
-  'Settle the pages of documents that are about to be completed; returns those with too many failed ones.';
+  'Make saved pages and inline texts the text of documents that are about to be completed, and say which may be '
+  'and which have too many failed pages.';
 
 -- Returns the documents whose result was not taken, each with its refusal.
 create function private.complete(
@@ -500,52 +558,39 @@ security invoker
 set search_path = ''
 as $$
 declare
+  v_settled uuid[];
   v_failed uuid[];
   v_done uuid[];
 begin
   perform private.require_results(
     p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_page_counts
   );
-  if num_nonnulls(p_engine, p_version, p_profile) > 0 then
+  if octet_length(p_engine) > 200 or octet_length(p_version) > 200 or p_profile is not null
+    or '' in (p_engine, p_version) then
     perform private.require_run(coalesce(p_engine, '-'), coalesce(p_version, '-'), coalesce(p_profile, '-'));
   end if;
-  v_failed := private.settle_texts(
-    p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_engine, p_version, p_profile, p_page_counts, p_now
+  v_done := private.write_results(
+    p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_engine, p_version,
+    p_page_counts, '{}', p_now
   );
-
-  with input as (
-    select * from unnest(p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_page_counts)
-      as i (id, token, ocr_data, confidence, processing_time_ms, page_count)
-    order by 1   -- in one order, or two callers could wait for each other
-  ),
-  done as (
-    update public.documents as d
-    set ocr_status = 'completed',
-        ocr_completed_at = p_now,
-        ocr_error = null,
-        page_count = coalesce(i.page_count, d.page_count),
-        retry_at = null,
-        locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null,
-        attempt_deadline = null,
-        updated_at = p_now
-    from input as i
-    where d.id = i.id
-      and d.lock_token is not distinct from i.token
-      and d.ocr_status in ('processing', 'queued', 'queued_for_pdf', 'pending', 'pending_review')
-      and d.id <> all (v_failed)
-    returning d.id, i.token, i.ocr_data, i.confidence, i.processing_time_ms, d.run_id, d.attempts,
-      d.retry_count, d.created_at, d.claimed_by
-  ),
-  result as (
-    insert into public.ocr_processing_logs (
-      id, document_id, ocr_data, confidence_score, processing_time_ms, ocr_engine, ocr_version,
-      run_id, worker_id, attempt, retry_count, seconds_to_text, created_at
-    )
-    select coalesce(d.token, gen_random_uuid()), d.id, d.ocr_data, d.confidence, d.processing_time_ms, p_engine,
-      p_version, d.run_id, case when d.token is not null then d.claimed_by end, d.attempts, d.retry_count, extract(epoch from p_now - d.created_at), p_now
-    from done as d
-  )
-  select array_agg(d.id) into v_done from done as d;
+  if cardinality(v_done) < cardinality(p_document_ids) then
+    select t.v_settled, t.v_failed into v_settled, v_failed from private.settle_texts(
+      p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_engine, p_version, p_profile, p_page_counts, p_now
+    ) as t;
+    v_done := v_done || private.write_results(
+      p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_engine, p_version,
+      p_page_counts, v_settled, p_now
+    );
+    return query
+    select (jsonb_populate_record(null::public.claimed_document, jsonb_build_object(
+      'id', u.id,
+      'refusal', case when u.id = any (v_failed) then 'TOO_MANY_FAILED_PAGES'
+        else private.completion_refusal(d, u.token) end
+    ))).*
+    from unnest(p_document_ids, p_lock_tokens) as u (id, token)
+    left join public.documents as d on d.id = u.id
+    where u.id <> all (v_done);
+  end if;
 
   if exists (select 1 from public.lanes as l where l.probe_token = any (p_lock_tokens)) then
     -- A probe that came through ends the outage.
@@ -558,21 +603,10 @@ begin
     -- Who completes a document by hand has done what it waited for.
     perform private.close_tasks(u.id, 'done', array['routing']) from unnest(v_done) as u (id);
   end if;
-  if cardinality(v_done) is distinct from cardinality(p_document_ids) then
-    return query
-    select (jsonb_populate_record(null::public.claimed_document, jsonb_build_object(
-      'id', u.id,
-      'refusal', case when u.id = any (v_failed) then 'TOO_MANY_FAILED_PAGES'
-        else coalesce(private.completion_refusal(d, u.token), 'LOCK_LOST') end
-    ))).*
-    from unnest(p_document_ids, p_lock_tokens) as u (id, token)
-    left join public.documents as d on d.id = u.id
-    where u.id <> all (coalesce(v_done, '{}'));
-  end if;
 end;
 $$;
 comment on function private.complete(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], timestamptz) is
-  'Write results and states of many documents in one statement, each fenced by its token.';
+  'Complete many documents, each fenced by its token: result, state and text in one transaction.';
 
 create function private.process_ocr_atomic(
   p_document_id uuid,

@@ -141,7 +141,9 @@ $$;
 comment on function private.lane_of(text, text, text) is
   'Which lane an upload goes to; null: nobody knows, a person has to route it.';
 
-create function private.require_case(p_case_id uuid, p_rank integer)
+-- What our services and HAC say is taken as it is. Everybody else keeps to the folder of the case, or one could
+-- have the files of others read and removed; and cannot overtake others.
+create function private.require_uploader(p_case_id uuid, p_priority integer, p_files jsonb)
 returns void
 language plpgsql
 volatile
@@ -149,17 +151,24 @@ security invoker
 set search_path = ''
 as $$
 begin
-  perform private.require_case_rank(p_case_id, p_rank);
-  -- Keeps the case from being deleted meanwhile, and waits for a bulk upload into it (see add_documents).
-  perform 1 from public.cases as c where c.id = p_case_id and c.deleted_at is null for key share;
-  if not found then
-    raise exception 'there is no case %', coalesce(p_case_id::text, 'null')
-      using errcode = '22023', hint = 'Create it with create_case.';
+  if not private.is_service() and not private.is_admin() then
+    perform private.require_case_rank(p_case_id, 2);
+    if p_priority > 0 then
+      raise exception 'a priority above 0 is for HAC' using errcode = '42501', hint = 'Leave p_priority out.';
+    end if;
+    if exists (
+      select 1 from jsonb_array_elements(p_files) as f
+      where not starts_with(ltrim(f ->> 'dropbox_path', '/'), p_case_id::text || '/') or f ->> 'dropbox_path' like '%..%'
+    ) then
+      raise exception 'the file is not in the folder of the case' using errcode = '42501',
+        hint = 'Store it in the folder whose name is the id of the case.';
+    end if;
   end if;
+  perform private.require_live_case(p_case_id);
 end;
 $$;
-comment on function private.require_case(uuid, integer) is
-  'Refuse a case that is not there (22023) or not the caller''s (42501).';
+comment on function private.require_uploader(uuid, integer, jsonb) is
+  'Refuse a case that is not there (22023), or an upload that is not the caller''s to make (42501).';
 
 -- A document that is replaced: whoever reads it may finish, nobody else begins.
 create function private.supersede(p_document public.documents, p_now timestamptz)
@@ -235,7 +244,9 @@ begin
   perform private.require_optional_text('p_file_extension', nullif(p_file_extension, ''), 200);
   perform private.require_optional_text('p_mime_type', nullif(p_mime_type, ''), 200);
   perform private.require_wishes(p_engine, p_language, p_profile);
-  perform private.require_case(p_case_id, 2);
+  perform private.require_uploader(
+    p_case_id, p_priority, jsonb_build_array(jsonb_build_object('dropbox_path', p_new_dropbox_path))
+  );
   -- Two uploads of one name follow one another.
   perform pg_advisory_xact_lock_shared(hashtextextended(p_case_id::text, 4));
   perform pg_advisory_xact_lock(hashtextextended(p_case_id::text || p_document_name, 2));
@@ -305,7 +316,7 @@ begin
     raise exception 'p_priority must be -1000 to 1000, got %', coalesce(p_priority::text, 'null')
       using errcode = '22023', hint = 'Higher is more urgent; 0 is usual.';
   end if;
-  if p_sha256 !~ '^[0-9a-f]{64}$' then
+  if (octet_length(p_sha256) <> 64 or p_sha256 ~ '[^0-9a-f]') then
     raise exception 'p_sha256 must be 64 lower-case hexadecimal digits' using errcode = '22023',
       hint = 'Send hashlib.sha256(data).hexdigest().';
   end if;
@@ -431,40 +442,6 @@ $$;
 comment on function private.id_prefix(timestamptz) is
   'The first 24 digits of a UUID of version 7; the caller counts on in the last 8.';
 
-create function private.require_files(p_documents jsonb)
-returns void
-language plpgsql
-stable
-security invoker
-set search_path = ''
-as $$
-begin
-  perform private.require_list('p_documents', p_documents);
-  if exists (
-    select 1
-    from jsonb_to_recordset(p_documents) as i (
-      name text, file_extension text, dropbox_path text, mime_type text, sha256 text, size_bytes bigint,
-      engine text, language text, profile text
-    )
-    where (
-      octet_length(i.name) between 1 and 1024 and btrim(i.name) <> ''
-      and coalesce(i.size_bytes, 0) >= 0
-      and coalesce(octet_length(i.dropbox_path), 1) between 1 and 4096
-      and coalesce(i.sha256 ~ '^[0-9a-f]{64}$', true)
-      and coalesce(greatest(octet_length(i.file_extension), octet_length(i.mime_type)), 0) <= 200
-      and coalesce(octet_length(i.engine), 1) between 1 and 200
-      and coalesce(octet_length(i.language), 1) between 1 and 200
-      and coalesce(octet_length(i.profile), 1) between 1 and 200
-    ) is not true
-  ) then
-    raise exception 'a file makes no sense' using errcode = '22023',
-      hint = 'Each needs a name of 1 to 1024 bytes; sha256 is 64 lower-case hexadecimal digits, dropbox_path at most '
-        '4096 bytes, everything else at most 200, and size_bytes not negative.';
-  end if;
-end;
-$$;
-comment on function private.require_files(jsonb) is 'Refuse what cannot be taken in as files (22023).';
-
 create function private.without_known(p_case_id uuid, p_documents jsonb)
 returns jsonb
 language sql
@@ -481,44 +458,33 @@ as $$
 $$;
 comment on function private.without_known(uuid, jsonb) is 'The files of a list whose names the case does not have yet.';
 
-create function private.add_documents(p_case_id uuid, p_documents jsonb, p_lane text, p_priority integer, p_now timestamptz default now())
+create function private.insert_files(
+  p_case_id uuid,
+  p_documents jsonb,
+  p_lane text,
+  p_priority integer,
+  p_turn bigint,
+  p_max_attempts integer,
+  p_now timestamptz
+)
 returns setof uuid
-language plpgsql
+language sql
 volatile
-security definer          -- people hold no rights to write tables
-set search_path = pg_catalog, pg_temp
+security invoker
+set search_path = ''
 as $$
-declare
-  v_lane public.lanes := private.require_lane(p_lane);
-  v_status text := private.queued_status(p_lane);
-  v_turn bigint;
-  -- Ids of one call follow one another (UUID version 7), so they meet in the same pages of the index.
-  v_prefix text := private.id_prefix(p_now);
-  v_files jsonb := p_documents;
-begin
-  perform private.require_files(p_documents);
-  perform private.require_upload(p_lane, p_priority, null, null);
-  perform private.require_case(p_case_id, 2);
-  -- One bulk upload into a case at a time, and no other upload meanwhile: so what is there can be left out first.
-  perform pg_advisory_xact_lock(hashtextextended(p_case_id::text, 4));
-  if exists (
-    select 1 from public.documents as d
-    where d.case_id = p_case_id and d.deleted_at is null
-      and d.name = any (array(select f ->> 'name' from jsonb_array_elements(p_documents) as f))
-  ) then
-    v_files := private.without_known(p_case_id, p_documents);
-  end if;
-  v_turn := private.take_turns(p_case_id, p_lane, p_priority, jsonb_array_length(v_files));
-  return query
   with added as (
     insert into public.documents as d (
       id, case_id, name, lane, ocr_status, listed_in, file_extension, dropbox_path, mime_type, sha256, size_bytes,
       engine, language, profile, priority, turn, max_attempts, created_at, updated_at
     )
-    select (v_prefix || lpad(to_hex(i.number), 8, '0'))::uuid, p_case_id, i.name, p_lane, v_status, 'queue',
-      i.file_extension, i.dropbox_path, i.mime_type, i.sha256, i.size_bytes, i.engine, i.language, i.profile,
-      p_priority, v_turn + i.number - 1, v_lane.max_attempts, p_now, p_now
-    from rows from (jsonb_to_recordset(v_files) as (
+    -- Ids of one call follow one another (UUID version 7), so they meet in the same pages of the index.
+    select (p.prefix || lpad(to_hex(i.number), 8, '0'))::uuid, p_case_id, i.name, p_lane,
+      case p_lane when 'pdf' then 'queued_for_pdf' else 'queued' end, 'queue', i.file_extension, i.dropbox_path,
+      i.mime_type, i.sha256, i.size_bytes, i.engine, i.language, i.profile, p_priority, p_turn + i.number - 1,
+      p_max_attempts, p_now, p_now
+    from private.id_prefix(p_now) as p (prefix)
+    cross join rows from (jsonb_to_recordset(p_documents) as (
       name text, file_extension text, dropbox_path text, mime_type text, sha256 text, size_bytes bigint,
       engine text, language text, profile text
     )) with ordinality as i (
@@ -531,6 +497,49 @@ begin
     select p_lane, -p_priority, a.turn, a.id from added as a
   )
   select a.id from added as a;
+$$;
+comment on function private.insert_files(uuid, jsonb, text, integer, bigint, integer, timestamptz) is
+  'Write documents and their places in the queue.';
+
+create function private.add_documents(p_case_id uuid, p_documents jsonb, p_lane text, p_priority integer, p_now timestamptz default now())
+returns setof uuid
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_lane public.lanes := private.require_lane(p_lane);
+  v_files jsonb := p_documents;
+  v_again boolean := false;
+begin
+  perform private.require_list('p_documents', p_documents);
+  perform private.require_upload(null, p_priority, null, null);
+  perform private.require_uploader(p_case_id, p_priority, p_documents);
+  loop
+    begin
+      return query
+      select * from private.insert_files(
+        p_case_id, v_files, p_lane, p_priority,
+        private.take_turns(p_case_id, p_lane, p_priority, jsonb_array_length(v_files)), v_lane.max_attempts, p_now
+      );
+      return;
+    exception
+      when unique_violation then
+        -- Names that are there already are left out, and take no turns. Nobody else uploads into the case
+        -- meanwhile, so the second try meets nobody; only a name that is twice in the list meets itself.
+        if v_again then
+          raise exception 'a name is twice in the list' using errcode = '22023', hint = 'Send each name once.';
+        end if;
+        perform pg_advisory_xact_lock(hashtextextended(p_case_id::text, 4));
+        v_files := private.without_known(p_case_id, p_documents);
+        v_again := true;
+      when check_violation or not_null_violation then
+        raise exception 'a file makes no sense' using errcode = '22023',
+          hint = 'Each needs a name of 1 to 1024 bytes; sha256 is 64 lower-case hexadecimal digits, dropbox_path at '
+            'most 4096 bytes, everything else at most 200, and size_bytes not negative.';
+    end;
+  end loop;
 end;
 $$;
 comment on function private.add_documents(uuid, jsonb, text, integer, timestamptz) is 'See public.add_documents.';

@@ -24,8 +24,8 @@ select
   end as status_id,
   d.priority::integer as priority,
   d.worker_id,
-  d.dropbox_path,
-  d.file_extension,
+  d.dropbox_path::text as dropbox_path,
+  d.file_extension::text as file_extension,
   d.sha256::text as sha256,
   d.locked_by as ocr_worker_id,
   d.lock_token,
@@ -35,8 +35,8 @@ select
   d.max_attempts::integer as ocr_max_attempts,
   d.error_message,
   d.ocr_error,
-  d.engine,
-  d.language,
+  d.engine::text as engine,
+  d.language::text as language,
   d.created_at,
   d.updated_at
 from public.documents as d

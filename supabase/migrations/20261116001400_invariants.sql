@@ -44,14 +44,6 @@ as $$
   where d.ocr_status = 'completed'
     and not exists (select 1 from public.ocr_processing_logs as r where r.document_id = d.id)
   union all
-  select 'a document has no more results than claims', d.id, format('%s results, %s claims', r.results, d.version - 1)
-  from public.documents as d
-  join (
-    select l.document_id, count(*) as results from public.ocr_processing_logs as l
-    where l.worker_id is not null group by l.document_id
-  ) as r on r.document_id = d.id
-  where r.results > d.version - 1
-  union all
   select 'a result belongs to a document', r.document_id, null
   from public.ocr_processing_logs as r
   where not exists (select 1 from public.documents as d where d.id = r.document_id)

@@ -146,7 +146,7 @@ ARGUMENTS = {
     "restore_document": "%(deleted)s",
     "resume_lane": "'check'",
     "route_document": "%(pending)s, 'image'",
-    "safe_document_reupload_v2": "%(case)s, 'another', '/files/another', 'pdf'",
+    "safe_document_reupload_v2": "%(case)s, 'another', %(case)s || '/another', 'pdf'",
     "save_document_pages": """%(claimed)s, %(token)s, '[{"page_number": 1}]', 'rapid', '1'""",
     "search_documents": "'some'",
     "share_case": "%(case)s, %(stranger)s",

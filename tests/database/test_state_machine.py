@@ -210,7 +210,8 @@ class Engine(RuleBasedStateMachine):
         for lane, count in self.model.claimable(lanes, limit, self.now).items():
             mine = {row["id"] for row in rows if row["lane"] == lane}
             assert mine <= due[lane]
-            retries = sum(self.model.documents[i].rescues > 1 for i in due[lane])
+            known = (self.model.documents[i] for i in due[lane])
+            retries = sum(d.rescues > 1 or d.retry_count > 0 for d in known)
             assert count - retries <= len(mine) <= count
 
     @rule(target=claims, document=documents)

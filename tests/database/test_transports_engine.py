@@ -51,7 +51,7 @@ async def test_document_is_uploaded_claimed_read_and_seen_by_its_owner(
         "safe_document_reupload_v2",
         p_case_id=case_id,
         p_document_name="letter.png",
-        p_new_dropbox_path="/letters/letter.png",
+        p_new_dropbox_path=f"{case_id}/letter.png",
         p_file_extension="png",
     )
     [claimed] = await service.rpc("claim_documents", p_worker_id="w1", p_lanes=["image"])
