@@ -600,8 +600,11 @@ begin
       and p_document_ids[array_position(p_lock_tokens, l.probe_token)] = any (v_done);
   end if;
   if array_position(p_lock_tokens, null) is not null then
-    -- Who completes a document by hand has done what it waited for.
-    perform private.close_tasks(u.id, 'done', array['routing']) from unnest(v_done) as u (id);
+    -- Who completes a document by hand has done what it waited for: to be routed, or to be typed.
+    update public.tasks as t
+    set status = 'done', done_at = p_now, done_by = auth.uid(), updated_at = p_now
+    where t.document_id = any (v_done) and t.status in ('pending', 'in_progress')
+      and (t.kind = 'routing' or (t.kind = 'review' and t.metadata ? 'dlq_id'));
   end if;
 end;
 $$;

@@ -173,3 +173,28 @@ async def test_a_reader_of_the_old_version_finishes_it_and_leaves_the_new_one_al
         await admin.execute("select id, ocr_status, document_version from public.documents")
     ).fetchall()
     assert sorted(rows, key=lambda r: r[2]) == [(old, "completed", 1), (new, "queued", 2)]
+
+
+async def test_a_document_typed_by_hand_leaves_no_task_behind(
+    database: databases.Database,
+) -> None:
+    """Manual, then the text: the document is complete and nobody has to do anything more."""
+    factory = await factories.Factory.of(database)
+    letter = await factory.dead_letter()
+    await factory.call("resolve_dead_letter", p_dlq_id=letter.dlq_id, p_action="manual")
+    answer = await factory.call(
+        "process_ocr_atomic",
+        p_document_id=letter.document_id,
+        p_ocr_data=Jsonb({"text": "typed by a person"}),
+        p_confidence=None,
+        p_processing_time_ms=None,
+        p_engine="human",
+        p_version="1",
+    )
+    assert answer["success"]
+    found = await factory.conn.execute(
+        "select count(*) from public.tasks where status in ('pending', 'in_progress')"
+    )
+    assert await found.fetchone() == (0,)
+    hits = await factories.call(factory.conn, "search_documents", p_query="typed")
+    assert [hit["document_id"] for hit in hits] == [str(letter.document_id)]

@@ -97,7 +97,8 @@ async def test_no_index_names_what_changes_while_a_document_is_read(
     """So claim, heartbeat and completion touch no index (HOT), however many there are."""
     conn = await database.connect("supabase_admin")
     found = await conn.execute(
-        "select pg_get_indexdef(indexrelid) from pg_index where indrelid = 'public.documents'::regclass"
+        "select pg_get_indexdef(indexrelid) from pg_index"
+        " where indrelid = 'public.documents'::regclass"
     )
     definitions = [definition for (definition,) in await found.fetchall()]
     named = {c for c in CHANGING.split() if any(re.search(rf"\b{c}\b", d) for d in definitions)}

@@ -84,7 +84,8 @@ async def test_everything_at_once_writes_each_result_once(
         cursor = await conn.execute("select * from private.invariant_violations()")
         assert await cursor.fetchall() == []
         query = """
-            select array_agg(distinct ocr_status::text) from public.documents where deleted_at is null
+            select array_agg(distinct ocr_status::text) from public.documents
+            where deleted_at is null
         """
         assert await crowd.call(conn, query) == ["completed"]
 
