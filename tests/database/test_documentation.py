@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,3 +62,17 @@ async def test_the_registry_shows_the_ids_that_are_described(emptied: databases.
         shown[status] = row["status_id"]
     assert shown == described
     assert len(described) == 11
+
+
+async def test_the_example_of_the_readme_runs_as_printed(database: databases.Database) -> None:
+    """Copied from the README into Python, it prints the document it has just read."""
+    readme = (Path(__file__).parent.parent.parent / "README.md").read_text("utf-8")
+    example = readme.split("```python\n")[1].split("```")[0]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", example,
+        env=os.environ | {"PAGEWARDEN_DATABASE_URL": database.url("supabase_admin")},
+        stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    printed, _ = await process.communicate()
+    assert process.returncode == 0
+    assert "letter.png" in printed.decode()

@@ -83,25 +83,26 @@ async def completed(
     assert answer["success"]
 
 
-def _calls(claim: factories.Claim) -> dict[str, dict[str, Any]]:
-    """Every call that carries a token, as this worker would make it."""
+def _calls(claim: factories.Claim) -> list[tuple[str, dict[str, Any]]]:
+    """Every call that carries a token, as this worker would make it; results with and without text."""
     key = {"p_document_id": claim.document_id, "p_lock_token": claim.lock_token}
     pair = {"document_id": str(claim.document_id), "lock_token": str(claim.lock_token)}
     run = {"p_engine": "null", "p_version": "1"}
-    return {
-        "extend_document_lock": key,
-        "save_document_pages": key | run | {"p_pages": Jsonb([{"page_number": 1, "text": "late"}])},
-        "process_ocr_atomic": key
-        | {"p_ocr_data": Jsonb({"text": "late"}), "p_confidence": "0.5", "p_processing_time_ms": 1},
-        "complete_documents": {
-            "p_document_ids": [claim.document_id],
-            "p_lock_tokens": [claim.lock_token],
-            "p_ocr_data": [Jsonb({"text": "late"})],
-        },
-        "fail_document": key | {"p_error_message": "late"},
-        "move_to_dead_letter_queue": key | {"p_error_message": "late"},
-        "release_documents": {"p_documents": Jsonb([pair])},
-    }
+    lists = {"p_document_ids": [claim.document_id], "p_lock_tokens": [claim.lock_token]}
+    late, page = {"p_error_message": "late"}, {"page_number": 1, "text": "late"}
+    figures = {"p_confidence": "0.5", "p_processing_time_ms": 1}
+    text, summary = Jsonb({"text": "late"}), Jsonb({"pages_read": 1})
+    return [
+        ("extend_document_lock", key),
+        ("save_document_pages", key | run | {"p_pages": Jsonb([page])}),
+        ("process_ocr_atomic", key | figures | {"p_ocr_data": text}),
+        ("process_ocr_atomic", key | figures | {"p_ocr_data": summary}),
+        ("complete_documents", lists | {"p_ocr_data": [text]}),
+        ("complete_documents", lists | {"p_ocr_data": [summary]}),
+        ("fail_document", key | late),
+        ("move_to_dead_letter_queue", key | late),
+        ("release_documents", {"p_documents": Jsonb([pair])}),
+    ]
 
 
 def _errors(answer: dict[str, Any]) -> list[str]:
@@ -124,7 +125,7 @@ async def test_an_outdated_token_changes_nothing(
     claim = await factory.claimed()
     await lose(factory, admin, claim)
     before = await fingerprint.take(admin)
-    for name, params in _calls(claim).items():
+    for name, params in _calls(claim):
         assert _errors(await factory.call(name, **params)) == ["LOCK_LOST"], name
     assert await fingerprint.take(admin) == before
 
@@ -137,7 +138,7 @@ async def test_a_call_without_a_token_is_refused_while_somebody_holds_the_docume
     admin = await database.connect("supabase_admin")
     claim = await factory.claimed()
     before = await fingerprint.take(admin)
-    for name, params in _calls(claim).items():
+    for name, params in _calls(claim):
         if "p_lock_token" in params and name != "extend_document_lock":
             answer = await factory.call(name, **params | {"p_lock_token": None})
             assert answer["error"] == "DOCUMENT_LOCKED", name

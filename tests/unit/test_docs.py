@@ -1,0 +1,64 @@
+"""What the documentation says is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pydantic import AliasChoices
+
+from pagewarden import errors, settings
+
+ROOT = Path(__file__).parents[2]
+
+
+def _documented_settings() -> dict[str, str]:
+    table = (ROOT / "docs" / "settings.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`.+?`) \| .+? \| (.+?) \|$", table, re.MULTILINE)
+    return {name: meaning for names, meaning in rows for name in re.findall(r"`(\w+)`", names)}
+
+
+def test_every_setting_is_documented_with_its_meaning() -> None:
+    """The table of settings has each name, each alias, and the description of the code."""
+    expected: dict[str, str | None] = {}
+    for name, field in settings.Settings.model_fields.items():
+        alias = field.validation_alias
+        names = alias.choices if isinstance(alias, AliasChoices) else [f"PAGEWARDEN_{name.upper()}"]
+        expected |= {str(known): field.description for known in names}
+    assert _documented_settings() == expected
+
+
+def test_every_refusal_of_the_database_is_documented() -> None:
+    """The table of refusals has each word that private.refusal knows, and a few more."""
+    migrations = (ROOT / "supabase" / "migrations").glob("*.sql")
+    sql = "".join(path.read_text("utf-8") for path in migrations)
+    said = set(re.findall(r"'error', '([A-Z_]+)'", sql))
+    said |= set(re.findall(r"when '([A-Z_]{5,})' then '", sql))
+    documented = set(
+        re.findall(r"`([A-Z_]{5,})`", (ROOT / "docs" / "errors.md").read_text("utf-8"))
+    )
+    assert said
+    assert documented == said
+
+
+def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
+    """The docstring of errors.py names every class."""
+    drawn = set(re.findall(r"[├└]── (\w+)", errors.__doc__ or ""))
+    kinds = {
+        name
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, errors.PagewardenError)
+    }
+    assert drawn | {"PagewardenError"} == kinds
+
+
+def test_links_of_the_documentation_lead_somewhere() -> None:
+    """Every relative link of README and docs exists."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), ROOT / "sql" / "README.md"]
+    broken = [
+        f"{page.name}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []
