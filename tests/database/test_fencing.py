@@ -84,7 +84,7 @@ async def completed(
 
 
 def _calls(claim: factories.Claim) -> list[tuple[str, dict[str, Any]]]:
-    """Every call that carries a token, as this worker would make it; results with and without text."""
+    """Every call that carries a token, as this worker would make it."""
     key = {"p_document_id": claim.document_id, "p_lock_token": claim.lock_token}
     pair = {"document_id": str(claim.document_id), "lock_token": str(claim.lock_token)}
     run = {"p_engine": "null", "p_version": "1"}

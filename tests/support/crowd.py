@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     Act = Callable[[psycopg.AsyncConnection], Awaitable[None]]
+    Claims = list[tuple[str, str]]
 
 SERVICE = '{"role": "service_role"}'
 CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
@@ -107,6 +108,7 @@ class Quarrel:
     names: Sequence[str]
     chance: random.Random
     written: list[str] = field(default_factory=list)
+    in_hand: list[Claims] = field(default_factory=list)
 
     async def act(self, url: str, acts: Sequence[Act], rounds: int) -> None:
         """Do one of these things after the other; a conflict is an answer like any other."""
@@ -116,8 +118,10 @@ class Quarrel:
                     await self.chance.choice(acts)(conn)
 
     async def finish(self, conn: psycopg.AsyncConnection) -> None:
-        """Read some documents."""
-        self.written += await claim_and_complete(conn)
+        """Take some documents, and complete some of before, which others may have by now."""
+        self.in_hand.append(await _claim(conn, 3))
+        if len(self.in_hand) > 3:
+            self.written += await _complete(conn, self.in_hand.pop(0))
 
     async def fail(self, conn: psycopg.AsyncConnection) -> None:
         """Fail at some documents."""
@@ -151,17 +155,20 @@ class Quarrel:
 
 async def claim_and_complete(conn: psycopg.AsyncConnection) -> list[str]:
     """Do what a worker does; return the results the database says it has taken."""
-    claims = await _claim(conn, 3)
+    return await _complete(conn, await _claim(conn, 3))
+
+
+async def _complete(conn: psycopg.AsyncConnection, claims: Claims) -> list[str]:
     documents, tokens = [d for d, _ in claims], [t for _, t in claims]
     cursor = await conn.execute(
         "select id::text from public.complete_documents(%s::uuid[], %s::uuid[], %s::jsonb[])",
-        (documents, tokens, [Jsonb({"pages": []})] * len(claims)),
+        (documents, tokens, [Jsonb({"pages_read": 0})] * len(claims)),
     )
     refused = {document for (document,) in await cursor.fetchall()}
     return [f"{d} {t}" for d, t in claims if d not in refused]
 
 
-async def _claim(conn: psycopg.AsyncConnection, limit: int) -> list[tuple[str, str]]:
+async def _claim(conn: psycopg.AsyncConnection, limit: int) -> Claims:
     cursor = await conn.execute(
         "select id::text, lock_token::text from public.claim_documents('w', null, %s, 10)", (limit,)
     )
