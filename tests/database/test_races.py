@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import json
 from typing import TYPE_CHECKING
@@ -102,3 +103,31 @@ async def _drain(conn: psycopg.AsyncConnection, told: list[str]) -> None:
         if not finished:
             return
         told += finished
+
+
+async def test_a_claim_that_waited_for_a_cancellation_gets_nothing(
+    database: databases.Database,
+) -> None:
+    """Claim and cancel neither wait for each other for ever nor both win."""
+    async with (
+        await crowd.connect(database.url()) as person,
+        await crowd.connect(database.url()) as worker,
+        await crowd.connect(database.url("supabase_admin")) as observer,
+    ):
+        await _add(person, await _case(person), ["act"])
+        async with person.transaction():
+            document = await crowd.call(person, "select id from public.documents for update")
+            claim = asyncio.create_task(
+                crowd.call(worker, "select id from public.claim_documents('w')")
+            )
+            waiting = "select count(*) from pg_locks where not granted and pid = %s"
+            async with asyncio.timeout(10):
+                while not await crowd.call(observer, waiting, worker.info.backend_pid):  # noqa: ASYNC110  # another session
+                    await asyncio.sleep(0.01)
+            answer = await crowd.call(person, "select public.cancel_document(%s)", document)
+            assert answer["success"]
+        assert await claim is None
+        assert await crowd.call(person, "select ocr_status from public.documents") == "cancelled"
+        assert await crowd.call(observer, "select count(*) from private.queue") == 0
+        cursor = await observer.execute("select * from private.invariant_violations()")
+        assert await cursor.fetchall() == []
