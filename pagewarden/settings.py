@@ -6,12 +6,14 @@ import os
 from pathlib import Path
 from typing import Self
 
+from dotenv import dotenv_values
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pagewarden import errors
 
 PREFIX = "PAGEWARDEN_"
+ENV_FILE = ".env"
 
 HEARTBEAT_SECONDS = 5.0
 LOCK_SECONDS = 20.0
@@ -34,7 +36,7 @@ class Settings(BaseSettings):
     """Everything an operator can set, from the environment or a .env file."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=".env", extra="ignore", populate_by_name=True, frozen=True
+        env_prefix=PREFIX, env_file=ENV_FILE, extra="ignore", populate_by_name=True, frozen=True
     )
 
     home: Path = Field(
@@ -80,7 +82,8 @@ class Settings(BaseSettings):
 def load() -> Settings:
     """Read the settings, or say which one is wrong and how to mend it."""
     known = {PREFIX + name.upper() for name in Settings.model_fields}
-    unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    given = {*os.environ, *dotenv_values(ENV_FILE)}
+    unknown = sorted(name for name in given if name.startswith(PREFIX) and name not in known)
     if unknown:
         raise errors.SettingsError(
             f"unknown setting {', '.join(unknown)}; known are {', '.join(sorted(known))}"

@@ -179,3 +179,11 @@ async def test_supabase_project_comes_before_a_database_url(
     async with await database.connect(settings.load()) as db:
         with pytest.raises(errors.DatabaseAway):
             await db.rpc("ping")
+
+
+def test_unknown_setting_in_the_env_file_is_refused() -> None:
+    """A typo in .env is an error too."""
+    Path(".env").write_text("PAGEWARDEN_LOCK_SECOND=30\n")
+
+    with pytest.raises(errors.SettingsError, match="PAGEWARDEN_LOCK_SECOND"):
+        settings.load()
