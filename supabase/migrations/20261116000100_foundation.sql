@@ -97,12 +97,23 @@ grant execute on function private.is_admin() to authenticated;
 
 create function private.is_service()
 returns boolean
-language sql
+language plpgsql
 stable
 security invoker
 set search_path = ''
 as $$
-  select auth.uid() is null and coalesce(auth.role(), '') = 'service_role';
+begin
+  -- What auth.uid() and auth.role() say, asked without them: bulk uploads call this, and as functions they
+  -- took 20 us of 200.
+  return coalesce(
+      nullif(current_setting('request.jwt.claim.role', true), ''),
+      nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'role'
+    ) is not distinct from 'service_role'
+    and coalesce(
+      nullif(current_setting('request.jwt.claim.sub', true), ''),
+      nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub'
+    ) is null;
+end;
 $$;
 comment on function private.is_service() is 'Whether the call comes from one of our own services, not from a person.';
 

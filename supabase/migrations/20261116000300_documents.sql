@@ -100,6 +100,8 @@ create domain public.document_priority as integer
   constraint document_priority_has_sensible_size check (value between -1000 and 1000);
 create domain public.counter as integer
   constraint counter_is_not_negative check (value >= 0);
+create domain public.share as numeric
+  constraint share_is_between_none_and_all check (value between 0 and 1);
 create domain public.sha256_hex as text
   constraint sha256_hex_is_hex check (octet_length(value) = 64 and value !~ '[^0-9a-f]');
 create domain public.short_text as text
@@ -119,6 +121,7 @@ comment on domain public.document_status is 'Where a document stands; see docs/s
 comment on domain public.document_name is 'Name of a file, unique in its case.';
 comment on domain public.document_priority is 'Higher is more urgent.';
 comment on domain public.counter is 'How often something happened.';
+comment on domain public.share is 'From 0, none, to 1, all.';
 comment on domain public.sha256_hex is 'SHA-256 of a file, in lower case.';
 
 create table public.documents (
@@ -171,7 +174,7 @@ create table public.documents (
   constraint documents_pkey primary key (id),
   constraint documents_one_live_version unique nulls not distinct (case_id, name, deleted_at),
   constraint documents_lock_is_whole check (
-    num_nonnulls(lock_token, locked_by, locked_at, lock_expires_at, attempt_deadline) in (0, 5)
+    num_nonnulls(lock_token, locked_by, locked_at, lock_expires_at, attempt_deadline) % 5 = 0   -- all or none
   ),
   constraint documents_lock_only_while_processing check (
     lock_token is null or ocr_status = 'processing'

@@ -7,8 +7,8 @@ create table public.ocr_processing_logs (
   id uuid not null default gen_random_uuid(),
   document_id uuid not null,
   ocr_data jsonb not null,
-  confidence_score numeric,
-  processing_time_ms integer,
+  confidence_score public.share,
+  processing_time_ms public.counter,
   ocr_engine text,
   ocr_version text,
   run_id bigint,
@@ -17,9 +17,7 @@ create table public.ocr_processing_logs (
   retry_count integer not null default 0,
   seconds_to_text real,
   created_at timestamptz not null default now(),
-  constraint ocr_processing_logs_pkey primary key (document_id, id),
-  constraint ocr_processing_logs_confidence_is_a_share check (confidence_score between 0 and 1),
-  constraint ocr_processing_logs_time_is_not_negative check (processing_time_ms >= 0)
+  constraint ocr_processing_logs_pkey primary key (document_id, id)
 );
 comment on table public.ocr_processing_logs is
   'Results, one for each claim that finished. Written only by the statement that completes the document, so it '

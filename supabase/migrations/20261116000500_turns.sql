@@ -29,6 +29,21 @@ with (fillfactor = 10);
 comment on table private.lane_clocks is 'About the turn that is being served, by lane and priority.';
 alter table private.lane_clocks enable row level security;
 
+create function private.start_clock(p_lane text, p_priority integer)
+returns bigint
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  insert into private.lane_clocks (lane, priority, turn) values (p_lane, p_priority, 0)
+  on conflict on constraint lane_clocks_pkey do nothing;
+  return 0;
+end;
+$$;
+comment on function private.start_clock(text, integer) is 'Begin to count the turns of a priority that a lane has not had yet.';
+
 create function private.take_turns(p_case_id uuid, p_lane text, p_priority integer, p_count integer)
 returns bigint
 language plpgsql
@@ -43,9 +58,7 @@ begin
   select c.turn into v_clock from private.lane_clocks as c
   where c.lane = p_lane and c.priority = p_priority;
   if not found then
-    v_clock := 0;
-    insert into private.lane_clocks (lane, priority, turn) values (p_lane, p_priority, 0)
-    on conflict on constraint lane_clocks_pkey do nothing;
+    v_clock := private.start_clock(p_lane, p_priority);
   end if;
   insert into private.turns as t (case_id, lane, priority, next_turn)
   values (p_case_id, p_lane, p_priority, v_clock + p_count)

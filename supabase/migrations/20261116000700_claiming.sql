@@ -133,49 +133,6 @@ grant execute on function public.sweep_documents() to service_role, pagewarden_w
 
 -- Claim -------------------------------------------------------------------------------------
 
-create function private.start_attempts(
-  p_ids uuid[],
-  p_worker_id text,
-  p_lock_timeout integer,
-  p_attempt_seconds integer,
-  p_now timestamptz
-)
-returns setof public.claimed_document
-language plpgsql
-volatile
-security invoker
-set search_path = ''
-as $$
-declare
-  v_token uuid := gen_random_uuid();
-begin
-  insert into private.claims (id, claimed_at, document_ids) values (v_token, p_now, p_ids);
-  return query
-  update public.documents as d
-  set ocr_status = 'processing',
-      listed_in = null,
-      attempts = d.attempts + 1,
-      version = d.version + 1,
-      retry_at = null,
-      locked_by = p_worker_id,
-      locked_at = p_now,
-      lock_token = v_token,
-      lock_expires_at = p_now + make_interval(secs => p_lock_timeout),
-      claimed_by = p_worker_id,
-      claimed_at = p_now,
-      attempt_deadline = p_now + make_interval(secs => p_attempt_seconds),
-      updated_at = p_now
-  -- Asked again, for who waited here for somebody who cancelled it.
-  where d.id = any (p_ids) and d.listed_in = 'queue'
-  returning d.id, d.lock_token, d.lock_expires_at, d.attempt_deadline, d.case_id, d.name::text, d.lane::text,
-    d.dropbox_path::text, d.mime_type::text, d.sha256::text, d.size_bytes::bigint, d.document_version::integer,
-    d.engine::text, d.language::text, d.profile::text, d.reading::integer, d.page_count::integer, d.attempts::integer, d.retry_count::integer,
-    d.max_attempts::integer, d.priority::integer, null::text;
-end;
-$$;
-comment on function private.start_attempts(uuid[], text, integer, integer, timestamptz) is
-  'Hand documents to a worker under a new token. The caller has taken them out of the queue.';
-
 create function private.require_claim_arguments(p_worker_id text, p_lock_timeout integer)
 returns void
 language plpgsql
@@ -202,21 +159,19 @@ set search_path = ''
 as $$
 begin
   -- What waited for its next attempt long enough rejoins the others, at its old place.
-  if exists (select 1 from private.later as l where l.lane = p_lane and l.retry_at <= p_now) then
-    with due as (
-      delete from private.later as l
-      where l.ctid = any (array(
-        select k.ctid from private.later as k
-        where k.lane = p_lane and k.retry_at <= p_now
-        order by k.retry_at
-        limit 1000
-        for update skip locked
-      ))
-      returning l.document_id
-    )
-    update public.documents as d set retry_at = null
-    from due where d.id = due.document_id and d.listed_in = 'queue';
-  end if;
+  with due as (
+    delete from private.later as l
+    where l.ctid = any (array(
+      select k.ctid from private.later as k
+      where k.lane = p_lane and k.retry_at <= p_now
+      order by k.retry_at
+      limit 1000
+      for update skip locked
+    ))
+    returning l.document_id
+  )
+  update public.documents as d set retry_at = null
+  from due where d.id = due.document_id and d.listed_in = 'queue';
 end;
 $$;
 comment on function private.rejoin_due(text, timestamptz) is 'Let documents whose pause is over be claimed.';
@@ -243,7 +198,7 @@ as $$
 declare
   v_lanes text[] := p_lanes;
   v_name text;
-  v_lane public.lanes;
+  v_lane record;
   v_probe boolean;
   v_left integer := p_limit;
   v_take integer;
@@ -252,9 +207,14 @@ declare
   v_first integer;
   v_last integer;
   v_turn bigint;
+  v_token uuid;
   v_swept boolean := false;
 begin
-  perform private.require_claim_arguments(p_worker_id, p_lock_timeout);
+  if (
+    octet_length(p_worker_id) between 1 and 200 and btrim(p_worker_id) <> '' and p_lock_timeout between 1 and 86400
+  ) is not true then
+    perform private.require_claim_arguments(p_worker_id, p_lock_timeout);   -- explains it
+  end if;
   if (p_limit between 1 and 1000) is not true then   -- null too: LIMIT null is no limit
     raise exception 'p_limit must be between 1 and 1000, got %', coalesce(p_limit::text, 'null')
       using errcode = '22023', hint = 'Claim in smaller batches.';
@@ -270,7 +230,10 @@ begin
   loop
     foreach v_name in array v_lanes loop
       exit when v_left = 0;
-      select l.* into v_lane from public.lanes as l where l.lane = v_name;
+      select l.paused_at, l.pause_kind, l.probe_at, l.probe_token, l.attempt_seconds,
+        exists (select 1 from private.later as k where k.lane = v_name and k.retry_at <= p_now) as has_due
+      into v_lane
+      from public.lanes as l where l.lane = v_name;
       if not found then
         perform private.require_lane(v_name);
       end if;
@@ -279,7 +242,7 @@ begin
       if v_lane.paused_at is not null then
         continue when v_lane.pause_kind = 'manual' or v_lane.probe_at > p_now or v_lane.probe_token is not null;
         -- Lock the lane, so that only one of many claimers gets the probe.
-        select l.* into v_lane from public.lanes as l
+        perform 1 from public.lanes as l
         where l.lane = v_name and l.probe_at <= p_now and l.probe_token is null
         for update skip locked;
         continue when not found;
@@ -287,7 +250,9 @@ begin
         v_probe := true;
       end if;
 
-      perform private.rejoin_due(v_name, p_now);
+      if v_lane.has_due then
+        perform private.rejoin_due(v_name, p_now);
+      end if;
       loop
         with taken as (
           delete from private.queue as q
@@ -304,13 +269,34 @@ begin
         into v_ids, v_first, v_last, v_turn
         from taken as t;
         exit when v_ids is null;
+        v_token := gen_random_uuid();
         return query
-        select * from private.start_attempts(v_ids, p_worker_id, p_lock_timeout, v_lane.attempt_seconds, p_now);
+        with claim as (insert into private.claims (id, claimed_at, document_ids) values (v_token, p_now, v_ids))
+        update public.documents as d
+        set ocr_status = 'processing',
+            listed_in = null,
+            attempts = d.attempts + 1,
+            version = d.version + 1,
+            retry_at = null,
+            locked_by = p_worker_id,
+            locked_at = p_now,
+            lock_token = v_token,
+            lock_expires_at = p_now + make_interval(secs => p_lock_timeout),
+            claimed_by = p_worker_id,
+            claimed_at = p_now,
+            attempt_deadline = p_now + make_interval(secs => v_lane.attempt_seconds),
+            updated_at = p_now
+        -- Asked again, for who waited here for somebody who cancelled it.
+        where d.id = any (v_ids) and d.listed_in = 'queue'
+        returning d.id, d.lock_token, d.lock_expires_at, d.attempt_deadline, d.case_id, d.name::text, d.lane::text,
+          d.dropbox_path::text, d.mime_type::text, d.sha256::text, d.size_bytes::bigint, d.document_version::integer,
+          d.engine::text, d.language::text, d.profile::text, d.reading::integer, d.page_count::integer,
+          d.attempts::integer, d.retry_count::integer, d.max_attempts::integer, d.priority::integer, null::text;
         get diagnostics v_found = row_count;
         v_left := v_left - v_found;
         if v_probe and v_found > 0 then
           update public.lanes as l
-          set probe_token = (select d.lock_token from public.documents as d where d.id = v_ids[1])
+          set probe_token = v_token
           where l.lane = v_name;
         end if;
         -- The clock need not be exact: it is set when a turn divisible by 8 is passed.
@@ -366,6 +352,37 @@ comment on function public.claim_documents(text, text[], integer, integer) is
   'Each comes with a lock token for p_lock_timeout seconds. No rows when there is nothing to do.';
 grant execute on function public.claim_documents(text, text[], integer, integer) to service_role, pagewarden_worker;
 
+create function private.claim_known(
+  p_document public.documents,
+  p_worker_id text,
+  p_lock_timeout integer,
+  p_now timestamptz
+)
+returns public.claimed_document
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_claimed public.claimed_document;
+begin
+  -- Locked, so that it is not paused meanwhile.
+  perform 1 from public.lanes as l where l.lane = p_document.lane and l.paused_at is null for share;
+  if found then
+    -- At the head of the queue, where nobody else sees it yet, the claim finds it.
+    perform private.leave_list(p_document);
+    insert into private.queue (lane, urgency, turn, document_id) values (p_document.lane, -2147483647, 0, p_document.id);
+    select * into v_claimed from private.claim_documents(
+      p_worker_id, array[p_document.lane::text], 1, p_lock_timeout, p_now
+    );
+  end if;
+  return v_claimed;
+end;
+$$;
+comment on function private.claim_known(public.documents, text, integer, timestamptz) is
+  'Hand a queued document, which the caller has locked, to a worker; null when its lane is paused.';
+
 create function private.acquire_document_lock(
   p_document_id uuid,
   p_worker_id text,
@@ -380,7 +397,6 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
-  v_lane public.lanes;
   v_claimed public.claimed_document;
 begin
   perform private.require_claim_arguments(p_worker_id, p_lock_timeout);
@@ -394,14 +410,10 @@ begin
   if v_document.ocr_status not in ('queued', 'queued_for_pdf') then
     return private.refusal('WRONG_STATE', p_document_id);
   end if;
-  select l.* into v_lane from public.lanes as l where l.lane = v_document.lane;
-  if v_lane.paused_at is not null then
+  v_claimed := private.claim_known(v_document, p_worker_id, p_lock_timeout, p_now);
+  if v_claimed.id is null then
     return private.refusal('LANE_PAUSED', p_document_id);
   end if;
-  perform private.leave_list(v_document);
-  select * into v_claimed from private.start_attempts(
-    array[p_document_id], p_worker_id, p_lock_timeout, v_lane.attempt_seconds, p_now
-  );
   return jsonb_build_object(
     'success', true, 'document_id', p_document_id, 'lock_token', v_claimed.lock_token,
     'document', to_jsonb(v_claimed) - 'refusal'

@@ -380,108 +380,6 @@ $$;
 comment on function private.completion_refusal(public.documents, uuid) is
   'Why a result for the document is not taken; null when it is.';
 
-create function private.require_results(
-  p_document_ids uuid[],
-  p_lock_tokens uuid[],
-  p_ocr_data jsonb[],
-  p_confidences numeric[],
-  p_processing_times_ms integer[],
-  p_page_counts integer[]
-)
-returns void
-language plpgsql
-immutable
-security invoker
-set search_path = ''
-as $$
-declare
-  v_count integer := cardinality(p_document_ids);
-begin
-  if (
-    v_count <= 10000
-    and cardinality(p_lock_tokens) = v_count
-    and cardinality(p_ocr_data) = v_count
-    and coalesce(cardinality(p_confidences), v_count) = v_count
-    and coalesce(cardinality(p_processing_times_ms), v_count) = v_count
-    and coalesce(cardinality(p_page_counts), v_count) = v_count
-    and array_position(p_document_ids, null) is null
-    and array_position(p_ocr_data, null) is null and array_position(p_ocr_data, 'null') is null
-    and 0 <= all (p_confidences) is not false and 1 >= all (p_confidences) is not false
-    and 0 <= all (p_processing_times_ms) is not false and 0 <= all (p_page_counts) is not false
-    and (v_count < 2 or v_count = (select count(distinct u.id) from unnest(p_document_ids) as u (id)))
-  ) is not true then
-    raise exception 'the results make no sense'
-      using errcode = '22023',
-        hint = 'Lists of one length, at most 10000: each document once, with its ocr_data; confidence is 0 to 1, '
-          'times and page counts are not negative.';
-  end if;
-end;
-$$;
-comment on function private.require_results(uuid[], uuid[], jsonb[], numeric[], integer[], integer[]) is
-  'Refuse senseless results (22023) before anything is written.';
-
--- Results that carry no text of documents that have no pages: the bulk. Everything in one statement,
--- fenced by the token. Returns what was completed.
-create function private.write_results(
-  p_document_ids uuid[],
-  p_lock_tokens uuid[],
-  p_ocr_data jsonb[],
-  p_confidences numeric[],
-  p_processing_times_ms integer[],
-  p_engine text,
-  p_version text,
-  p_page_counts integer[],
-  p_settled uuid[],
-  p_now timestamptz
-)
-returns uuid[]
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  with input as (
-    select * from unnest(p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_page_counts)
-      as i (id, token, ocr_data, confidence, processing_time_ms, page_count)
-    order by 1   -- in one order, or two callers could wait for each other
-  ),
-  done as (
-    update public.documents as d
-    set ocr_status = 'completed',
-        version = d.version + (i.token is not null)::integer,   -- without a token the lists have to follow
-        ocr_completed_at = p_now,
-        ocr_error = null,
-        page_count = coalesce(i.page_count, d.page_count),
-        retry_at = null,
-        locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null,
-        attempt_deadline = null,
-        updated_at = p_now
-    from input as i
-    where d.id = i.id
-      and d.lock_token is not distinct from i.token
-      and d.ocr_status in ('processing', 'queued', 'queued_for_pdf', 'pending', 'pending_review')
-      and (
-        (d.open_run_id is null and not i.ocr_data ?| array['text', 'pages'])
-        or i.id = any (p_settled)
-      )
-    returning d.id, i.token, i.ocr_data, i.confidence, i.processing_time_ms, d.run_id, d.attempts,
-      d.retry_count, d.created_at, d.claimed_by
-  ),
-  result as (
-    insert into public.ocr_processing_logs (
-      id, document_id, ocr_data, confidence_score, processing_time_ms, ocr_engine, ocr_version,
-      run_id, worker_id, attempt, retry_count, seconds_to_text, created_at
-    )
-    select coalesce(d.token, gen_random_uuid()), d.id, d.ocr_data, d.confidence, d.processing_time_ms, p_engine,
-      p_version, d.run_id, case when d.token is not null then d.claimed_by end, d.attempts, d.retry_count,
-      extract(epoch from p_now - d.created_at), p_now
-    from done as d
-  )
-  select coalesce(array_agg(d.id), '{}') from done as d;
-$$;
-comment on function private.write_results(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, integer[], uuid[], timestamptz) is
-  'Write results and states of many documents. Those with pages or text only when they are settled.';
-
 -- Whatever has pages, or text that becomes one, is looked at one by one.
 create function private.settle_texts(
   p_document_ids uuid[],
@@ -538,7 +436,7 @@ comment on function private.settle_texts(uuid[], uuid[], jsonb[], numeric[], tex
   'Make saved pages and inline texts the text of documents that are about to be completed, and say which may be '
   'and which have too many failed pages.';
 
--- Returns the documents whose result was not taken, each with its refusal.
+-- Returns the documents whose result was not taken, each with its refusal; null when all were.
 create function private.complete(
   p_document_ids uuid[],
   p_lock_tokens uuid[],
@@ -551,48 +449,95 @@ create function private.complete(
   p_page_counts integer[],
   p_now timestamptz
 )
-returns setof public.claimed_document
+returns public.claimed_document[]
 language plpgsql
 volatile
 security invoker
 set search_path = ''
 as $$
 declare
+  v_count integer := cardinality(p_document_ids);
   v_settled uuid[];
   v_failed uuid[];
   v_done uuid[];
-begin
-  perform private.require_results(
-    p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_page_counts
+  v_probed boolean;
+  v_sound boolean := (
+    v_count <= 10000
+    and cardinality(p_lock_tokens) = v_count
+    and cardinality(p_ocr_data) = v_count
+    and coalesce(cardinality(p_confidences), v_count) = v_count
+    and coalesce(cardinality(p_processing_times_ms), v_count) = v_count
+    and coalesce(cardinality(p_page_counts), v_count) = v_count
+    and array_position(p_document_ids, null) is null
+    and array_position(p_ocr_data, null) is null and array_position(p_ocr_data, 'null') is null
+    and 0 <= all (p_confidences) is not false and 1 >= all (p_confidences) is not false
+    and 0 <= all (p_processing_times_ms) is not false and 0 <= all (p_page_counts) is not false
   );
+begin
+  if v_count > 1 and v_sound then
+    v_sound := v_count = (select count(distinct u.id) from unnest(p_document_ids) as u (id));
+  end if;
+  if v_sound is not true then
+    raise exception 'the results make no sense'
+      using errcode = '22023',
+        hint = 'Lists of one length, at most 10000: each document once, with its ocr_data; confidence is 0 to 1, '
+          'times and page counts are not negative.';
+  end if;
   if octet_length(p_engine) > 200 or octet_length(p_version) > 200 or p_profile is not null
     or '' in (p_engine, p_version) then
     perform private.require_run(coalesce(p_engine, '-'), coalesce(p_version, '-'), coalesce(p_profile, '-'));
   end if;
-  v_done := private.write_results(
-    p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_engine, p_version,
-    p_page_counts, '{}', p_now
-  );
-  if cardinality(v_done) < cardinality(p_document_ids) then
+
+  loop
+    -- First those that carry no text and have no pages: the bulk. Everything in one statement, fenced by the
+    -- token. The others, if any, once they are settled.
+    with input as (
+      select * from unnest(p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_page_counts)
+        as i (id, token, ocr_data, confidence, processing_time_ms, page_count)
+      order by 1   -- in one order, or two callers could wait for each other
+    ),
+    done as (
+      update public.documents as d
+      set ocr_status = 'completed',
+          version = d.version + (i.token is not null)::integer,   -- without a token the lists have to follow
+          ocr_completed_at = p_now,
+          ocr_error = null,
+          page_count = coalesce(i.page_count, d.page_count),
+          retry_at = null,
+          locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null,
+          attempt_deadline = null,
+          updated_at = p_now
+      from input as i
+      where d.id = i.id
+        and d.lock_token is not distinct from i.token
+        and d.ocr_status in ('processing', 'queued', 'queued_for_pdf', 'pending', 'pending_review')
+        and (
+          (d.open_run_id is null and not i.ocr_data ?| array['text', 'pages'])
+          or i.id = any (v_settled)
+        )
+      returning d.id, i.token, i.ocr_data, i.confidence, i.processing_time_ms, d.run_id, d.attempts,
+        d.retry_count, d.created_at, d.claimed_by
+    ),
+    result as (
+      insert into public.ocr_processing_logs (
+        id, document_id, ocr_data, confidence_score, processing_time_ms, ocr_engine, ocr_version,
+        run_id, worker_id, attempt, retry_count, seconds_to_text, created_at
+      )
+      select coalesce(d.token, gen_random_uuid()), d.id, d.ocr_data, d.confidence, d.processing_time_ms, p_engine,
+        p_version, d.run_id, case when d.token is not null then d.claimed_by end, d.attempts, d.retry_count,
+        date_part('epoch', p_now - d.created_at), p_now
+      from done as d
+    )
+    select v_done || array_agg(d.id), exists (select 1 from public.lanes as l where l.probe_token = any (p_lock_tokens))
+    into v_done, v_probed
+    from done as d;
+    exit when v_settled is not null or coalesce(cardinality(v_done), 0) = v_count;
     select t.v_settled, t.v_failed into v_settled, v_failed from private.settle_texts(
       p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_engine, p_version, p_profile, p_page_counts, p_now
     ) as t;
-    v_done := v_done || private.write_results(
-      p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_engine, p_version,
-      p_page_counts, v_settled, p_now
-    );
-    return query
-    select (jsonb_populate_record(null::public.claimed_document, jsonb_build_object(
-      'id', u.id,
-      'refusal', case when u.id = any (v_failed) then 'TOO_MANY_FAILED_PAGES'
-        else private.completion_refusal(d, u.token) end
-    ))).*
-    from unnest(p_document_ids, p_lock_tokens) as u (id, token)
-    left join public.documents as d on d.id = u.id
-    where u.id <> all (v_done);
-  end if;
+  end loop;
 
-  if exists (select 1 from public.lanes as l where l.probe_token = any (p_lock_tokens)) then
+  if v_probed then
     -- A probe that came through ends the outage.
     perform private.resume(l.lane, 'the probe succeeded', p_now)
     from public.lanes as l
@@ -606,6 +551,19 @@ begin
     where t.document_id = any (v_done) and t.status in ('pending', 'in_progress')
       and (t.kind = 'routing' or (t.kind = 'review' and t.metadata ? 'dlq_id'));
   end if;
+  if v_settled is null then
+    return null;
+  end if;
+  return (
+    select array_agg(jsonb_populate_record(null::public.claimed_document, jsonb_build_object(
+      'id', u.id,
+      'refusal', case when u.id = any (v_failed) then 'TOO_MANY_FAILED_PAGES'
+        else private.completion_refusal(d, u.token) end
+    )))
+    from unnest(p_document_ids, p_lock_tokens) as u (id, token)
+    left join public.documents as d on d.id = u.id
+    where (u.id = any (v_done)) is not true
+  );
 end;
 $$;
 comment on function private.complete(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], timestamptz) is
@@ -636,14 +594,13 @@ set enable_mergejoin = off
 set enable_bitmapscan = off
 as $$
 declare
-  v_refused public.claimed_document;
-begin
-  select * into v_refused from private.complete(
+  v_refused public.claimed_document[] := private.complete(
     array[p_document_id], array[p_lock_token], array[p_ocr_data], array[p_confidence],
     array[p_processing_time_ms], p_engine, p_version, p_profile, array[p_page_count], p_now
   );
-  if found then
-    return private.refusal(v_refused.refusal, p_document_id);
+begin
+  if v_refused is not null then
+    return private.refusal(v_refused[1].refusal, p_document_id);
   end if;
   return jsonb_build_object(
     'success', true,
@@ -699,13 +656,9 @@ create function private.complete_documents(
   p_version text,
   p_profile text,
   p_page_counts integer[],
-  p_worker_id text,
-  p_lanes text[],
-  p_claim_limit integer,
-  p_lock_timeout integer,
   p_now timestamptz default now()
 )
-returns setof public.claimed_document
+returns public.claimed_document[]
 language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
@@ -718,24 +671,15 @@ set enable_mergejoin = off
 set enable_bitmapscan = off
 as $$
 begin
-  if (p_claim_limit between 0 and 1000) is not true then
-    raise exception 'p_claim_limit must be between 0 and 1000, got %', coalesce(p_claim_limit::text, 'null')
-      using errcode = '22023', hint = 'With 0 it claims nothing.';
-  end if;
-  return query
-  select * from private.complete(
+  return private.complete(
     p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_engine, p_version,
     p_profile, p_page_counts, p_now
   );
-  if p_claim_limit > 0 then
-    return query
-    select * from private.claim_documents(p_worker_id, p_lanes, p_claim_limit, p_lock_timeout, p_now);
-  end if;
 end;
 $$;
-comment on function private.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer, timestamptz) is
-  'See public.complete_documents.';
-grant execute on function private.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer, timestamptz)
+comment on function private.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], timestamptz) is
+  'The first half of public.complete_documents.';
+grant execute on function private.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], timestamptz)
   to service_role, pagewarden_worker;
 
 create function public.complete_documents(
@@ -754,15 +698,30 @@ create function public.complete_documents(
   p_lock_timeout integer default 20
 )
 returns setof public.claimed_document
-language sql
+language plpgsql
 volatile
 security invoker
 set search_path = ''
+set plan_cache_mode = force_generic_plan
 as $$
-  select * from private.complete_documents(
+declare
+  v_refused public.claimed_document[];
+begin
+  if (p_claim_limit between 0 and 1000) is not true then
+    raise exception 'p_claim_limit must be between 0 and 1000, got %', coalesce(p_claim_limit::text, 'null')
+      using errcode = '22023', hint = 'With 0 it claims nothing.';
+  end if;
+  v_refused := private.complete_documents(
     p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_engine, p_version,
-    p_profile, p_page_counts, p_worker_id, p_lanes, p_claim_limit, p_lock_timeout
+    p_profile, p_page_counts
   );
+  if v_refused is not null then
+    return query select * from unnest(v_refused);
+  end if;
+  if p_claim_limit > 0 then
+    return query select * from private.claim_documents(p_worker_id, p_lanes, p_claim_limit, p_lock_timeout);
+  end if;
+end;
 $$;
 comment on function public.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer) is
   'Complete many documents of one engine at once, and claim the next p_claim_limit in the same transaction. '

@@ -264,13 +264,10 @@ begin
       end if;
     when p_old.status_id = 3 and p_new.status_id = 4 then
       -- A claim through the view cannot send heartbeats, so it holds for ten minutes.
-      if exists (select 1 from public.lanes as l where l.lane = v_document.lane and l.paused_at is not null) then
+      perform private.require_text('ocr_worker_id', p_new.ocr_worker_id, 200);
+      if (private.claim_known(v_document, p_new.ocr_worker_id, 600, p_now)).id is null then
         return false;
       end if;
-      perform private.require_text('ocr_worker_id', p_new.ocr_worker_id, 200);
-      perform private.leave_list(v_document);
-      perform private.start_attempts(array[p_old.id], p_new.ocr_worker_id, 600, l.attempt_seconds, p_now)
-      from public.lanes as l where l.lane = v_document.lane;
     when p_old.status_id = 4 and p_new.status_id = 3 and p_new.ocr_error is not distinct from p_old.ocr_error then
       perform private.rescue(v_document, 'reset through extraction_queue', p_now);
     when p_old.status_id = 4 and p_new.status_id in (3, 6) then
