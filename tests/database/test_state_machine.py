@@ -276,6 +276,25 @@ class Engine(RuleBasedStateMachine):
             self.model.fail(self.model.documents[document], "unknown", self.now)
             self.adopt(document)
 
+    @rule(found=st.lists(claims, min_size=1, max_size=3, unique_by=lambda claim: claim[0]))
+    def complete_many(self, found: list[tuple[str, str]]) -> None:
+        """Finish several documents at once, some of them perhaps no longer ours."""
+        expected = {d: self.model.complete_refusal(d, t) for d, t in found}
+        rows = self.conn.execute(
+            "select id::text, refusal from private.complete_documents(%s::uuid[], %s::uuid[],"
+            " %s::jsonb[], null, null, 'null', '1', 'fast', null, null, null, 0, 20, %s)",
+            ([d for d, _ in found], [t for _, t in found], ["{}"] * len(found), self.now),
+        ).fetchall()
+        assert {row["id"]: row["refusal"] for row in rows} == {
+            document: refusal for document, refusal in expected.items() if refusal
+        }
+        for document, refusal in expected.items():
+            if refusal is None:
+                self.model.complete(self.model.documents[document])
+            elif refusal == "TOO_MANY_FAILED_PAGES":
+                self.model.fail(self.model.documents[document], "unknown", self.now)
+                self.adopt(document)
+
     @rule(claim=claims, category=st.sampled_from(CATEGORIES), with_token=st.booleans())
     def fail(self, claim: tuple[str, str], category: str, with_token: bool) -> None:
         """Report a failure."""
@@ -369,6 +388,19 @@ class Engine(RuleBasedStateMachine):
             refusal = "WRONG_STATE"
         if self.expect(self.call("cancel_document", document, None), refusal):
             assert doc is not None
+            self.model.cancel(doc, self.now)
+
+    @rule(case=st.integers(0, 1))
+    def cancel_case(self, case: int) -> None:
+        """Stop everything of a case."""
+        answer = self.call("end_case", self.cases[case], "cancel")
+        open_ones = [
+            d
+            for d in self.model.documents.values()
+            if d.case == self.cases[case] and not d.deleted and d.status not in model.ENDED
+        ]
+        assert answer["documents"] == len(open_ones)
+        for doc in open_ones:
             self.model.cancel(doc, self.now)
 
     @rule(document=documents)
