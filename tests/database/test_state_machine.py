@@ -281,8 +281,8 @@ class Engine(RuleBasedStateMachine):
         """Finish several documents at once, some of them perhaps no longer ours."""
         expected = {d: self.model.complete_refusal(d, t) for d, t in found}
         rows = self.conn.execute(
-            "select id::text, refusal from private.complete_documents(%s::uuid[], %s::uuid[],"
-            " %s::jsonb[], null, null, 'null', '1', 'fast', null, null, null, 0, 20, %s)",
+            "select id::text, refusal from unnest(private.complete_documents(%s::uuid[],"
+            " %s::uuid[], %s::jsonb[], null, null, 'null', '1', 'fast', null, %s))",
             ([d for d, _ in found], [t for _, t in found], ["{}"] * len(found), self.now),
         ).fetchall()
         assert {row["id"]: row["refusal"] for row in rows} == {
