@@ -34,7 +34,7 @@ from public.claim_documents($1, array['image'], $2, $3)
 _COMPLETE = """
 select id, lock_token, name, dropbox_path, refusal
 from public.complete_documents(
-  $1, $2, $3::text[]::jsonb[], p_engine => 'bench', p_version => '1',
+  $1, $2, $3::jsonb[], p_engine => 'bench', p_version => '1',
   p_worker_id => $4, p_lanes => array['image'], p_claim_limit => $5, p_lock_timeout => $6
 )
 """
