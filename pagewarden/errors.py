@@ -8,6 +8,24 @@ PagewardenError
 │   ├── Conflict           somebody changed the same thing at the same time (40001, 40P01, 55P03)
 │   └── DatabaseAway       the database cannot be reached; an outage, not a failure
 ├── LocalStackError        the embedded server cannot be set up or started
+├── ReadingError           a document or a page of it could not be read
+│   ├── UnreadableFile     it will never be read as it is
+│   │   ├── EmptyFile      there is nothing in it
+│   │   ├── UnsupportedFile  it is of a type we do not read
+│   │   ├── EncryptedFile  it wants a password
+│   │   └── DamagedFile    it, or a page of it, is broken
+│   ├── LimitExceeded      it would take more than it is allowed to
+│   │   ├── TooLarge       bytes, pages or pixels
+│   │   ├── OutOfMemory    the memory of the sandbox was not enough
+│   │   └── ReaderKilled   the process that parsed it died
+│   └── ReadingTimedOut    it took longer than it may
+├── EngineError            the engine, not the file, is the trouble
+│   ├── EngineMissing      not installed, or its language data is not
+│   ├── KeyRefused         the service wants another key
+│   ├── EngineAway         the service cannot be reached; an outage
+│   ├── RateLimited        the service wants us to wait
+│   ├── AnswerRefused      the service will not read this page
+│   └── AnswerUnusable     the service answered with something else than text
 └── LockLost               the document was taken away from this worker
 
 Each class states its category (how a dead letter is filed), whether trying again may help,
@@ -90,6 +108,105 @@ class LocalStackError(PagewardenError):
     """The embedded server cannot be set up or started."""
 
     category = Category.CONFIGURATION
+
+
+class ReadingError(PagewardenError):
+    """A document or a page of it could not be read."""
+
+
+class UnreadableFile(ReadingError):
+    """Whatever is done, it will not be read as it is."""
+
+    category = Category.PERMANENT
+
+
+class EmptyFile(UnreadableFile):
+    """There is nothing in it."""
+
+
+class UnsupportedFile(UnreadableFile):
+    """It is of a type we do not read."""
+
+
+class EncryptedFile(UnreadableFile):
+    """It wants a password."""
+
+
+class DamagedFile(UnreadableFile):
+    """It, or a page of it, is broken."""
+
+
+class LimitExceeded(ReadingError):
+    """It would take more than it is allowed to."""
+
+    category = Category.RESOURCE
+
+
+class TooLarge(LimitExceeded):
+    """Too many bytes, pages or pixels."""
+
+
+class OutOfMemory(LimitExceeded):
+    """The memory of the sandbox was not enough."""
+
+
+class ReaderKilled(LimitExceeded):
+    """The process that parsed it died."""
+
+
+class ReadingTimedOut(ReadingError):
+    """It took longer than it may; on a calmer machine it may not."""
+
+    category = Category.TRANSIENT
+    retryable = True
+
+
+class EngineError(PagewardenError):
+    """The engine, not the file, is the trouble."""
+
+
+class EngineMissing(EngineError):
+    """The engine is not installed, or its language data is not."""
+
+    category = Category.CONFIGURATION
+
+
+class KeyRefused(EngineError):
+    """The service wants another key."""
+
+    category = Category.CONFIGURATION
+
+
+class EngineAway(EngineError):
+    """The service cannot be reached, or is broken itself."""
+
+    category = Category.TRANSIENT
+    retryable = True
+    outage = True
+
+
+class RateLimited(EngineError):
+    """The service wants us to wait; retry_after is in seconds, where it said so."""
+
+    category = Category.TRANSIENT
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class AnswerRefused(EngineError):
+    """The service will not read this page, however often it is asked."""
+
+    category = Category.PERMANENT
+
+
+class AnswerUnusable(EngineError):
+    """The service answered with something else than the text: broken off, or not as agreed."""
+
+    category = Category.TRANSIENT
+    retryable = True
 
 
 class LockLost(PagewardenError):

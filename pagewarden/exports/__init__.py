@@ -1,0 +1,1 @@
+"""Pages that were read, in the formats other programs understand."""
