@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Self
 
 from dotenv import dotenv_values
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    Field,
+    HttpUrl,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pagewarden import errors
@@ -18,6 +25,15 @@ ENV_FILE = ".env"
 HEARTBEAT_SECONDS = 5.0
 LOCK_SECONDS = 20.0
 SWEEP_SECONDS = 5.0
+
+GEMINI_MODEL = "gemini-2.5-flash"
+GEMINI_BASE_URL = HttpUrl("https://generativelanguage.googleapis.com/")
+GEMINI_REQUESTS_PER_MINUTE = 60
+GEMINI_TIMEOUT_SECONDS = 120.0
+GEMINI_PATIENCE_SECONDS = 300.0
+GEMINI_MAX_RETRIES = 4
+GEMINI_INPUT_PRICE = 0.30  # of GEMINI_MODEL
+GEMINI_OUTPUT_PRICE = 2.50
 
 
 def default_home() -> Path:
@@ -65,6 +81,56 @@ class Settings(BaseSettings):
     )
     sweep_seconds: float = Field(
         default=SWEEP_SECONDS, gt=0, description="How often expired locks are looked for."
+    )
+    gemini_api_key: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "PAGEWARDEN_GEMINI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"
+        ),
+        description="Key of the Gemini API, for the engine `gemini`.",
+    )
+    gemini_model: str = Field(
+        default=GEMINI_MODEL,
+        pattern=r"^(models/|tunedModels/)?[\w-]+(\.[\w-]+)*$",
+        description="The model that reads.",
+    )
+    gemini_base_url: HttpUrl = Field(
+        default=GEMINI_BASE_URL, description="Where the Gemini API is, or a proxy of it."
+    )
+    gemini_extract_prompt: str | None = Field(
+        default=None, description="What the model is told to read a page, instead of our own words."
+    )
+    gemini_boost_prompt: str | None = Field(
+        default=None,
+        description="What it is told to correct what it read, instead of our own words.",
+    )
+    gemini_requests_per_minute: int = Field(
+        default=GEMINI_REQUESTS_PER_MINUTE,
+        gt=0,
+        description="How often one process asks at most; a page takes two requests.",
+    )
+    gemini_timeout_seconds: float = Field(
+        default=GEMINI_TIMEOUT_SECONDS, gt=0, description="How long one answer may take."
+    )
+    gemini_patience_seconds: float = Field(
+        default=GEMINI_PATIENCE_SECONDS,
+        gt=0,
+        description="How long a page may take with all its waits and tries.",
+    )
+    gemini_max_retries: int = Field(
+        default=GEMINI_MAX_RETRIES,
+        ge=0,
+        description="How often a request that failed is made again at most.",
+    )
+    gemini_input_price: float = Field(
+        default=GEMINI_INPUT_PRICE,
+        ge=0,
+        description="US dollars for a million tokens sent; goes with the model.",
+    )
+    gemini_output_price: float = Field(
+        default=GEMINI_OUTPUT_PRICE,
+        ge=0,
+        description="US dollars for a million tokens answered; goes with the model.",
     )
 
     @model_validator(mode="after")
