@@ -71,8 +71,8 @@ def translated(clock: pace.Clock, model: str) -> Iterator[None]:
         ) from exc
     except httpx.TimeoutException as exc:
         raise _too_slow() from exc
-    except httpx.RequestError as exc:
-        raise errors.EngineAway(f"the connection to Gemini broke ({exc}); try again") from exc
+    except (httpx.RequestError, UnicodeDecodeError) as exc:  # the latter from a body of no text
+        raise errors.EngineAway(f"what Gemini sent is broken ({exc}); try again") from exc
 
 
 def _of_answer(exc: genai_errors.APIError, clock: pace.Clock, model: str) -> errors.PagewardenError:
