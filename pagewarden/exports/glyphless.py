@@ -1,0 +1,169 @@
+"""A font without ink that can spell every character: for text that is found but not seen.
+
+Characters get codes in the order of their first use, two bytes each; a ToUnicode map says which
+is which. All of them show one empty glyph, half as wide as the font is high.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import pikepdf
+
+from pagewarden.exports import streams
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UNITS = 1000
+WIDTH = 500
+ASCENT = 800
+DESCENT = -200
+
+_NAME = pikepdf.Name("/PagewardenGlyphless")
+_MOST_CODES = 0xFFFF
+_TO_UNICODE = """\
+/CIDInit /ProcSet findresource begin
+12 dict begin
+begincmap
+/CIDSystemInfo << /Registry (Adobe) /Ordering (UCS) /Supplement 0 >> def
+/CMapName /Adobe-Identity-UCS def
+/CMapType 2 def
+1 begincodespacerange
+<0000> <FFFF>
+endcodespacerange
+{blocks}
+endcmap
+CMapName currentdict /CMap defineresource pop
+end
+end
+"""
+
+
+class Font:
+    """The font in one PDF; in use at once, whole once finish was called."""
+
+    def __init__(self, pdf: pikepdf.Pdf) -> None:
+        self.object = pdf.make_indirect(pikepdf.Dictionary())
+        self._pdf = pdf
+        self._codes: dict[str, int] = {}
+
+    def encode(self, text: str) -> str:
+        """Spell text as a hexadecimal string of a content stream."""
+        return f"<{''.join(f'{self._code(character):04X}' for character in text)}>"
+
+    def finish(self) -> None:
+        """Put into the PDF what depends on the characters that were used."""
+        font = pikepdf.Dictionary(
+            Type=pikepdf.Name.Font,
+            Subtype=pikepdf.Name.Type0,
+            BaseFont=_NAME,
+            Encoding=pikepdf.Name("/Identity-H"),
+            DescendantFonts=[self._pdf.make_indirect(self._descendant())],
+            ToUnicode=streams.compressed(self._pdf, _to_unicode(self._codes).encode("ascii")),
+        )
+        for key, value in font.items():
+            self.object[key] = value
+
+    def _code(self, character: str) -> int:
+        if len(self._codes) == _MOST_CODES:
+            return self._codes.get(character, _MOST_CODES)
+        return self._codes.setdefault(character, len(self._codes) + 1)
+
+    def _descendant(self) -> pikepdf.Dictionary:
+        # Code 0 is .notdef, all others are the empty glyph.
+        glyphs = b"\0\0" + b"\0\1" * len(self._codes)
+        return pikepdf.Dictionary(
+            Type=pikepdf.Name.Font,
+            Subtype=pikepdf.Name.CIDFontType2,
+            BaseFont=_NAME,
+            CIDSystemInfo=pikepdf.Dictionary(
+                Registry=pikepdf.String("Adobe"),
+                Ordering=pikepdf.String("Identity"),
+                Supplement=0,
+            ),
+            FontDescriptor=self._pdf.make_indirect(self._descriptor()),
+            DW=WIDTH,
+            CIDToGIDMap=streams.compressed(self._pdf, glyphs),
+        )
+
+    def _descriptor(self) -> pikepdf.Dictionary:
+        program = true_type()
+        file = streams.compressed(self._pdf, program)
+        file.Length1 = len(program)
+        return pikepdf.Dictionary(
+            Type=pikepdf.Name.FontDescriptor,
+            FontName=_NAME,
+            Flags=4,  # symbolic: it has no encoding of its own
+            FontBBox=[0, DESCENT, WIDTH, ASCENT],
+            ItalicAngle=0,
+            Ascent=ASCENT,
+            Descent=DESCENT,
+            CapHeight=ASCENT,
+            StemV=80,
+            FontFile2=file,
+        )
+
+
+def true_type() -> bytes:
+    """Build a TrueType font with .notdef and one more glyph, both empty."""
+    tables = {
+        b"glyf": b"\0",  # some readers refuse a table without a byte
+        b"head": struct.pack(
+            ">4I2H2q4h2H3h",
+            *(0x10000, 0x10000, 0, 0x5F0F3CF5),  # versions, check sum (set below), magic number
+            *(0b1011, UNITS),
+            *(0, 0),  # made and changed
+            *(0, DESCENT, WIDTH, ASCENT),
+            *(0, 8, 2, 0, 0),
+        ),
+        b"hhea": struct.pack(
+            ">I3hH11hH", 0x10000, ASCENT, DESCENT, 0, WIDTH, *(0, 0, 0, 1), *[0] * 7, 1
+        ),
+        b"hmtx": struct.pack(">H2h", WIDTH, 0, 0),
+        b"loca": struct.pack(">3H", 0, 0, 0),
+        b"maxp": struct.pack(">I14H", 0x10000, 2, *(0, 0, 0, 0, 1), *[0] * 8),
+        b"post": struct.pack(">Ii2h5I", 0x30000, 0, -100, 50, 1, *[0] * 4),
+    }
+    font = _collected(tables)
+    place = font.index(tables[b"head"]) + 8
+    adjustment = (0xB1B0AFBA - _check_sum(font)) % 2**32
+    return font[:place] + struct.pack(">I", adjustment) + font[place + 4 :]
+
+
+def _collected(tables: dict[bytes, bytes]) -> bytes:
+    power = len(tables).bit_length() - 1
+    span = 16 << power
+    head = struct.pack(">I4H", 0x10000, len(tables), span, power, len(tables) * 16 - span)
+    directory, body = b"", b""
+    start = len(head) + 16 * len(tables)
+    for tag, table in sorted(tables.items()):
+        directory += struct.pack(">4s3I", tag, _check_sum(table), start + len(body), len(table))
+        body += _padded(table)
+    return head + directory + body
+
+
+def _check_sum(data: bytes) -> int:
+    padded = _padded(data)
+    words = (padded[start : start + 4] for start in range(0, len(padded), 4))
+    return sum(int.from_bytes(word, "big") for word in words) % 2**32
+
+
+def _padded(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % 4)
+
+
+def _to_unicode(codes: dict[str, int]) -> str:
+    """Write the map from codes to characters, of which a block has at most a hundred."""
+    characters = list(codes.items())
+    hundreds = [characters[start : start + 100] for start in range(0, len(characters), 100)]
+    return _TO_UNICODE.format(blocks="\n".join(map(_block, hundreds)))
+
+
+def _block(characters: Sequence[tuple[str, int]]) -> str:
+    entries = [
+        f"<{code:04X}> <{character.encode('utf-16-be').hex().upper()}>"
+        for character, code in characters
+    ]
+    return "\n".join([f"{len(entries)} beginbfchar", *entries, "endbfchar"])

@@ -1,0 +1,21 @@
+"""Small helpers for the objects of a PDF."""
+
+from __future__ import annotations
+
+import copy
+import zlib
+
+import pikepdf
+
+
+def compressed(pdf: pikepdf.Pdf, data: bytes) -> pikepdf.Stream:
+    """Make a stream that is compressed already, so that saving can leave all streams alone."""
+    return pikepdf.Stream(pdf, zlib.compress(data, 9), Filter=pikepdf.Name.FlateDecode)
+
+
+def own(holder: pikepdf.Object, key: str) -> pikepdf.Object:
+    """Give the holder its own copy of a dictionary that others may share, or an empty one."""
+    shared = holder.get(key)
+    shareable = isinstance(shared, pikepdf.Dictionary)
+    holder[key] = copy.copy(shared) if shareable else pikepdf.Dictionary()
+    return holder[key]

@@ -1,0 +1,130 @@
+r"""Pages as every format can carry them, so that all formats say the same.
+
+In a tidied page white space of any kind is one space, what XML cannot carry (control characters,
+lone surrogates) is U+FFFD, no line is empty, and the words of every line spell its text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import unicodedata
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from pagewarden.reading import pages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_UNCARRIABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def clean(text: str) -> str:
+    """Fold white space and replace what XML cannot carry."""
+    return _UNCARRIABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
+
+
+def tidied(page: pages.ReadPage) -> pages.ReadPage:
+    """Give the page in the form that is exported."""
+    return dataclasses.replace(
+        page,
+        lines=tuple(_line(line) for line in page.lines if clean(line.text)),
+        engine=clean(page.engine),
+        error=None if page.error is None else clean(page.error),
+    )
+
+
+def blocks(page: pages.ReadPage) -> Iterator[list[pages.Line]]:
+    """Give the lines block by block, as ReadPage.text separates them."""
+    for _, lines in groupby(page.lines, key=lambda line: line.block):
+        yield list(lines)
+
+
+def spaced(line: pages.Line) -> Iterator[tuple[bool, pages.Word]]:
+    """Give the words of a tidied line, each with whether a space stands before it."""
+    end = 0
+    for word in line.words:
+        start = line.text.index(word.text, end)
+        yield start > end, word
+        end = start + len(word.text)
+
+
+def _line(line: pages.Line) -> pages.Line:
+    text = clean(line.text)
+    return dataclasses.replace(
+        line,
+        text=text,
+        quad=_rounded(line.quad),
+        confidence=round(line.confidence, 4),
+        words=tuple(
+            pages.Word(word.text, _rounded(word.quad), round(word.confidence, 4))
+            for word in _words(text, line)
+        ),
+    )
+
+
+def _words(text: str, line: pages.Line) -> Sequence[pages.Word]:
+    """Find words that spell the text: the reader's own, or where text was corrected, new ones."""
+    words = [
+        dataclasses.replace(word, text=clean(word.text)) for word in line.words if clean(word.text)
+    ]
+    if _spell(words, text):
+        return words
+    parts = text.split(" ")
+    if len(parts) == len(words):
+        return [
+            dataclasses.replace(word, text=part) for word, part in zip(words, parts, strict=True)
+        ]
+    return _cut(parts, line)
+
+
+def _spell(words: Sequence[pages.Word], text: str) -> bool:
+    for word in words:
+        text = text.removeprefix(" ")
+        if not text.startswith(word.text):
+            return False
+        text = text.removeprefix(word.text)
+    return not text
+
+
+def _cut(parts: Sequence[str], line: pages.Line) -> Sequence[pages.Word]:
+    """Guess where the words stand: each letter of the line is taken to be equally wide."""
+    letters = sum(map(len, parts)) + len(parts) - 1
+    backwards = runs_backwards("".join(parts))
+    words, start = [], 0
+    for part in parts:
+        begin, end = start / letters, (start + len(part)) / letters
+        if backwards:
+            begin, end = 1 - end, 1 - begin
+        words.append(pages.Word(part, _between(line.quad, begin, end), line.confidence))
+        start += len(part) + 1
+    return words
+
+
+def runs_backwards(text: str) -> bool:
+    """Tell whether the script is written from right to left."""
+    kinds = (unicodedata.bidirectional(letter) for letter in text)
+    return next((kind in {"R", "AL"} for kind in kinds if kind in {"L", "R", "AL"}), False)
+
+
+def _between(quad: pages.Quad, begin: float, end: float) -> pages.Quad:
+    top_left, top_right, bottom_right, bottom_left = quad
+    return (
+        along(top_left, top_right, begin),
+        along(top_left, top_right, end),
+        along(bottom_left, bottom_right, end),
+        along(bottom_left, bottom_right, begin),
+    )
+
+
+def along(start: pages.Point, end: pages.Point, share: float) -> pages.Point:
+    """Find the point that lies a share of the way from one point to another."""
+    return pages.Point(start.x + (end.x - start.x) * share, start.y + (end.y - start.y) * share)
+
+
+def _rounded(quad: pages.Quad) -> pages.Quad:
+    first, second, third, fourth = (
+        pages.Point(round(corner.x, 2), round(corner.y, 2)) for corner in quad
+    )
+    return first, second, third, fourth
