@@ -1,0 +1,67 @@
+"""Which engines there are, by the names that settings and documents use."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from pagewarden import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pagewarden.reading import engine
+
+PROFILES = ("fast", "balanced", "accurate")
+FAKES = (
+    "abort", "asleep", "away", "babbler", "bug", "busy", "crash", "damaged", "escape",
+    "glutton", "remote", "unloadable",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where an engine is found; imported only when it is made, for some take a second to load.
+
+    A remote engine needs the network, so our own process calls it, and not a child.
+    """
+
+    module: str
+    maker: str
+    has_profiles: bool = False
+    remote: bool = False
+
+
+ENGINES: Mapping[str, Entry] = MappingProxyType(
+    {
+        "rapid": Entry("pagewarden.reading.rapid", "Rapid"),
+        "tesseract": Entry("pagewarden.reading.tesseract", "Tesseract"),
+        "cascade": Entry("pagewarden.reading.cascade", "Cascade", has_profiles=True),
+        "gemini": Entry("pagewarden.reading.gemini", "Gemini", remote=True),
+        "null": Entry("pagewarden.reading.fakes", "Null"),
+    }
+)
+_FAKES = {
+    f"fake-{name}": Entry("pagewarden.reading.fakes", name.title(), remote=name == "remote")
+    for name in FAKES
+}
+
+
+def find(name: str) -> Entry:
+    """Find an engine, or say which ones there are."""
+    entry = ENGINES.get(name) or _FAKES.get(name)
+    if entry is None:
+        raise errors.EngineMissing(
+            f"there is no engine {name!r}; choose one of {', '.join(ENGINES)}"
+        )
+    return entry
+
+
+def make(name: str, profile: str) -> engine.Engine:
+    """Load an engine with its models; EngineMissing when something is not installed."""
+    entry = find(name)
+    maker = getattr(importlib.import_module(entry.module), entry.maker)
+    made: engine.Engine = maker(profile) if entry.has_profiles else maker()
+    return made

@@ -1,0 +1,144 @@
+"""Read documents: a path or bytes in, pages out one after another.
+
+    async with reader.Reader(engine="rapid") as r:
+        async for page in r.read("scan.pdf", languages=["deu"]):
+            print(page.number, page.text)
+
+What parses and recognises runs in child processes; see pagewarden.reading.sandbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from pagewarden.reading import engine as engine_protocol
+from pagewarden.reading import engines, exporting, lanes, turns
+from pagewarden.reading import limits as limit_defaults
+from pagewarden.reading import spool as spools
+from pagewarden.reading.sandbox import host
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Container, Iterator, Sequence
+
+    from pagewarden.reading import pages
+
+LIMITS = limit_defaults.Limits()
+# A remote engine makes us wait, not compute.
+REMOTE_PROCESSES = 8
+
+
+def _ignore(_count: int) -> None:
+    pass
+
+
+class Reader:
+    """Reads any number of documents at a time with one engine, in so many processes.
+
+    The engine is a name of pagewarden.reading.engines, or an engine that needs the network and is
+    therefore called in our own process. Documents share the processes fairly.
+    """
+
+    def __init__(
+        self,
+        *,
+        engine: str | engine_protocol.Engine = "rapid",
+        profile: str = "balanced",
+        limits: limit_defaults.Limits = LIMITS,
+        processes: int | None = None,
+    ) -> None:
+        if isinstance(engine, str) and engines.find(engine).remote:
+            engine = engines.make(engine, profile)
+        self._remote = None if isinstance(engine, str) else engine
+        self._limits = limits
+        self._processes = processes or (REMOTE_PROCESSES if self._remote else os.cpu_count() or 1)
+        self._places = turns.Turns(self._processes)
+        self._host = host.Host(engine if isinstance(engine, str) else "", profile)
+
+    async def __aenter__(self) -> Self:
+        await self._host.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._host.__aexit__()
+
+    @property
+    def version(self) -> str:
+        """Name the version of the engine; pages of two versions never mix."""
+        return self._remote.version if self._remote else self._host.version
+
+    async def read(  # noqa: PLR0913  # all but the first are optional
+        self,
+        source: Path | str | bytes,
+        *,
+        name: str | None = None,
+        languages: Sequence[str] = (),
+        password: str | None = None,
+        done: Container[int] = frozenset(),
+        opened: Callable[[int], None] = _ignore,
+    ) -> AsyncGenerator[pages.ReadPage]:
+        """Read the pages in order, without those that are done already.
+
+        name stands for the document in messages. opened is told how many pages it has. A page
+        that cannot be read has the source FAILED and says why; a document that cannot be read
+        raises the error.
+        """
+        with self._as_file(source) as path:
+            job = lanes.Job(
+                path=path.absolute(),
+                name=name or ("document" if isinstance(source, bytes) else path.name),
+                bounds=self._limits,
+                hints=engine_protocol.Hints(tuple(languages)),
+                password=password,
+                done=done,
+                opened=opened,
+                remote=self._remote,
+            )
+            at_work = lanes.Lanes(job, self._host, self._places, self._processes)
+            async with contextlib.aclosing(at_work.read()) as found:
+                async for page in found:
+                    yield page
+
+    @contextlib.contextmanager
+    def spool(self) -> Iterator[spools.Spool]:
+        """Have a place on disk for pages that are to be exported."""
+        with tempfile.NamedTemporaryFile(dir=self._host.folder) as file:
+            yield spools.Spool(Path(file.name))
+
+    async def export(self, export: exporting.Export, target: Path) -> None:
+        """Write what was read to target, whole or not at all."""
+        if not export.needs_original:
+            await asyncio.to_thread(export.write, target)
+            return
+        async with self._places.taken(turns.Rank.FIRST), self._host.child() as child:
+            await exporting.write_in(child, export, target, self._limits)
+
+    @contextlib.contextmanager
+    def _as_file(self, source: Path | str | bytes) -> Iterator[Path]:
+        if not isinstance(source, bytes):
+            yield Path(source)
+            return
+        with tempfile.NamedTemporaryFile(dir=self._host.folder) as file:
+            file.write(source)
+            file.flush()
+            yield Path(file.name)
+
+
+async def read(
+    source: Path | str | bytes,
+    *,
+    engine: str | engine_protocol.Engine = "rapid",
+    profile: str = "balanced",
+    languages: Sequence[str] = (),
+) -> AsyncGenerator[pages.ReadPage]:
+    """Read one document; for more than one keep a Reader, which starts only once."""
+    async with (
+        Reader(engine=engine, profile=profile) as reader,
+        contextlib.aclosing(reader.read(source, languages=languages)) as found,
+    ):
+        async for page in found:
+            yield page

@@ -1,0 +1,129 @@
+"""How the processes talk: frames of JSON and, beside it, bytes such as the pixels of a page.
+
+The host believes nothing: what a child says is checked, and never larger than expected.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+
+from pagewarden import errors
+from pagewarden.reading import pages
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    from collections.abc import Mapping
+
+Message = dict[str, Any]
+
+MAX_JSON = 1 << 20
+MAX_PAGE = 32 << 20
+
+_HEADER = struct.Struct("!QQ")
+_PAGE = pydantic.TypeAdapter(pages.ReadPage)
+
+
+class Broken(Exception):
+    """The child is gone, or says what nobody can understand."""
+
+
+class Line:
+    """The child's end; the host is trusted."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._file = end.makefile("rwb")
+
+    def send(self, message: Mapping[str, Any], blob: memoryview | bytes = b"") -> None:
+        """Send a message and the bytes beside it."""
+        text = json.dumps(message).encode()
+        self._file.write(_HEADER.pack(len(text), len(blob)))
+        self._file.write(text)
+        self._file.write(blob)
+        self._file.flush()
+
+    def receive(self) -> Message | None:
+        """Wait for a message; None when the host has nothing more to say."""
+        header = self._file.read(_HEADER.size)
+        if not header:
+            return None
+        length, _ = _HEADER.unpack(header)
+        message: Message = json.loads(self._file.read(length))
+        return message
+
+
+async def send(writer: asyncio.StreamWriter, message: Mapping[str, Any]) -> None:
+    """Send a message to a child."""
+    text = json.dumps(message).encode()
+    try:
+        writer.write(_HEADER.pack(len(text), 0))
+        writer.write(text)
+        await writer.drain()
+    except OSError as exc:
+        raise Broken(str(exc)) from exc
+
+
+async def receive(reader: asyncio.StreamReader, *, max_blob: int) -> tuple[Message, bytes]:
+    """Wait for a child's message and the bytes beside it."""
+    try:
+        length, blob_length = _HEADER.unpack(await reader.readexactly(_HEADER.size))
+        if length > MAX_JSON or blob_length > max_blob:
+            raise Broken("a message of absurd length")
+        message = json.loads(await reader.readexactly(length))
+        blob = await reader.readexactly(blob_length)
+    except (OSError, EOFError, ValueError, RecursionError) as exc:
+        raise Broken(str(exc)) from exc
+    if not isinstance(message, dict):
+        raise Broken("a message that is no object")
+    return message, blob
+
+
+def pack_page(page: pages.ReadPage) -> bytes:
+    """Give a page the form it travels in; refuses what nobody could unpack."""
+    packed = _PAGE.dump_json(page)
+    if len(packed) > MAX_PAGE:
+        raise errors.TooLarge("There is more text on it than a page can hold. Look at it yourself.")
+    try:
+        _PAGE.validate_json(packed)
+    except ValueError as exc:
+        raise errors.ReadingError("The engine gave no numbers. Try another engine.") from exc
+    return packed
+
+
+def unpack_page(packed: bytes) -> pages.ReadPage:
+    """Make the page again."""
+    try:
+        return _PAGE.validate_json(packed)
+    except ValueError as exc:
+        raise Broken("a page that is none") from exc
+
+
+def unpack_count(message: Message) -> int:
+    """Find how many pages there are."""
+    count = message.get("opened")
+    if not isinstance(count, int) or count < 0:
+        raise Broken("no number of pages")
+    return count
+
+
+def pack_error(error: Exception) -> list[str]:
+    """Give an error the form it travels in."""
+    if isinstance(error, errors.PagewardenError):
+        return [type(error).__name__, str(error)]
+    return [errors.ReadingError.__name__, f"{type(error).__name__}: {error}"]
+
+
+def unpack_error(packed: Any) -> errors.PagewardenError:  # noqa: ANN401  # JSON
+    """Make the error that a child met with."""
+    try:
+        name, message = packed
+        made = getattr(errors, name)(message)
+    except (AttributeError, TypeError, ValueError) as exc:
+        raise Broken("an error of no known kind") from exc
+    if not isinstance(made, errors.PagewardenError) or not isinstance(message, str):
+        raise Broken("an error of no known kind")
+    return made
