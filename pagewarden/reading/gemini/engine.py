@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 import structlog
 from google.genai import types
 
-from pagewarden import errors
+from pagewarden import errors, settings
 from pagewarden.reading import engine
 from pagewarden.reading.gemini import answers, lines, pace, picture, prompts, service
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pagewarden import settings
 
 log = structlog.get_logger(__name__)
 
@@ -29,32 +27,20 @@ class Gemini:
 
     name = "gemini"
 
-    def __init__(self, options: service.Options, *, clock: pace.Clock | None = None) -> None:
-        if not options.key.strip() or not options.key.isascii():
+    def __init__(
+        self, options: service.Options | None = None, *, clock: pace.Clock | None = None
+    ) -> None:
+        self._options = options or _options(settings.load())
+        if not self._options.key.strip() or not self._options.key.isascii():
             raise errors.KeyRefused(
                 "Gemini wants a key; set PAGEWARDEN_GEMINI_API_KEY, or choose another engine"
             )
-        self._options = options
-        self._service = service.Service(options, clock or pace.Clock())
+        self._service = service.Service(self._options, clock or pace.Clock())
 
     @classmethod
     def from_settings(cls, given: settings.Settings, *, clock: pace.Clock | None = None) -> Gemini:
-        """Make it as the settings say."""
-        key = given.gemini_api_key
-        options = service.Options(
-            key=key.get_secret_value() if key else "",
-            model=given.gemini_model,
-            base_url=str(given.gemini_base_url),
-            extract_prompt=given.gemini_extract_prompt or prompts.EXTRACT,
-            boost_prompt=given.gemini_boost_prompt or prompts.BOOST,
-            requests_per_minute=given.gemini_requests_per_minute,
-            timeout=given.gemini_timeout_seconds,
-            patience=given.gemini_patience_seconds,
-            max_retries=given.gemini_max_retries,
-            input_price=given.gemini_input_price,
-            output_price=given.gemini_output_price,
-        )
-        return cls(options, clock=clock)
+        """Make it as these settings say; without options it is made as the process's own say."""
+        return cls(_options(given), clock=clock)
 
     @property
     def version(self) -> str:
@@ -98,3 +84,20 @@ class Gemini:
         except (errors.AnswerRefused, errors.AnswerUnusable) as exc:
             log.warning("page_not_boosted", engine=self.name, reason=str(exc))
             return found
+
+
+def _options(given: settings.Settings) -> service.Options:
+    key = given.gemini_api_key
+    return service.Options(
+        key=key.get_secret_value() if key else "",
+        model=given.gemini_model,
+        base_url=str(given.gemini_base_url),
+        extract_prompt=given.gemini_extract_prompt or prompts.EXTRACT,
+        boost_prompt=given.gemini_boost_prompt or prompts.BOOST,
+        requests_per_minute=given.gemini_requests_per_minute,
+        timeout=given.gemini_timeout_seconds,
+        patience=given.gemini_patience_seconds,
+        max_retries=given.gemini_max_retries,
+        input_price=given.gemini_input_price,
+        output_price=given.gemini_output_price,
+    )

@@ -1,0 +1,125 @@
+"""From a page to the picture that is sent, and from answers to lines on the page."""
+
+from __future__ import annotations
+
+import io
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from PIL import Image, ImageChops
+
+from pagewarden.reading import engine, pages
+from pagewarden.reading.gemini import answers, lines, picture
+from tests.support import gemini_engine as engines
+from tests.support import gemini_server as served
+
+
+def test_picture_shows_the_page(server: served.GeminiServer, make: engines.Make) -> None:
+    """Colours are in their order and nothing is moved."""
+    server.script = [served.extracted()]
+    page = engines.page(colour=(200, 30, 60))
+
+    make().recognise(page, engine.Hints())
+
+    with Image.open(io.BytesIO(server.requests[0].image)) as sent:
+        difference = ImageChops.difference(sent, Image.fromarray(page.pixels))
+        assert (sent.format, sent.size) == ("JPEG", (engines.WIDTH, engines.HEIGHT))
+        assert np.asarray(difference).mean() < 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [
+        ((6144, 3072), (1536, 3072)),
+        ((100, 4000, 3), (3072, 77)),
+        ((20_000, 1), (1, 3072)),
+        ((3072, 10), (10, 3072)),
+    ],
+)
+def test_large_page_is_scaled_down(shape: tuple[int, ...], size: tuple[int, int]) -> None:
+    """The service looks at no more; grey stays grey."""
+    page = engine.PageImage(np.full(shape, 255, np.uint8), dpi=300)
+
+    with Image.open(io.BytesIO(picture.encode(page))) as sent:
+        assert (sent.size, sent.mode) == (size, "RGB" if len(shape) == 3 else "L")
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        None,
+        [],
+        [1, 2, 3],
+        [10, 10, 20, 20, 30],
+        [100, 200, 100, 300],
+        [120, 200, 100, 300],
+        [100, 300, 120, 300],
+        [-1, 200, 120, 300],
+        [100, 200, 120, 1400],
+    ],
+)
+def test_line_without_a_sound_box_gets_a_strip_by_its_turn(box: object) -> None:
+    """Its confidence says that the place is a guess."""
+    found = [
+        answers.FoundLine.model_validate(served.line(text, place, 0.9))
+        for text, place in [("a", [0, 0, 10, 10]), ("b", box), ("c", [90, 0, 99, 10])]
+    ]
+
+    placed = lines.on_page(found, 400, 600)
+
+    assert pages.bounds(placed[1].quad) == pytest.approx((0, 200, 400, 400))
+    assert [line.confidence for line in placed] == [0.9, lines.UNPLACED_CONFIDENCE, 0.9]
+
+
+def test_words_share_the_box_of_their_line_by_characters() -> None:
+    """A word of three letters in a line of ten takes three tenths of it."""
+    line = answers.FoundLine(text="the second", box_2d=[0, 0, 100, 1000], confidence=0.7)
+
+    (placed,) = lines.on_page([line], 100, 200)
+
+    assert placed.words == (
+        pages.Word("the", pages.Box(0, 0, 30, 20).quad(), 0.7),
+        pages.Word("second", pages.Box(40, 0, 100, 20).quad(), 0.7),
+    )
+
+
+def test_words_of_a_script_that_runs_leftwards_begin_at_the_right() -> None:
+    """The first word of a Hebrew line is the rightmost one."""
+    line = answers.FoundLine(text="שלום אב", box_2d=[0, 0, 100, 1000], confidence=1)
+
+    (placed,) = lines.on_page([line], 70, 100)
+
+    assert [pages.bounds(word.quad)[::2] for word in placed.words] == [(30, 70), (0, 20)]
+
+
+@hypothesis.settings(max_examples=50, deadline=None)
+@hypothesis.given(
+    st.lists(
+        st.builds(
+            answers.FoundLine,
+            text=st.text(max_size=30),
+            box_2d=st.none() | st.lists(st.floats(-10, 1100), max_size=5),
+            confidence=st.floats(-1, 100),
+        ),
+        max_size=6,
+    ),
+    st.integers(1, 5000),
+    st.integers(1, 5000),
+)
+def test_whatever_was_found_becomes_sound_lines(
+    found: list[answers.FoundLine], width: int, height: int
+) -> None:
+    """Text is one printable line, boxes are on the page, words are inside their line."""
+    for line in lines.on_page(found, width, height):
+        box = pages.bounds(line.quad)
+        assert line.text
+        assert line.text.split() == [word.text for word in line.words]
+        assert not any(ord(char) < 32 for char in line.text)
+        assert 0 <= line.confidence <= 1
+        assert 0 <= box.left < box.right <= width + 1e-6
+        assert 0 <= box.top < box.bottom <= height + 1e-6
+        for word in line.words:
+            place = pages.bounds(word.quad)
+            assert box.left - 1e-6 <= place.left < place.right <= box.right + 1e-6
