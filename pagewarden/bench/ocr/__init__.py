@@ -1,0 +1,1 @@
+"""pagewarden bench ocr: our engines, RapidOCR, Tesseract and OCRmyPDF on the same pages."""

@@ -1,0 +1,1 @@
+"""Lines of a page: found, cut out, and read one by one."""
