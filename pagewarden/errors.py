@@ -26,6 +26,10 @@ PagewardenError
 │   ├── RateLimited        the service wants us to wait
 │   ├── AnswerRefused      the service will not read this page
 │   └── AnswerUnusable     the service answered with something else than text
+├── SignInError            somebody is not let in
+│   ├── NotSignedIn        there is no token, or it does not count
+│   ├── SignInRefused      what was asked of the sign-in is not done
+│   └── SignInAway         what tokens are checked with cannot be fetched; an outage
 └── LockLost               the document was taken away from this worker
 
 Each class states its category (how a dead letter is filed), whether trying again may help,
@@ -207,6 +211,49 @@ class AnswerUnusable(EngineError):
 
     category = Category.TRANSIENT
     retryable = True
+
+
+class SignInError(PagewardenError):
+    """Somebody is not let in."""
+
+
+class NotSignedIn(SignInError):
+    """There is no token, or it does not count: expired, forged, or not meant for us."""
+
+    category = Category.CONFIGURATION
+
+
+class SignInRefused(SignInError):
+    """What was asked of the sign-in is not done.
+
+    status and code are those of Supabase Auth, which its clients know; retry_after is in
+    seconds; reasons say what is weak about a password.
+    """
+
+    category = Category.PERMANENT
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        code: str,
+        retry_after: int | None = None,
+        reasons: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+        self.reasons = reasons
+
+
+class SignInAway(SignInError):
+    """What tokens are checked with cannot be fetched; nothing is known of the caller."""
+
+    category = Category.TRANSIENT
+    retryable = True
+    outage = True
 
 
 class LockLost(PagewardenError):

@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from pagewarden import errors
+from pagewarden import errors, weak_secrets
 
 PREFIX = "PAGEWARDEN_"
 ENV_FILE = ".env"
@@ -25,6 +25,8 @@ ENV_FILE = ".env"
 HEARTBEAT_SECONDS = 5.0
 LOCK_SECONDS = 20.0
 SWEEP_SECONDS = 5.0
+
+SITE_URL = "http://127.0.0.1:54321"
 
 GEMINI_MODEL = "gemini-2.5-flash"
 GEMINI_BASE_URL = HttpUrl("https://generativelanguage.googleapis.com/")
@@ -71,7 +73,25 @@ class Settings(BaseSettings):
     supabase_key: SecretStr | None = Field(
         default=None,
         validation_alias=AliasChoices("PAGEWARDEN_SUPABASE_KEY", "SUPABASE_SERVICE_ROLE_KEY"),
-        description="Secret key of that project.",
+        description="Secret key of that project; with it our services call each other.",
+    )
+    publishable_key: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_PUBLISHABLE_KEY", "SUPABASE_ANON_KEY"),
+        description="Key that clients of people carry; it opens nothing by itself.",
+    )
+    jwt_secret: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_JWT_SECRET", "SUPABASE_JWT_SECRET"),
+        description="Secret that tokens are signed with, where that is not done with key pairs.",
+    )
+    jwt_issuer: str | None = Field(
+        default=None, description="Who must have issued a token (its claim `iss`), where it is set."
+    )
+    site_url: str = Field(
+        default=SITE_URL,
+        pattern=r"^https?://[^\s/]+$",
+        description="Where people reach this system; links for them lead there.",
     )
     heartbeat_seconds: float = Field(
         default=HEARTBEAT_SECONDS, gt=0, description="How often a worker says that it is alive."
@@ -142,6 +162,19 @@ class Settings(BaseSettings):
                 "PAGEWARDEN_LOCK_SECONDS must be at least twice PAGEWARDEN_HEARTBEAT_SECONDS, "
                 "or one slow heartbeat loses the document"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_weak_secrets(self) -> Self:
+        if self.supabase_url and weak_secrets.is_this_machine(self.supabase_url):
+            return self
+        advice = 'is a default or too weak; make one with "openssl rand -base64 48"'
+        if self.jwt_secret and weak_secrets.is_weak(self.jwt_secret.get_secret_value()):
+            raise ValueError(f"PAGEWARDEN_JWT_SECRET {advice}")
+        # A project makes its keys itself, and they look as it likes.
+        refused = weak_secrets.is_default if self.supabase_url else weak_secrets.is_weak
+        if self.supabase_key and refused(self.supabase_key.get_secret_value()):
+            raise ValueError(f"PAGEWARDEN_SUPABASE_KEY {advice}, or take that of your project")
         return self
 
 
