@@ -30,6 +30,15 @@ PagewardenError
 │   ├── NotSignedIn        there is no token, or it does not count
 │   ├── SignInRefused      what was asked of the sign-in is not done
 │   └── SignInAway         what tokens are checked with cannot be fetched; an outage
+├── FileStoreError         where files are kept, there is trouble
+│   ├── FileNotThere       there is no such file
+│   ├── FileExists         there is one already, and files are never overwritten
+│   ├── FileTooLarge       it has more bytes than are allowed
+│   ├── UnsafePath         a path that could lead out of the store, or is unfit for one
+│   ├── StoreAway          the store cannot be reached; an outage
+│   ├── StoreFull          there is no room left; an outage
+│   ├── StoreKeyRefused    the store wants another key; an outage
+│   └── StoreUnusable      there is no such folder or bucket, or it may not be used; an outage
 └── LockLost               the document was taken away from this worker
 
 Each class states its category (how a dead letter is filed), whether trying again may help,
@@ -253,6 +262,72 @@ class SignInAway(SignInError):
 
     category = Category.TRANSIENT
     retryable = True
+    outage = True
+
+
+class FileStoreError(PagewardenError):
+    """Where files are kept, there is trouble."""
+
+
+class FileNotThere(FileStoreError):
+    """There is no such file."""
+
+    category = Category.PERMANENT
+
+
+class FileExists(FileStoreError):
+    """There is one already; files are never overwritten."""
+
+    category = Category.PERMANENT
+
+
+class FileTooLarge(FileStoreError):
+    """It has more bytes than are allowed; limit is how many, where we know it."""
+
+    category = Category.RESOURCE
+
+    def __init__(self, message: str, *, limit: int | None = None) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class UnsafePath(FileStoreError):
+    """A path that could lead out of the store, or that not every store can keep."""
+
+    category = Category.PERMANENT
+
+
+class StoreAway(FileStoreError):
+    """The store cannot be reached, or is broken; retry_after is in seconds, where it said so."""
+
+    category = Category.TRANSIENT
+    retryable = True
+    outage = True
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class StoreFull(FileStoreError):
+    """There is no room left, which is no document's fault; nothing was kept."""
+
+    category = Category.RESOURCE
+    retryable = True
+    outage = True
+
+
+class StoreKeyRefused(FileStoreError):
+    """The store wants another key, or one with more rights; not the documents' fault."""
+
+    category = Category.CONFIGURATION
+    outage = True
+
+
+class StoreUnusable(FileStoreError):
+    """There is no such folder or bucket, or it may not be used as we must."""
+
+    category = Category.CONFIGURATION
     outage = True
 
 
