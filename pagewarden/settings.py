@@ -28,6 +28,9 @@ SWEEP_SECONDS = 5.0
 
 SITE_URL = "http://127.0.0.1:54321"
 
+DROPBOX_API_URL = HttpUrl("https://api.dropboxapi.com/")
+DROPBOX_CONTENT_URL = HttpUrl("https://content.dropboxapi.com/")
+
 GEMINI_MODEL = "gemini-2.5-flash"
 GEMINI_BASE_URL = HttpUrl("https://generativelanguage.googleapis.com/")
 GEMINI_REQUESTS_PER_MINUTE = 60
@@ -102,6 +105,71 @@ class Settings(BaseSettings):
     sweep_seconds: float = Field(
         default=SWEEP_SECONDS, gt=0, description="How often expired locks are looked for."
     )
+    files: str | None = Field(
+        default=None,
+        description=(
+            "Where files are kept: a folder, `dropbox:///folder` or `s3://bucket/prefix`; "
+            "otherwise the folder `files` in PAGEWARDEN_HOME."
+        ),
+    )
+    files_public_url: HttpUrl | None = Field(
+        default=None,
+        description="Where others find files of a folder; without it they get no signed URLs.",
+    )
+    files_signing_key: SecretStr | None = Field(
+        default=None, description="Secret that signs those URLs."
+    )
+    dropbox_app_key: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_DROPBOX_APP_KEY", "DROPBOX_APP_KEY"),
+        description="Key of the Dropbox app.",
+    )
+    dropbox_app_secret: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_DROPBOX_APP_SECRET", "DROPBOX_APP_SECRET"),
+        description="Its secret; not needed for a refresh token got with PKCE.",
+    )
+    dropbox_refresh_token: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_DROPBOX_REFRESH_TOKEN", "DROPBOX_REFRESH_TOKEN"),
+        description="Refresh token of the account whose Dropbox is used.",
+    )
+    dropbox_api_url: HttpUrl = Field(
+        default=DROPBOX_API_URL, description="Where the Dropbox API is, or a proxy of it."
+    )
+    dropbox_content_url: HttpUrl = Field(
+        default=DROPBOX_CONTENT_URL, description="Where Dropbox takes and hands out contents."
+    )
+    s3_endpoint: HttpUrl | None = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "PAGEWARDEN_S3_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"
+        ),
+        description=(
+            "Where the S3 is, if it is not Amazon's; of Supabase Storage: "
+            "`https://<project>.storage.supabase.co/storage/v1/s3`."
+        ),
+    )
+    s3_region: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_S3_REGION", "AWS_REGION", "AWS_DEFAULT_REGION"),
+        description="Region of the bucket.",
+    )
+    s3_access_key_id: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_S3_ACCESS_KEY_ID", "AWS_ACCESS_KEY_ID"),
+        description="Id of the access key; without one the role of the machine is used.",
+    )
+    s3_secret_access_key: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_S3_SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY"),
+        description="The access key itself.",
+    )
+    s3_session_token: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_S3_SESSION_TOKEN", "AWS_SESSION_TOKEN"),
+        description="Session token that goes with a temporary access key.",
+    )
     gemini_api_key: SecretStr | None = Field(
         default=None,
         validation_alias=AliasChoices(
@@ -161,6 +229,20 @@ class Settings(BaseSettings):
             raise ValueError(
                 "PAGEWARDEN_LOCK_SECONDS must be at least twice PAGEWARDEN_HEARTBEAT_SECONDS, "
                 "or one slow heartbeat loses the document"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sign_files_with_a_key(self) -> Self:
+        if bool(self.files_public_url) != bool(self.files_signing_key):
+            raise ValueError(
+                "PAGEWARDEN_FILES_PUBLIC_URL and PAGEWARDEN_FILES_SIGNING_KEY need each other"
+            )
+        key = self.files_signing_key
+        if key and weak_secrets.is_weak(key.get_secret_value()):
+            raise ValueError(
+                "PAGEWARDEN_FILES_SIGNING_KEY is a default or too weak; make one with "
+                '"openssl rand -base64 48"'
             )
         return self
 
