@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 
+import httpx
 import pytest
 
 from pagewarden import errors
+from pagewarden.reading.gemini import transport
 from tests.support import gemini_engine as engines
 from tests.support import gemini_server as served
 
@@ -186,6 +188,15 @@ def test_service_that_cannot_be_reached_is_an_outage(
         pytest.approx(2, rel=0.26),
         pytest.approx(4, rel=0.26),
     ]
+
+
+def test_connection_has_less_time_than_an_answer() -> None:
+    """Whoever is there says so sooner, so that an outage is noticed early."""
+    with transport.client() as client, pytest.raises(httpx.ConnectError) as caught:
+        client.post(f"http://127.0.0.1:{_silent_port()}", timeout=120)
+
+    timeout = caught.value.request.extensions["timeout"]
+    assert (timeout["connect"], timeout["read"]) == (transport.CONNECT_SECONDS, 120)
 
 
 @pytest.mark.parametrize("reply", [served.SILENCE, served.DRIP], ids=["silent", "a byte at a time"])
