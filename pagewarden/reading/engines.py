@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from pagewarden.reading import engine
 
 PROFILES = ("fast", "balanced", "accurate")
-FAKES = (
-    "abort", "asleep", "away", "babbler", "bug", "busy", "crash", "damaged", "escape",
-    "glutton", "remote", "unloadable",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +39,13 @@ ENGINES: Mapping[str, Entry] = MappingProxyType(
         "null": Entry("pagewarden.reading.fakes", "Null"),
     }
 )
-_FAKES = {
-    f"fake-{name}": Entry("pagewarden.reading.fakes", name.title(), remote=name == "remote")
-    for name in FAKES
-}
+_FAKES: Mapping[str, Entry] = MappingProxyType(
+    {
+        "fake": Entry("pagewarden.reading.fakes", "FakeEngine"),
+        "fake-remote": Entry("pagewarden.reading.fakes", "RemoteEngine", remote=True),
+        "fake-unloadable": Entry("pagewarden.reading.fakes", "Unloadable"),
+    }
+)
 
 
 def find(name: str) -> Entry:

@@ -1,23 +1,27 @@
 """Engines for tests and measurements: one that does nothing, and one for each way to fail.
 
-The failing ones fail on dark pages only, and read the others like the null engine.
+FakeEngine holds all of the latter: the grey in the middle of a page says which one reads it, so a
+test draws what it wants to go wrong. White pages go well.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pagewarden import errors
 from pagewarden.reading import engine, pages
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
-DARK = 128
 _FOREVER = 3600
 
 
@@ -33,146 +37,152 @@ class Null:
         return engine.Recognised(())
 
 
-class Fake:
-    """Reads light pages like the null engine, and does something worse with dark ones."""
-
-    version: ClassVar[str] = "1"
-
-    @property
-    def name(self) -> str:
-        """Name it by its class."""
-        return f"fake-{type(self).__name__.lower()}"
-
-    def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
-        """Look at the middle of the page."""
-        del hints
-        if image.pixels[image.height // 2, image.width // 2].mean() < DARK:
-            return self.fail(image)
-        return engine.Recognised(())
-
-    def fail(self, image: engine.PageImage) -> engine.Recognised:
-        """Do what this fake is for."""
-        raise NotImplementedError
-
-
-class Abort(Fake):
-    """Ends as C++ does when something cannot be true."""
-
-    def fail(self, image: engine.PageImage) -> engine.Recognised:
-        """Abort."""
-        del image
-        os.abort()
-
-
-class Asleep(Fake):
-    """Waits for something that never comes."""
-
-    def fail(self, image: engine.PageImage) -> engine.Recognised:
-        """Sleep."""
-        del image
-        time.sleep(_FOREVER)
-        return engine.Recognised(())
-
-
-class Away(Fake):
-    """Needs a service that is down."""
-
-    def fail(self, image: engine.PageImage) -> engine.Recognised:
-        """Report the outage."""
-        del image
-        raise errors.EngineAway("the service does not answer; try again later")
-
-
-class Babbler(Fake):
-    """Gives text and numbers that no file and no database can carry."""
-
-    def fail(self, image: engine.PageImage) -> engine.Recognised:
-        """Babble."""
-        quad = pages.Box(float("-inf"), 0, image.width, float("nan")).quad()
-        word = pages.Word("\ud800\x00\uffff", quad, float("nan"))
-        return engine.Recognised([pages.Line("a\ud800\x00b", quad, 17.0, (word,))])
-
-
-class Bug(Fake):
-    """Has a bug."""
-
-    def fail(self, image: engine.PageImage) -> engine.Recognised:
-        """Raise what nobody foresaw."""
-        raise ZeroDivisionError(f"{image.width} / 0")
-
-
-class Busy(Fake):
-    """Computes for ever."""
-
-    def fail(self, image: engine.PageImage) -> engine.Recognised:
-        """Spin."""
-        while True:
-            image.pixels.sum()
-
-
-class Crash(Fake):
-    """Touches memory that is not its own."""
-
-    def fail(self, image: engine.PageImage) -> engine.Recognised:
-        """Crash."""
-        del image
-        os.kill(os.getpid(), signal.SIGSEGV)
-        return engine.Recognised(())
-
-
-class Damaged(Fake):
-    """Finds the page broken."""
-
-    def fail(self, image: engine.PageImage) -> engine.Recognised:
-        """Raise an error of ours."""
-        del image
-        raise errors.DamagedFile("the page is broken; scan it again")
-
-
-class Escape(Fake):
-    """Leaves a process behind that wants to outlive it."""
-
-    def fail(self, image: engine.PageImage) -> engine.Recognised:
-        """Start a process in a session of its own, whose id is the text of the page."""
-        pid = os.fork()
-        if pid == 0:
-            os.setsid()
-            os.closerange(0, 64)
-            time.sleep(_FOREVER)
-            os._exit(0)
-        quad = pages.Box(0, 0, image.width, image.height).quad()
-        return engine.Recognised([pages.Line(str(pid), quad, 1.0)])
-
-
-class Glutton(Fake):
-    """Wants all the memory there is."""
-
-    def fail(self, image: engine.PageImage) -> engine.Recognised:
-        """Eat."""
-        eaten: list[NDArray[np.uint8]] = []
-        while True:
-            eaten.append(image.pixels.copy())
-
-
-class Remote(Fake):
-    """Is called by our own process; reads the size of light pages."""
-
-    def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
-        """Say how large the page is, and in which languages."""
-        super().recognise(image, hints)
-        text = " ".join([f"{image.width}x{image.height}", *hints.languages])
-        quad = pages.Box(0, 0, image.width, image.height).quad()
-        usage = pages.Usage(input_tokens=1)
-        return engine.Recognised([pages.Line(text, quad, 1.0)], usage)
-
-    def fail(self, image: engine.PageImage) -> engine.Recognised:
-        """Refuse the page."""
-        del image
-        raise errors.AnswerRefused("the service will not read this page; read it by hand")
-
-
 class Unloadable(Null):
     """Is not installed."""
 
     def __init__(self) -> None:
         raise errors.EngineMissing("the models are missing; install them")
+
+
+class FakeEngine:
+    """Fails in the way the page asks for."""
+
+    name: ClassVar[str] = "fake"
+    version: ClassVar[str] = "1"
+
+    def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
+        """Look at the middle of the page; what is not there to fail is read by Null."""
+        shade = round(float(image.pixels[image.height // 2, image.width // 2].mean()))
+        way = next((name for name, its in SHADES.items() if abs(its - shade) < 4), None)
+        return WAYS[way](image) if way else Null().recognise(image, hints)
+
+
+class RemoteEngine(FakeEngine):
+    """Is called by our own process; says how large a white page is, and in which language."""
+
+    name: ClassVar[str] = "fake-remote"
+
+    def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
+        """Fail, or say it."""
+        super().recognise(image, hints)
+        text = " ".join([f"{image.width}x{image.height}", *hints.languages])
+        return engine.Recognised(_line(image, text), pages.Usage(input_tokens=1))
+
+
+def abort(image: engine.PageImage) -> engine.Recognised:
+    """End as C++ does when something cannot be true."""
+    del image
+    os.abort()
+
+
+def asleep(image: engine.PageImage) -> engine.Recognised:
+    """Wait for something that never comes."""
+    time.sleep(_FOREVER)
+    return engine.Recognised(_line(image, "awake"))
+
+
+def away(image: engine.PageImage) -> engine.Recognised:
+    """Need a service that is down."""
+    del image
+    raise errors.EngineAway("the service does not answer; try again later")
+
+
+def babbling(image: engine.PageImage) -> engine.Recognised:
+    """Give text that neither a file nor a database can carry."""
+    return engine.Recognised(_line(image, "a\ud800\x00b"))
+
+
+def buggy(image: engine.PageImage) -> engine.Recognised:
+    """Raise what nobody foresaw."""
+    raise ZeroDivisionError(f"{image.width} / 0")
+
+
+def burglar(image: engine.PageImage) -> engine.Recognised:
+    """Try doors that should be locked, and give those that were not as text."""
+    doors: dict[str, Callable[[], object]] = {
+        "write": lambda: Path(__file__).open("ab").close(),
+        "write beside": lambda: Path("../stolen").touch(),
+        "signal": lambda: os.kill(os.getppid(), 0),
+        "network": lambda: socket.create_connection(("127.0.0.1", 9), 1),
+        "secrets": lambda: os.environ["PAGEWARDEN_SUPABASE_KEY"],
+        "other talks": _find_other_talks,
+    }
+    opened = [name for name, door in doors.items() if _opens(door)]
+    return engine.Recognised([line for name in opened for line in _line(image, name)])
+
+
+def busy(image: engine.PageImage) -> engine.Recognised:
+    """Compute for ever."""
+    while True:
+        image.pixels.sum()
+
+
+def crash(image: engine.PageImage) -> engine.Recognised:
+    """Touch memory that is not its own."""
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return engine.Recognised(_line(image, "alive"))
+
+
+def damaged(image: engine.PageImage) -> engine.Recognised:
+    """Find the page broken."""
+    del image
+    raise errors.DamagedFile("the page is broken; scan it again")
+
+
+def escape(image: engine.PageImage) -> engine.Recognised:
+    """Leave a process behind that wants to outlive its parent; its id is the text."""
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        os.closerange(0, 64)
+        time.sleep(_FOREVER)
+        os._exit(0)
+    return engine.Recognised(_line(image, str(pid)))
+
+
+def glutton(image: engine.PageImage) -> engine.Recognised:
+    """Want all the memory there is."""
+    eaten: list[NDArray[np.uint8]] = []
+    while True:
+        eaten.append(image.pixels.repeat(10))
+
+
+def nowhere(image: engine.PageImage) -> engine.Recognised:
+    """Give places that are no numbers."""
+    quad = pages.Box(float("-inf"), 0, image.width, float("nan")).quad()
+    return engine.Recognised([pages.Line("a", quad, float("nan"))])
+
+
+def refusing(image: engine.PageImage) -> engine.Recognised:
+    """Refuse the page."""
+    del image
+    raise errors.AnswerRefused("the service will not read this page; read it yourself")
+
+
+WAYS = {
+    way.__name__: way
+    for way in (
+        abort, asleep, away, babbling, buggy, burglar, busy, crash, damaged, escape, glutton,
+        nowhere, refusing,
+    )
+}  # fmt: skip
+SHADES = {name: 10 + 12 * index for index, name in enumerate(WAYS)}
+"""The grey that asks for each way to fail."""
+
+
+def _line(image: engine.PageImage, text: str) -> list[pages.Line]:
+    return [pages.Line(text, pages.Box(0, 0, image.width, image.height).quad(), 1.0)]
+
+
+def _opens(door: Callable[[], object]) -> bool:
+    try:
+        door()
+    except (OSError, KeyError):
+        return False
+    return True
+
+
+def _find_other_talks() -> None:
+    ways = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    if sum(way.startswith(("socket:", "pipe:", "anon_inode:")) for way in ways) < 2:
+        raise FileNotFoundError

@@ -71,6 +71,11 @@ class Reader:
         """Name the version of the engine; pages of two versions never mix."""
         return self._remote.version if self._remote else self._host.version
 
+    @property
+    def peak_memory(self) -> int:
+        """Say how many bytes the hungriest child had, with what all of them share."""
+        return self._host.peak
+
     async def read(  # noqa: PLR0913  # all but the first are optional
         self,
         source: Path | str | bytes,

@@ -11,6 +11,8 @@ import signal
 import tempfile
 from pathlib import Path
 
+from pagewarden.reading.sandbox import landlock
+
 # Names of <sys/prctl.h> and <sched.h>, which Python 3.11 does not know.
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -82,9 +84,10 @@ def cut_ties(channel: int, parent: int) -> int:
 
 
 def settle(folder: str) -> None:
-    """Make folder the place of all temporary files."""
+    """Make folder the place of all temporary files, and of no others."""
     os.chdir(folder)
     os.environ["TMPDIR"] = tempfile.tempdir = folder
+    landlock.restrict(folder)
 
 
 def limit(*, memory: int, file_size: int) -> None:
@@ -106,14 +109,16 @@ def grant_cpu(seconds: float) -> None:
 
 def address_space() -> int:
     """Count the bytes of virtual memory of this process."""
-    return _statm(0)
+    return _statm("self", 0)
 
 
-def resident() -> int:
-    """Count the bytes of physical memory of this process."""
-    return _statm(1)
+def resident(pid: int) -> int:
+    """Count the bytes of physical memory of a process; 0 when it is gone."""
+    with contextlib.suppress(OSError):
+        return _statm(str(pid), 1)
+    return 0
 
 
-def _statm(field: int) -> int:
-    numbers = Path("/proc/self/statm").read_text(encoding="ascii").split()
+def _statm(process: str, field: int) -> int:
+    numbers = Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()
     return int(numbers[field]) * resource.getpagesize()

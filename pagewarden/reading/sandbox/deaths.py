@@ -25,7 +25,8 @@ def explain(death: host.Died, place: str, bounds: limits.Limits) -> errors.Readi
     if status == -signal.SIGXCPU:
         return _timed_out(place, f"{bounds.page_cpu_seconds:g} s of computing")
     crashed = status < 0 and status != -signal.SIGKILL
-    starved = crashed and death.end.memory > SUSPICIOUS_SHARE * bounds.memory_bytes
+    eaten = death.end.memory - death.end.born_with
+    starved = crashed and eaten > SUSPICIOUS_SHARE * bounds.memory_bytes
     if starved or status == confinement.OUT_OF_MEMORY:
         return errors.OutOfMemory(
             f"{place}: reading it takes more than the {bounds.memory_bytes / 1e6:,.0f} MB of "

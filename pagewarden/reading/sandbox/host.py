@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import json
 import shutil
@@ -20,7 +21,7 @@ from pagewarden import errors
 from pagewarden.reading.sandbox import confinement, wire
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
 MAX_PACKET = 1 << 16
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -31,13 +32,15 @@ STOP_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a child ended: its exit status, or minus the signal; memory is its own peak in bytes.
+    """How a child ended: its exit status, or minus the signal.
 
-    lost says that the zygote was killed, and every child with it, for no fault of their own.
+    memory is its peak in bytes; so much of it as it was born with it shared with all others. lost
+    says that the zygote was killed, and every child with it, for no fault of their own.
     """
 
     status: int
     memory: int = 0
+    born_with: int = 0
     lost: bool = False
 
 
@@ -51,13 +54,18 @@ class Died(Exception):
 
 
 class Child:
-    """A process that reads one document; folder is its own, for what it needs on disk."""
+    """A process that reads one document; folder is its own, and gone when it is."""
 
-    def __init__(self, number: int, folder: Path, zygote: _Zygote, streams: _Streams) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        streams: _Streams,
+        kill: Callable[[], None],
+        ended: asyncio.Future[End],
+    ) -> None:
         self.folder = folder
-        self._number = number
-        self._zygote = zygote
-        self._ended = zygote.ends[number]
+        self._kill = kill
+        self._ended = ended
         self._reader, self._writer = streams
 
     async def ask(
@@ -72,18 +80,25 @@ class Child:
             raise Died(await self.end(), timed_out=isinstance(exc, TimeoutError)) from exc
 
     async def end(self) -> End:
-        """Kill it with all its own children, unless it is dead already, and tidy up after it."""
+        """Kill it with all its own children, unless it is dead already, and see it buried."""
         self._writer.transport.abort()
-        self._zygote.send({"kill": self._number})
-        end = await asyncio.shield(self._ended)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        return end
+        self._kill()
+        cancelled = None
+        while not self._ended.done():
+            try:
+                await asyncio.shield(self._ended)
+            except asyncio.CancelledError as exc:  # it takes a moment only, and leaves nothing
+                cancelled = exc
+        if cancelled is not None:
+            raise cancelled
+        return self._ended.result()
 
 
 class Host:
     """Where children come from; folder holds what they may read besides the document's own file.
 
-    Knows the engine's version once it is entered.
+    Knows the engine's version once it is entered; peak is the most memory, in bytes, that a child
+    had.
     """
 
     def __init__(self, engine: str, profile: str) -> None:
@@ -93,6 +108,7 @@ class Host:
         self._starting = asyncio.Lock()
         self._zygote: _Zygote | None = None
         self.folder = Path()
+        self.peak = 0
 
     async def __aenter__(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix="pagewarden-"))
@@ -118,19 +134,23 @@ class Host:
     @contextlib.asynccontextmanager
     async def child(self) -> AsyncGenerator[Child]:
         """Have a fresh child, and end it afterwards."""
+        zygote = await self._living()
         number = next(self._numbers)
         folder = self.folder / f"child-{number}"
-        folder.mkdir()
         ours, theirs = socket.socketpair()
         with theirs:
             streams = await asyncio.open_connection(sock=ours)
-            zygote = await self._living()
-            zygote.fork(number, theirs)
-        child = Child(number, folder, zygote, streams)
+            ended = zygote.fork(number, folder, theirs)
+        ended.add_done_callback(self._note)
+        kill = functools.partial(zygote.send, {"kill": number})
+        child = Child(folder, streams, kill, ended)
         try:
             yield child
         finally:
             await child.end()
+
+    def _note(self, ended: asyncio.Future[End]) -> None:
+        self.peak = max(self.peak, ended.result().memory)
 
     async def _living(self) -> _Zygote:
         """Start the zygote, also when the last one was killed."""
@@ -169,10 +189,13 @@ class _Zygote:
             raise
         return zygote
 
-    def fork(self, number: int, channel: socket.socket) -> None:
+    def fork(self, number: int, folder: Path, channel: socket.socket) -> asyncio.Future[End]:
         """Order a child, which will wait for its job at the other end of the channel."""
-        self.ends[number] = asyncio.get_running_loop().create_future()
-        self.send({"fork": number}, channel.fileno())
+        ended = self.ends[number] = asyncio.get_running_loop().create_future()
+        self.send({"fork": number, "folder": str(folder)}, channel.fileno())
+        if not self.alive:
+            self._lose_children()
+        return ended
 
     def send(self, order: Mapping[str, Any], *descriptors: int) -> None:
         """Give an order; to a dead zygote, in vain."""
@@ -198,7 +221,8 @@ class _Zygote:
             packet = b""
         message = json.loads(packet or "{}")
         if "exited" in message:
-            self.ends.pop(message["exited"]).set_result(End(message["status"], message["memory"]))
+            number = message.pop("exited")
+            self.ends.pop(number).set_result(End(**message))
         elif "ready" in message:
             self.version = message["ready"]
             self._ready.set_result(None)
@@ -215,6 +239,9 @@ class _Zygote:
         if not self._ready.done():
             self._ready.set_exception(_start_error(last_words or {}))
             self._ready.exception()
+        self._lose_children()
+
+    def _lose_children(self) -> None:
         while self.ends:
             self.ends.popitem()[1].set_result(End(-signal.SIGKILL, lost=True))
 

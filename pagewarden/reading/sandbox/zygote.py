@@ -1,8 +1,9 @@
 """The process from which children are forked: libraries imported, models loaded, no threads.
 
-It talks to the host over one socket: "fork" comes with the child's end of a channel, "kill" with
-the child's number; it answers "exited" for each child, with how it ended and what it took. When
-the host is gone, it kills every child, removes their folder and goes too.
+It talks to the host over one socket: "fork" comes with a folder to make for the child and with
+its end of a channel, "kill" with its number. For each child there is one answer, "exited", with
+how it ended and what it took, once nothing of it is left. When the host is gone, the zygote kills
+every child, removes the folder of them all and goes too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import shutil
 import signal
 import socket
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,14 +32,22 @@ LIBRARIES = ("cv2", "pikepdf", "pillow_heif", "pypdfium2", "pagewarden.exports")
 MAX_PACKET = 4096
 
 
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A child as the host knows it; born_with is the memory it shares with all others."""
+
+    number: int
+    folder: str
+    born_with: int = 0
+
+
 class Zygote:
     """Forks, kills and reaps at the host's word."""
 
     def __init__(self, control: socket.socket, loaded: engine.Engine | None) -> None:
         self._control = control
         self._engine = loaded
-        self._numbers: dict[int, int] = {}
-        self._baseline = confinement.resident()
+        self._children: dict[int, Child] = {}
 
     def serve(self) -> None:
         """Work until the host is gone."""
@@ -49,8 +59,10 @@ class Zygote:
             selector.register(self._control, selectors.EVENT_READ, self._obey)
             while all(key.data() for key, _ in selector.select()):
                 pass
-        for pid in self._numbers:
+        for pid in self._children:
             _kill_group(pid)
+        self._children.clear()
+        self._kill_orphans()
 
     def _obey(self) -> bool:
         packet, descriptors, _, _ = socket.recv_fds(self._control, MAX_PACKET, 1)
@@ -58,50 +70,55 @@ class Zygote:
             return False
         order = json.loads(packet)
         if "fork" in order:
-            self._fork(order["fork"], descriptors[0])
+            with contextlib.closing(socket.socket(fileno=descriptors[0])) as channel:
+                self._fork(Child(order["fork"], order["folder"]), channel.fileno())
         else:
-            for pid, number in self._numbers.items():
-                if number == order["kill"]:
+            for pid, found in self._children.items():
+                if found.number == order["kill"]:
                     _kill_group(pid)
         return True
 
-    def _fork(self, number: int, channel: int) -> None:
+    def _fork(self, new: Child, channel: int) -> None:
         parent = os.getpid()
         try:
+            Path(new.folder).mkdir()
             pid = os.fork()
         except OSError:
-            self._say(exited=number, status=-signal.SIGKILL, memory=0)
-        else:
-            if pid == 0:
-                child.run(channel, parent, self._engine)
-            with contextlib.suppress(OSError):
-                os.setpgid(pid, pid)
-            self._numbers[pid] = number
-        os.close(channel)
+            self._say(exited=new.number, status=-signal.SIGKILL, memory=0, born_with=0)
+            return
+        if pid == 0:
+            child.run(channel, parent, self._engine)
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)
+        self._children[pid] = replace(new, born_with=confinement.resident(pid))
 
     def _reap(self, ear: int) -> bool:
         """Bury the dead; their number is not given up before their own children are killed."""
         os.read(ear, MAX_PACKET)
         with contextlib.suppress(ChildProcessError):
             while info := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                number = self._numbers.pop(info.si_pid, None)
-                if number is not None:
-                    _kill_group(info.si_pid)
+                _kill_group(info.si_pid)
                 _, status, usage = os.wait4(info.si_pid, 0)
+                dead = self._children.pop(info.si_pid, None)
                 self._kill_orphans()
-                if number is not None:
-                    memory = max(0, usage.ru_maxrss * 1024 - self._baseline)
-                    code = os.waitstatus_to_exitcode(status)
-                    self._say(exited=number, status=code, memory=memory)
+                if dead is not None:
+                    shutil.rmtree(dead.folder, ignore_errors=True)
+                    self._say(
+                        exited=dead.number,
+                        status=os.waitstatus_to_exitcode(status),
+                        memory=usage.ru_maxrss * 1024,
+                        born_with=dead.born_with,
+                    )
         return True
 
     def _kill_orphans(self) -> None:
-        """Kill what a dead child left behind in a process group of its own."""
-        me = os.getpid()
+        """Kill what a dead child left behind in process groups of its own."""
+        mine = Path(f"/proc/self/task/{os.getpid()}/children")
         with contextlib.suppress(OSError):
-            for word in Path(f"/proc/self/task/{me}/children").read_text("ascii").split():
-                if int(word) not in self._numbers:
-                    os.kill(int(word), signal.SIGKILL)
+            while orphans := set(map(int, mine.read_text("ascii").split())) - set(self._children):
+                for orphan in orphans:
+                    os.kill(orphan, signal.SIGKILL)
+                    os.waitpid(orphan, 0)
 
     def _say(self, **message: Any) -> None:  # noqa: ANN401  # JSON
         with contextlib.suppress(OSError):
@@ -135,7 +152,7 @@ def _load(name: str, profile: str) -> engine.Engine | None:
 
 
 def _kill_group(leader: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(OSError):
         os.killpg(leader, signal.SIGKILL)
 
 

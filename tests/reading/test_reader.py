@@ -1,0 +1,140 @@
+"""Documents in, pages out: in order, side by side, and in flat memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from pagewarden import errors
+from pagewarden.reading import fakes, pages, reader, turns
+from tests.reading import drawn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+WIDTH, HEIGHT = drawn.SIZE
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def null() -> AsyncIterator[reader.Reader]:
+    """A reader that finds nothing, in two processes."""
+    async with reader.Reader(engine="null", processes=2) as made:
+        yield made
+
+
+async def test_pages_come_in_order_from_several_processes(null: reader.Reader) -> None:
+    """Each page is the one its number says, whoever read it."""
+    found = [(page.number, page.width) async for page in null.read(drawn.numbered(20))]
+    assert found == [(number, WIDTH + number - 1) for number in range(1, 21)]
+
+
+async def test_a_path_is_read_like_its_bytes(null: reader.Reader, tmp_path: Path) -> None:
+    """Both ways give the same pages; only the name in messages differs."""
+    scan = tmp_path / "scan.tif"
+    scan.write_bytes(drawn.numbered(2))
+
+    from_path = [page async for page in null.read(scan)]
+    from_bytes = [page async for page in null.read(drawn.numbered(2))]
+    assert from_path == from_bytes
+
+
+async def test_pages_that_are_done_are_left_out(null: reader.Reader) -> None:
+    """A second attempt reads only what the first one did not; the count is that of all pages."""
+    counts: list[int] = []
+    source = null.read(drawn.numbered(6), done=frozenset({1, 2, 4}), opened=counts.append)
+
+    assert [page.number async for page in source] == [3, 5, 6]
+    assert counts == [6]
+
+
+async def test_a_document_that_is_done_gives_no_pages(null: reader.Reader) -> None:
+    """Nothing is left to do, and that is no error."""
+    assert [page async for page in null.read(drawn.numbered(2), done=range(100))] == []
+
+
+async def test_an_unreadable_document_raises_its_error(null: reader.Reader) -> None:
+    """One error, of the right kind, that names the document."""
+    with pytest.raises(errors.EmptyFile, match=r"^empty\.pdf: "):
+        await anext(null.read(b"", name="empty.pdf"))
+
+
+async def test_many_documents_at_a_time_do_not_mix(null: reader.Reader) -> None:
+    """A hundred documents, good and bad, each get their own pages or their own error."""
+
+    async def count(pages_wanted: int) -> int:
+        source = drawn.numbered(pages_wanted) if pages_wanted else b"nonsense"
+        return len([page async for page in null.read(source)])
+
+    wanted = [number % 4 for number in range(100)]
+    found = await asyncio.gather(*map(count, wanted), return_exceptions=True)
+
+    for number, outcome in zip(wanted, found, strict=True):
+        assert outcome == number if number else isinstance(outcome, errors.UnsupportedFile)
+
+
+async def test_a_short_document_does_not_wait_for_a_long_one(
+    null: reader.Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More long ones than processes are under way; the short one is done before them."""
+    monkeypatch.setattr(turns, "TURN_SECONDS", 0.0)
+    long = [asyncio.create_task(_exhaust(null.read(drawn.numbered(60)))) for _ in range(3)]
+    assert [page.number async for page in null.read(drawn.numbered(2))] == [1, 2]
+    assert not any(task.done() for task in long)
+    for task in long:
+        task.cancel()
+    await asyncio.gather(*long, return_exceptions=True)
+
+
+async def test_who_takes_no_pages_keeps_nobody_waiting(null: reader.Reader) -> None:
+    """Pages are read ahead only so far; then the processes are there for others."""
+    idle = [null.read(drawn.numbered(100)) for _ in range(3)]
+    for source in idle:
+        await anext(source)
+    assert len([page async for page in null.read(drawn.numbered(20))]) == 20
+    for source in idle:
+        await source.aclose()
+
+
+async def _exhaust(source: AsyncIterator[pages.ReadPage]) -> None:
+    async for _ in source:
+        pass
+
+
+async def test_memory_does_not_grow_with_the_number_of_pages() -> None:
+    """A document of 150 pages takes at most 1.2 times the memory of one of 10."""
+    peaks = []
+    for count in (10, 150):
+        async with reader.Reader(engine="null", processes=1) as made:
+            source = drawn.document(*["white"] * count, kind="PDF", size=(600, 800))
+            assert len([page async for page in made.read(source)]) == count
+            peaks.append(made.peak_memory)
+
+    assert 0 < peaks[1] <= 1.2 * peaks[0]
+
+
+class TestRemoteEngines:
+    """Engines that need the network are called outside of the sandbox."""
+
+    async def test_they_see_the_pixels_and_the_languages(self) -> None:
+        """What they find is put in its place by the child; what it cost is kept."""
+        async with reader.Reader(engine="fake-remote") as made:
+            source = made.read(drawn.document("white", "refusing"), languages=["deu"])
+            first, second = [page async for page in source]
+
+        assert (first.text, first.engine, first.usage.input_tokens) == (
+            f"{WIDTH}x{HEIGHT} deu", "fake-remote", 1,
+        )  # fmt: skip
+        assert "page 2: the service will not read this page" in str(second.error)
+
+    async def test_an_outage_is_raised(self) -> None:
+        """An engine given as an object is called in our own process, and its errors get out."""
+        async with reader.Reader(engine=fakes.RemoteEngine()) as made:
+            assert made.version == "1"
+            with pytest.raises(errors.EngineAway):
+                await _exhaust(made.read(drawn.document("away")))
