@@ -1,7 +1,7 @@
 """A font without ink that can spell every character: for text that is found but not seen.
 
 Characters get codes in the order of their first use, two bytes each; a ToUnicode map says which
-is which. All of them show one empty glyph, half as wide as the font is high.
+is which. All of them show one glyph without area, half as wide as the font is high.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Font:
         return self._codes.setdefault(character, len(self._codes) + 1)
 
     def _descendant(self) -> pikepdf.Dictionary:
-        # Code 0 is .notdef, all others are the empty glyph.
+        # Code 0 is .notdef, all others are the one glyph.
         glyphs = b"\0\0" + b"\0\1" * len(self._codes)
         return pikepdf.Dictionary(
             Type=pikepdf.Name.Font,
@@ -107,9 +107,9 @@ class Font:
 
 
 def true_type() -> bytes:
-    """Build a TrueType font with .notdef and one more glyph, both empty."""
+    """Build a TrueType font with .notdef, which is empty, and the glyph for everything."""
     tables = {
-        b"glyf": b"\0",  # some readers refuse a table without a byte
+        b"glyf": _glyph(),
         b"head": struct.pack(
             ">4I2H2q4h2H3h",
             *(0x10000, 0x10000, 0, 0x5F0F3CF5),  # versions, check sum (set below), magic number
@@ -119,17 +119,30 @@ def true_type() -> bytes:
             *(0, 8, 2, 0, 0),
         ),
         b"hhea": struct.pack(
-            ">I3hH11hH", 0x10000, ASCENT, DESCENT, 0, WIDTH, *(0, 0, 0, 1), *[0] * 7, 1
+            ">I3hH11hH", 0x10000, ASCENT, DESCENT, 0, WIDTH, *(0, 0, WIDTH, 1), *[0] * 7, 1
         ),
         b"hmtx": struct.pack(">H2h", WIDTH, 0, 0),
-        b"loca": struct.pack(">3H", 0, 0, 0),
-        b"maxp": struct.pack(">I14H", 0x10000, 2, *(0, 0, 0, 0, 1), *[0] * 8),
+        b"loca": struct.pack(">3H", 0, 0, len(_glyph()) // 2),
+        b"maxp": struct.pack(">I14H", 0x10000, 2, 2, 1, *(0, 0, 1), *[0] * 8),
         b"post": struct.pack(">Ii2h5I", 0x30000, 0, -100, 50, 1, *[0] * 4),
     }
     font = _collected(tables)
     place = font.index(tables[b"head"]) + 8
     adjustment = (0xB1B0AFBA - _check_sum(font)) % 2**32
     return font[:place] + struct.pack(">I", adjustment) + font[place + 4 :]
+
+
+def _glyph() -> bytes:
+    """Draw a line from corner to corner and back: no ink, yet PDFium sees how large it is.
+
+    A glyph without an outline has no height for PDFium, which then drops text that runs upwards
+    and marks nothing when somebody searches.
+    """
+    box = struct.pack(">5h", 1, 0, DESCENT, WIDTH, ASCENT)
+    ends_and_instructions = struct.pack(">2H", 1, 0)
+    flags = b"\1\1"
+    steps = struct.pack(">4h", 0, WIDTH, DESCENT, ASCENT - DESCENT)
+    return box + ends_and_instructions + flags + steps
 
 
 def _collected(tables: dict[bytes, bytes]) -> bytes:

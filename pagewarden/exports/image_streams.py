@@ -27,7 +27,7 @@ _SPACES = {
 }
 _PROFILES = {1: b"GRAY", 3: b"RGB ", 4: b"CMYK"}
 _ONE_STRIP = 1 << 30
-_STRIP_OFFSETS, _STRIP_LENGTHS = 273, 279  # tags of TIFF
+_PHOTOMETRIC, _STRIP_OFFSETS, _STRIP_LENGTHS = 262, 273, 279  # tags of TIFF
 
 
 def embed(pdf: pikepdf.Pdf, image: Image.Image, path: Path) -> tuple[pikepdf.Stream, int]:
@@ -102,12 +102,15 @@ def _fax(pdf: pikepdf.Pdf, image: Image.Image) -> pikepdf.Stream:
     """Pack black and white as fax machines do, in a third of the room that PNG takes."""
     file = io.BytesIO()
     image.save(file, "TIFF", compression="group4", strip_size=_ONE_STRIP)
-    with TiffImagePlugin.TiffImageFile(file) as tiff:
+    with TiffImagePlugin.TiffImageFile(io.BytesIO(file.getvalue())) as tiff:
         start, length = (tiff.tag_v2[tag][0] for tag in (_STRIP_OFFSETS, _STRIP_LENGTHS))
+        ones_are_white = tiff.tag_v2[_PHOTOMETRIC] == 1
     data = file.getvalue()[start : start + length]
     stream = _stream(pdf, image, data, pikepdf.Name.CCITTFaxDecode)
     stream.BitsPerComponent = 1
-    stream.DecodeParms = pikepdf.Dictionary(K=-1, Columns=image.width, Rows=image.height)
+    stream.DecodeParms = pikepdf.Dictionary(
+        K=-1, Columns=image.width, Rows=image.height, BlackIs1=ones_are_white
+    )
     return stream
 
 

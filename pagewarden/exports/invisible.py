@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _INVISIBLE = 3
 _SHOWING = frozenset({"Tj", "TJ", "'"})
-_SHOWING_AND_SETTING = '"'
 
 
 def strip(pdf: pikepdf.Pdf, pdf_page: pikepdf.Page) -> None:
@@ -34,9 +33,12 @@ def strip(pdf: pikepdf.Pdf, pdf_page: pikepdf.Page) -> None:
 
 
 def _drawn(pdf_page: pikepdf.Page) -> list[tuple[str, pikepdf.Object]]:
-    empty = pikepdf.Dictionary()
-    drawn = pdf_page.obj.get("/Resources", empty).get("/XObject", empty)
-    return [(name, form) for name, form in drawn.items() if form.get("/Subtype") == "/Form"]
+    drawn = streams.dictionary(streams.dictionary(pdf_page.obj, "/Resources"), "/XObject")
+    return [
+        (name, form)
+        for name, form in drawn.items()
+        if isinstance(form, pikepdf.Stream) and form.get("/Subtype") == "/Form"
+    ]
 
 
 def _replace_form(
@@ -53,14 +55,14 @@ def _replace_form(
 
 def _stripped(content: pikepdf.Page | pikepdf.Object) -> bytes | None:
     """Write the content anew without invisible text; None if it has none."""
-    if not any(_mode(each) == _INVISIBLE for each in pikepdf.parse_content_stream(content, "Tr")):
+    try:
+        modes = {_mode(each) for each in pikepdf.parse_content_stream(content, "Tr")}
+        instructions = pikepdf.parse_content_stream(content) if _INVISIBLE in modes else []
+    except pikepdf.PdfError:  # content that qpdf cannot read is better left as it is
         return None
-    instructions = pikepdf.parse_content_stream(content)
     invisible = _invisible(instructions)
-    if not invisible:
-        return None
     kept = [each for count, each in enumerate(instructions) if count not in invisible]
-    return pikepdf.unparse_content_stream(kept)
+    return pikepdf.unparse_content_stream(kept) if invisible else None
 
 
 def _invisible(instructions: Instructions) -> set[int]:

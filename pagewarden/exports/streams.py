@@ -13,9 +13,13 @@ def compressed(pdf: pikepdf.Pdf, data: bytes) -> pikepdf.Stream:
     return pikepdf.Stream(pdf, zlib.compress(data, 9), Filter=pikepdf.Name.FlateDecode)
 
 
+def dictionary(holder: pikepdf.Object, key: str) -> pikepdf.Object:
+    """Find a dictionary in another one; empty where there is none, or something else."""
+    found = holder.get(key)
+    return found if isinstance(found, pikepdf.Dictionary) else pikepdf.Dictionary()
+
+
 def own(holder: pikepdf.Object, key: str) -> pikepdf.Object:
     """Give the holder its own copy of a dictionary that others may share, or an empty one."""
-    shared = holder.get(key)
-    shareable = isinstance(shared, pikepdf.Dictionary)
-    holder[key] = copy.copy(shared) if shareable else pikepdf.Dictionary()
+    holder[key] = copy.copy(dictionary(holder, key))
     return holder[key]
