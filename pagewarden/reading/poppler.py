@@ -1,0 +1,69 @@
+"""The second try at a PDF: poppler's programs, where they are installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pdf2image
+from pdf2image import exceptions
+
+from pagewarden.reading import pixels
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+_SECONDS = 60
+_FAILURES = (
+    exceptions.PDFInfoNotInstalledError,
+    exceptions.PDFPageCountError,
+    exceptions.PDFPopplerTimeoutError,
+    OSError,
+    ValueError,
+)
+
+
+def count_pages(path: Path, password: str | None) -> int:
+    """Count the pages; 0 if poppler is not there or cannot tell."""
+    try:
+        info = pdf2image.pdfinfo_from_path(str(path.absolute()), password or "", timeout=_SECONDS)
+        return int(info["Pages"])
+    except _FAILURES:
+        return 0
+
+
+def page_size(path: Path, number: int, password: str | None) -> tuple[float, float] | None:
+    """Give width and height of a page in points, before it is turned."""
+    try:
+        info = pdf2image.pdfinfo_from_path(
+            str(path.absolute()),
+            password or "",
+            timeout=_SECONDS,
+            first_page=number,
+            last_page=number,
+        )
+        words = info[f"Page {number:4d} size"].split()
+        return float(words[0]), float(words[2])
+    except (*_FAILURES, KeyError, IndexError):
+        return None
+
+
+def render(path: Path, number: int, dpi: float, password: str | None) -> NDArray[np.uint8] | None:
+    """Render a page, counted from 1; None if poppler cannot, or sees only empty paper."""
+    try:
+        images = pdf2image.convert_from_path(
+            str(path.absolute()),
+            int(dpi),
+            first_page=number,
+            last_page=number,
+            userpw=password or "",
+            timeout=_SECONDS,
+        )
+    except _FAILURES:
+        return None
+    if not images:
+        return None
+    picture = pixels.without_idle_colours(np.asarray(images[0].convert("RGB")))
+    return None if pixels.is_blank(picture) else picture
