@@ -157,18 +157,13 @@ class Settings(BaseSettings):
     )
     s3_access_key_id: str | None = Field(
         default=None,
-        validation_alias=AliasChoices("PAGEWARDEN_S3_ACCESS_KEY_ID", "AWS_ACCESS_KEY_ID"),
-        description="Id of the access key; without one the role of the machine is used.",
+        description=(
+            "Id of the access key; without one, that of the environment (AWS_ACCESS_KEY_ID and "
+            "so on) or the role of the machine is used."
+        ),
     )
     s3_secret_access_key: SecretStr | None = Field(
-        default=None,
-        validation_alias=AliasChoices("PAGEWARDEN_S3_SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY"),
-        description="The access key itself.",
-    )
-    s3_session_token: SecretStr | None = Field(
-        default=None,
-        validation_alias=AliasChoices("PAGEWARDEN_S3_SESSION_TOKEN", "AWS_SESSION_TOKEN"),
-        description="Session token that goes with a temporary access key.",
+        default=None, description="The access key itself."
     )
     gemini_api_key: SecretStr | None = Field(
         default=None,
@@ -233,7 +228,11 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _sign_files_with_a_key(self) -> Self:
+    def _agree_about_files(self) -> Self:
+        if bool(self.s3_access_key_id) != bool(self.s3_secret_access_key):
+            raise ValueError(
+                "PAGEWARDEN_S3_ACCESS_KEY_ID and PAGEWARDEN_S3_SECRET_ACCESS_KEY need each other"
+            )
         if bool(self.files_public_url) != bool(self.files_signing_key):
             raise ValueError(
                 "PAGEWARDEN_FILES_PUBLIC_URL and PAGEWARDEN_FILES_SIGNING_KEY need each other"

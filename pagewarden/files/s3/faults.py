@@ -1,0 +1,57 @@
+"""Errors of the library as errors of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING
+
+from obstore import exceptions
+
+from pagewarden import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_QUOTED = 300  # characters of the library's own words in a message of ours
+
+# The library has no class for most statuses, and for none when it closes an upload: there it
+# raises a bare OSError.
+_STATUS = re.compile(r"status code: (\d{3})")
+_PASSING = frozenset({408, 409, 425, 429})
+
+
+@contextlib.contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Raise errors of ours for those about this path."""
+    try:
+        yield
+    except FileNotFoundError as exc:
+        raise errors.FileNotThere(f"there is no file {path!r}") from exc
+    except exceptions.AlreadyExistsError as exc:
+        raise errors.FileExists(
+            f"there is a file at {path!r} already; choose another path"
+        ) from exc
+    except (exceptions.BaseError, OSError) as exc:
+        raise _of(exc) from exc
+
+
+def _of(exc: Exception) -> errors.FileStoreError:
+    said = str(exc).partition("\n")[0][:_QUOTED]
+    found = _STATUS.search(str(exc))
+    status = int(found[1]) if found else 0
+    if status in {401, 403}:
+        return errors.StoreKeyRefused(
+            "the bucket does not let us in; see to PAGEWARDEN_S3_ACCESS_KEY_ID and its rights to "
+            f"list, get, put and delete ({said})"
+        )
+    if status == 413:
+        return errors.FileTooLarge(f"the bucket takes no file of this size; split it ({said})")
+    if status == 507:
+        return errors.StoreFull(f"the bucket is full; make room in it ({said})")
+    if status == 501 or (400 <= status < 500 and status not in _PASSING):
+        return errors.StoreUnusable(
+            f"the bucket cannot be used; see to PAGEWARDEN_FILES, PAGEWARDEN_S3_ENDPOINT and "
+            f"PAGEWARDEN_S3_REGION ({said})"
+        )
+    return errors.StoreAway(f"the bucket cannot be reached; try again ({said})")
