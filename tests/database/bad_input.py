@@ -258,6 +258,7 @@ GONE = {
     "move_to_dead_letter_queue(%(gone)s, 'broken')": "DOCUMENT_NOT_FOUND",
     "process_ocr_atomic(%(claimed)s, '{}', 0.5, 1)": "DOCUMENT_LOCKED",
     "process_ocr_atomic(%(gone)s, '{}', 0.5, 1)": "DOCUMENT_NOT_FOUND",
+    "document_progress(%(gone)s)": "DOCUMENT_NOT_FOUND",
     "read_again(%(gone)s)": "DOCUMENT_NOT_FOUND",
     "resolve_dead_letter(%(gone)s, 'requeue')": "DEAD_LETTER_NOT_FOUND",
     "restore_document(%(gone)s)": "DOCUMENT_NOT_FOUND",

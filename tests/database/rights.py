@@ -90,6 +90,7 @@ complete_documents        no   no     no       no     no     no    no    yes    
 create_case               no   no     yes      yes    yes    yes   yes   yes     no
 delete_case               no   no     no       no     no     yes   yes   yes     no
 delete_document           no   no     no       no     no     yes   yes   yes     no
+document_progress         no   no     no       yes    yes    yes   yes   yes     no
 erase_case                no   no     no       no     no     yes   yes   yes     no
 erase_document            no   no     no       no     no     yes   yes   yes     no
 extend_document_lock      no   no     no       no     no     no    no    yes     yes
@@ -126,6 +127,7 @@ ARGUMENTS = {
     "create_case": "'Mine'",
     "delete_case": "%(case)s",
     "delete_document": "%(queued)s",
+    "document_progress": "%(queued)s",
     "erase_case": "%(case)s",
     "erase_document": "%(completed)s",
     "extend_document_lock": "%(claimed)s, %(token)s",

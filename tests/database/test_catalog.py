@@ -25,6 +25,7 @@ FOR_PEOPLE = {
     "create_case",
     "delete_case",
     "delete_document",
+    "document_progress",
     "erase_case",
     "erase_document",
     "has_role",
