@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pagewarden import database, errors, settings
+from pagewarden import database, errors, settings, users_command
 from pagewarden.bench import queue
 from pagewarden.local import doctor, scheduler, stack
 
@@ -30,6 +30,7 @@ app = typer.Typer(
 )
 bench = typer.Typer(help="Measure Pagewarden beside its peers.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
+app.add_typer(users_command.app, name="user")
 bench.command("queue")(queue.command)
 
 out = Console(highlight=False)

@@ -83,6 +83,42 @@ comment on table auth.users is 'Who can sign in; the columns of Supabase Auth th
 alter table auth.users enable row level security;
 grant select, insert, update, delete, references, trigger on table auth.users to postgres;
 
+-- Sign-in. A column that came later is added by itself, since the table may be there already.
+alter table auth.users
+  add column if not exists recovery_token text,
+  add column if not exists recovery_sent_at timestamptz;
+comment on column auth.users.recovery_token is 'Hash of the token that lets its bearer in once.';
+create unique index if not exists recovery_token_idx
+  on auth.users (recovery_token) where recovery_token is not null;
+
+create table if not exists auth.sessions (
+  id uuid primary key default gen_random_uuid(),
+  user_id uuid not null references auth.users (id) on delete cascade,
+  refresh_token_counter bigint not null default 0,
+  refreshed_at timestamptz not null,
+  user_agent text,
+  ip inet,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now()
+);
+comment on table auth.sessions is
+  'Who is signed in where. Its refresh token carries the counter; one with a lower number was used.';
+create index if not exists sessions_user_id_idx on auth.sessions (user_id);
+alter table auth.sessions enable row level security;
+grant select, insert, update, delete on table auth.sessions to postgres;
+
+-- Unlogged: after a crash everybody may try again.
+create unlogged table if not exists auth.failed_sign_ins (
+  subject text primary key,
+  failures integer not null,
+  forgotten_at timestamptz not null
+);
+comment on table auth.failed_sign_ins is 'How often a sign-in failed, by account and by address.';
+create index if not exists failed_sign_ins_forgotten_at_idx
+  on auth.failed_sign_ins (forgotten_at);
+alter table auth.failed_sign_ins enable row level security;
+grant select, insert, update, delete on table auth.failed_sign_ins to postgres;
+
 -- The claims of the signed-in user arrive as settings of the transaction. An empty string is
 -- what a setting becomes after the transaction that made it, so it means "not set".
 create or replace function auth.jwt()

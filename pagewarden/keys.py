@@ -1,0 +1,92 @@
+"""The keys of this installation: from the settings, or made once and kept in the home folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import tempfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pagewarden import errors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import SecretStr
+
+    from pagewarden.settings import Settings
+
+_RANDOM_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What opens this installation.
+
+    Our services call with the secret key. The publishable key opens nothing by itself. Tokens
+    are signed with jwt_secret; it is None where a Supabase project signs them with key pairs.
+    """
+
+    secret_key: str = field(repr=False)
+    publishable_key: str | None
+    jwt_secret: str | None = field(repr=False)
+
+
+def load(settings: Settings) -> Keys:
+    """Read the keys; for the embedded server, make those that are neither set nor kept yet."""
+    if settings.supabase_url is not None:
+        return Keys(
+            _required(settings.supabase_key, "PAGEWARDEN_SUPABASE_KEY"),
+            settings.publishable_key,
+            _set(settings.jwt_secret),
+        )
+    if settings.database_url is not None:
+        # Other machines may use the same database, so they must agree on the keys.
+        return Keys(
+            _required(settings.supabase_key, "PAGEWARDEN_SUPABASE_KEY"),
+            settings.publishable_key,
+            _required(settings.jwt_secret, "PAGEWARDEN_JWT_SECRET"),
+        )
+    return Keys(
+        _set(settings.supabase_key) or _kept(settings.home / "secret_key", "sb_secret_"),
+        settings.publishable_key or _kept(settings.home / "publishable_key", "sb_publishable_"),
+        _set(settings.jwt_secret) or _kept(settings.home / "jwt_secret"),
+    )
+
+
+def _set(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret else None
+
+
+def _required(secret: SecretStr | None, name: str) -> str:
+    if secret is None:
+        raise errors.SettingsError(
+            f"{name} is not set, and everybody who uses this database needs the same one; "
+            'make it with "openssl rand -base64 48"'
+        )
+    return secret.get_secret_value()
+
+
+def _kept(path: Path, prefix: str = "") -> str:
+    """Read a secret that only the owner of the file can read, making it when it is missing."""
+    try:
+        if not path.exists():
+            _keep(path, prefix + secrets.token_urlsafe(_RANDOM_BYTES))
+        return path.read_text("ascii").strip()
+    except OSError as exc:
+        raise errors.LocalStackError(
+            f"{path} cannot be used: {exc}; start as its owner, or set PAGEWARDEN_HOME to "
+            "another folder"
+        ) from exc
+
+
+def _keep(path: Path, secret: str) -> None:
+    # Linked into place when complete: of two at once the first one wins, and both read the same.
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="ascii") as unfinished:
+        unfinished.write(secret)
+        unfinished.flush()
+        os.fsync(unfinished.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(unfinished.name, path)
