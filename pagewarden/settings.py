@@ -25,6 +25,7 @@ ENV_FILE = ".env"
 HEARTBEAT_SECONDS = 5.0
 LOCK_SECONDS = 20.0
 SWEEP_SECONDS = 5.0
+UPLOAD_MAX_BYTES = 1_000_000_000
 
 SITE_URL = "http://127.0.0.1:54321"
 
@@ -164,6 +165,9 @@ class Settings(BaseSettings):
     )
     s3_secret_access_key: SecretStr | None = Field(
         default=None, description="The access key itself."
+    )
+    upload_max_bytes: int = Field(
+        default=UPLOAD_MAX_BYTES, gt=0, description="The largest file that is taken in."
     )
     gemini_api_key: SecretStr | None = Field(
         default=None,

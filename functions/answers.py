@@ -1,0 +1,140 @@
+"""What callers are told when something is not done: one shape, one status for each kind."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from pagewarden import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI, Request
+
+RETRY_AFTER_SECONDS = 5
+
+# The first that fits counts, so the special ones come first.
+_STATUS: tuple[tuple[type[errors.PagewardenError], int], ...] = (
+    (errors.NotSignedIn, 401),
+    (errors.Forbidden, 403),
+    (errors.InvalidCall, 400),
+    (errors.Conflict, 409),
+    (errors.LockLost, 409),
+    (errors.FileTooLarge, 413),
+    (errors.TooLarge, 413),
+    (errors.FileNotThere, 404),
+    (errors.UnsafePath, 400),
+    (errors.UnreadableFile, 422),
+    (errors.RateLimited, 429),
+    (errors.StoreFull, 507),
+)
+_REFUSALS = {
+    "DOCUMENT_NOT_FOUND": 404,
+    "CASE_NOT_FOUND": 404,
+    "WRONG_STATE": 409,
+    "LOCK_LOST": 409,
+}
+
+
+class Refusal(BaseModel):
+    """Why something was not done."""
+
+    error: str
+    message: str
+    hint: str | None = None
+
+
+class RefusedError(Exception):
+    """Ends a request with a Refusal."""
+
+    def __init__(
+        self, status: int, error: str, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error = error
+        self.headers = headers
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Say in the OpenAPI document with which statuses a route may refuse."""
+    return {status: {"model": Refusal} for status in statuses}
+
+
+def require_success(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Pass on the answer of an SQL function, or refuse as it did."""
+    if answer["success"]:
+        return answer
+    error = answer["error"]
+    raise RefusedError(_REFUSALS.get(error, 409), error, answer.get("message") or error)
+
+
+def install(app: FastAPI) -> None:
+    """Have every error answered in the one shape."""
+    app.add_exception_handler(RefusedError, _refused)
+    app.add_exception_handler(errors.PagewardenError, _failed)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _gone)
+
+
+def _answer(
+    status: int,
+    error: str,
+    message: str,
+    *,
+    hint: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    body = Refusal(error=error, message=message, hint=hint).model_dump(exclude_none=True)
+    return JSONResponse(body, status, headers=dict(headers or {}))
+
+
+async def _refused(_request: Request, exc: Exception) -> JSONResponse:
+    assert isinstance(exc, RefusedError)  # noqa: S101  # for the type checker
+    return _answer(exc.status, exc.error, str(exc), headers=exc.headers)
+
+
+async def _failed(_request: Request, exc: Exception) -> JSONResponse:
+    assert isinstance(exc, errors.PagewardenError)  # noqa: S101  # for the type checker
+    status = next((code for kind, code in _STATUS if isinstance(exc, kind)), None)
+    headers = {}
+    if status is None:
+        status = 503 if exc.outage else 500
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if status in {429, 503}:
+        seconds = getattr(exc, "retry_after", None) or RETRY_AFTER_SECONDS
+        headers["Retry-After"] = str(math.ceil(seconds))
+    return _answer(status, _code(exc), str(exc), hint=getattr(exc, "hint", None), headers=headers)
+
+
+def _code(exc: errors.PagewardenError) -> str:
+    """Write a class as codes are written: NotSignedIn becomes NOT_SIGNED_IN."""
+    name = type(exc).__name__
+    return "".join(f"_{c}" if c.isupper() else c for c in name).lstrip("_").upper()
+
+
+async def _malformed(_request: Request, exc: Exception) -> JSONResponse:
+    assert isinstance(exc, RequestValidationError)  # noqa: S101  # for the type checker
+    problems = "; ".join(
+        f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in exc.errors()
+    )
+    return _answer(400, "INVALID_REQUEST", problems)
+
+
+async def _http(_request: Request, exc: Exception) -> JSONResponse:
+    assert isinstance(exc, HTTPException)  # noqa: S101  # for the type checker
+    words = str(exc.detail)
+    return _answer(exc.status_code, words.upper().replace(" ", "_"), words, headers=exc.headers)
+
+
+async def _gone(_request: Request, _exc: Exception) -> JSONResponse:
+    return _answer(400, "CLIENT_GONE", "the client left before it had sent everything")

@@ -1,0 +1,64 @@
+"""Who calls a function, and whether its switch is on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Request
+
+from functions import answers, services
+from pagewarden import errors, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pagewarden.database import Database
+
+OFF_RETRY_SECONDS = 60
+
+
+async def _caller(request: Request, used: services.Used) -> tokens.Caller:
+    caller = await used.verifier.caller(request.headers)
+    if caller.role is tokens.Role.ANON:
+        raise errors.NotSignedIn("the publishable key opens nothing by itself; sign in")
+    return caller
+
+
+Caller = Annotated[tokens.Caller, Depends(_caller)]
+"""A parameter of this type is whoever is signed in, or one of our services."""
+
+
+async def _service(caller: Caller) -> tokens.Caller:
+    if not caller.is_service:
+        raise errors.Forbidden("this is for services; send the secret key")
+    return caller
+
+
+Service = Annotated[tokens.Caller, Depends(_service)]
+"""A parameter of this type is one of our services."""
+
+
+def database_of(caller: tokens.Caller, used: services.Services) -> Database:
+    """See the database as the caller does; row level security decides."""
+    return used.database if caller.is_service else used.database.acting_as(caller.user())
+
+
+def switched_on(name: str) -> Callable[[services.Services], Awaitable[None]]:
+    """Make a dependency that refuses while edge_function_config says that the function is off.
+
+    It is asked at every call: whoever throws the switch means now.
+    """
+
+    async def require(used: services.Used) -> None:
+        rows = await used.database.select(
+            "edge_function_config", columns="enabled", where={"function_name": name}
+        )
+        if rows and not rows[0]["enabled"]:
+            raise answers.RefusedError(
+                503,
+                "SWITCHED_OFF",
+                f"{name} is switched off; try again later",
+                {"Retry-After": str(OFF_RETRY_SECONDS)},
+            )
+
+    return require

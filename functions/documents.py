@@ -1,0 +1,100 @@
+"""documents: ask how far a document is, take its text, cancel it, have it read again, delete it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+
+from functions import answers, callers, services
+
+NAME = "documents"
+
+router = APIRouter(
+    prefix=f"/{NAME}/{{document_id}}",
+    tags=[NAME],
+    dependencies=[Depends(callers.switched_on(NAME))],
+    responses=answers.documented(400, 401, 403, 404, 503),
+)
+
+
+class Progress(BaseModel):
+    """How far a document is."""
+
+    document_id: uuid.UUID
+    case_id: uuid.UUID
+    name: str
+    lane: str
+    ocr_status: str
+    document_version: int
+    pages_done: int
+    page_count: int | None
+    attempts: int
+    retry_at: datetime | None
+    error: str | None
+    ahead: int | None = Field(description="How many documents are read before this one.")
+    seconds_left: int | None = Field(description="An estimate; null when nobody knows.")
+    created_at: datetime
+    completed_at: datetime | None
+
+
+class Done(BaseModel):
+    """What the engine answered."""
+
+    document_id: uuid.UUID
+    ocr_status: str | None = None
+
+
+class Wishes(BaseModel):
+    """How the document is to be read this time; what is left out stays as it was."""
+
+    engine: str | None = None
+    language: str | None = None
+    profile: str | None = None
+
+
+@router.get("", name="document_status")
+async def status(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Progress:
+    """Say how far a document is; ask as often as you like."""
+    answer = await _call(caller, used, "document_progress", p_document_id=str(document_id))
+    return Progress.model_validate(answer)
+
+
+@router.post("/cancel", responses=answers.documented(409))
+async def cancel(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
+    """Stop reading a document, at once; its file stays."""
+    answer = await _call(caller, used, "cancel_document", p_document_id=str(document_id))
+    return Done.model_validate(answer)
+
+
+@router.post("/read-again", responses=answers.documented(409), status_code=202)
+async def read_again(
+    document_id: uuid.UUID, wishes: Wishes, caller: callers.Caller, used: services.Used
+) -> Done:
+    """Queue a document once more; its text stays until the new one is complete."""
+    wanted = {f"p_{name}": value for name, value in wishes if value is not None}
+    answer = await _call(caller, used, "read_again", p_document_id=str(document_id), **wanted)
+    return Done.model_validate(answer)
+
+
+@router.delete("", responses=answers.documented(409))
+async def delete(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
+    """Put a document into the bin, from which restore takes it."""
+    answer = await _call(caller, used, "delete_document", p_document_id=str(document_id))
+    return Done.model_validate(answer)
+
+
+@router.post("/restore", responses=answers.documented(409))
+async def restore(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
+    """Take a document out of the bin."""
+    answer = await _call(caller, used, "restore_document", p_document_id=str(document_id))
+    return Done.model_validate(answer)
+
+
+async def _call(caller: callers.Caller, used: services.Services, name: str, **params: Any) -> Any:  # noqa: ANN401  # JSON
+    database = callers.database_of(caller, used)
+    return answers.require_success(await database.rpc(name, **params))

@@ -1,0 +1,164 @@
+"""upload-to-dropbox: a file comes in, is stored, and becomes a document."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel, Field
+
+from functions import answers, callers, incoming, services
+from pagewarden import errors, files
+from pagewarden.reading import formats
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pagewarden.database import Database
+
+NAME = "upload-to-dropbox"
+
+_FORBIDDEN = "a program"
+
+router = APIRouter(
+    prefix=f"/{NAME}", tags=[NAME], dependencies=[Depends(callers.switched_on(NAME))]
+)
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {
+                        "case_id": {"type": "string", "format": "uuid"},
+                        "language": {"type": "string"},
+                        "engine": {"type": "string"},
+                        "profile": {"type": "string"},
+                        "file": {"type": "string", "format": "binary"},
+                    },
+                }
+            },
+            "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+
+
+class Accepted(BaseModel):
+    """The document that the file has become."""
+
+    document_id: uuid.UUID
+    case_id: uuid.UUID
+    name: str
+    document_version: int = Field(description="Counts the uploads of this name in this case.")
+    ocr_status: str
+    existing: bool = Field(description="The case had these very bytes under this name already.")
+    status_url: str = Field(description="Where to ask how far it is.")
+
+
+@router.post(
+    "",
+    status_code=202,
+    openapi_extra=_BODY,
+    responses=answers.documented(400, 401, 403, 404, 408, 413, 415, 503, 507),
+)
+async def upload(
+    request: Request, response: Response, caller: callers.Caller, used: services.Used
+) -> Accepted:
+    """Take in one file; fields come before it in the form, or in the query.
+
+    Without case_id it goes to your inbox. What is of no type we read waits for a person.
+    """
+    arriving = await incoming.receive(request)
+    database = callers.database_of(caller, used)
+    case_id = await _case(arriving.fields, caller.is_service, database)
+    name = files.safe_name(arriving.name)
+    path = f"{case_id}/{uuid.uuid4()}/{name}"
+    stored = await used.store.write(
+        path, arriving.kept_head(), limit=used.settings.upload_max_bytes
+    )
+    async with _no_orphan(used.store, path):
+        kind = _require_allowed(arriving)
+        answer = await database.rpc(
+            "safe_document_reupload_v2",
+            p_case_id=case_id,
+            p_document_name=name,
+            p_new_dropbox_path=path,
+            p_file_extension=PurePosixPath(name).suffix.lstrip(".").lower(),
+            p_ocr_status=None if kind else "pending",
+            p_lane={None: None, "pdf": "pdf"}.get(kind, "image"),
+            p_sha256=stored.sha256,
+            p_size_bytes=stored.size,
+            p_mime_type=_media_type(kind),
+            p_engine=arriving.fields.get("engine"),
+            p_language=arriving.fields.get("language"),
+            p_profile=arriving.fields.get("profile"),
+        )
+    if answer["existing"]:
+        await used.store.delete(path)  # the document keeps the file it has
+    accepted = _accepted(answer, case_id, name, request)
+    response.headers["Location"] = accepted.status_url
+    return accepted
+
+
+async def _case(fields: dict[str, str], is_service: bool, database: Database) -> str:  # noqa: FBT001
+    """Find the case; whoever names none means the own inbox."""
+    given = fields.get("case_id")
+    if not given:
+        if is_service:
+            raise answers.RefusedError(400, "NO_CASE", "name the case in case_id")
+        inbox: str = await database.rpc("create_case", p_name="Inbox", p_inbox=True)
+        return inbox
+    try:
+        case_id = str(uuid.UUID(given))
+    except ValueError as exc:
+        raise answers.RefusedError(400, "INVALID_REQUEST", "case_id is no UUID") from exc
+    # Asked before a byte is stored; whether the caller may write there, the upload itself asks.
+    if not await database.select("cases", columns="id", where={"id": case_id, "deleted_at": None}):
+        raise answers.RefusedError(404, "CASE_NOT_FOUND", "there is no such case, or not for you")
+    return case_id
+
+
+def _require_allowed(arriving: incoming.Incoming) -> str | None:
+    """Tell the type by content: None is for a person to decide."""
+    if not arriving.head:
+        raise errors.EmptyFile(f"{arriving.name} is empty; there is nothing to read")
+    if formats.describe(arriving.head) == _FORBIDDEN:
+        raise answers.RefusedError(415, "FORBIDDEN_TYPE", f"{arriving.name} is a program")
+    return formats.detect(arriving.head)
+
+
+def _media_type(kind: str | None) -> str | None:
+    if kind is None:
+        return None
+    return "application/pdf" if kind == "pdf" else f"image/{kind}"
+
+
+@contextlib.asynccontextmanager
+async def _no_orphan(store: files.FileStore, path: str) -> AsyncIterator[None]:
+    """Remove the file again when it does not become a document."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(errors.FileStoreError):  # retention finds what stays behind
+            await store.delete(path)
+        raise
+
+
+def _accepted(answer: dict[str, Any], case_id: str, name: str, request: Request) -> Accepted:
+    status = request.url_for("document_status", document_id=answer["document_id"])
+    return Accepted(
+        document_id=answer["document_id"],
+        case_id=uuid.UUID(case_id),
+        name=name,
+        document_version=answer["document_version"],
+        ocr_status=answer["ocr_status"],
+        existing=answer["existing"],
+        status_url=str(status),
+    )
