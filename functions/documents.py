@@ -95,6 +95,8 @@ async def restore(document_id: uuid.UUID, caller: callers.Caller, used: services
     return Done.model_validate(answer)
 
 
-async def _call(caller: callers.Caller, used: services.Services, name: str, **params: Any) -> Any:  # noqa: ANN401  # JSON
+async def _call(
+    caller: callers.Caller, used: services.Services, name: str, **params: object
+) -> Mapping[str, Any]:
     database = callers.database_of(caller, used)
     return answers.require_success(await database.rpc(name, **params))
