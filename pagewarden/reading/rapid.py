@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import cv2
 
 from pagewarden.reading import engine, scripts
-from pagewarden.reading.lines import crops, detection, networks, recognition
+from pagewarden.reading.lines import crops, detection, networks, readings, recognition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Rapid:
     def __init__(self) -> None:
         cv2.setNumThreads(1)
         self._detector = detection.Detector(LONG_SIDE)
-        self.latin = recognition.Recogniser(scripts.is_latin)
+        self._latin = recognition.Recogniser(scripts.is_latin)
         self._full = recognition.Recogniser(lambda _character: True)
 
     @property
@@ -49,16 +49,23 @@ class Rapid:
         """Choose the network: with ideographs only where they are wanted or found."""
         script = scripts.of(hints.languages)
         if script is None:
-            longest = sorted(lines, key=lambda crop: -crop.pixels.shape[1])[:_SAMPLE]
-            text = "".join(self._full.read(crop).text for crop in longest)
+            text = "".join(found.text for found in self.sample(lines, _SAMPLE))
             script = scripts.Script.LATIN if all(map(scripts.is_latin, text)) else None
-        return self.latin if script is scripts.Script.LATIN else self._full
+        return self._latin if script is scripts.Script.LATIN else self._full
+
+    def sample(self, lines: Sequence[crops.Crop], count: int) -> list[readings.Reading]:
+        """Read so many of the longest lines, with whatever characters there are."""
+        longest = sorted(lines, key=lambda crop: -crop.pixels.shape[1])
+        return [self._full.read(crop) for crop in longest[:count]]
 
     def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
         """Find and read the lines."""
         cropped = self.cut(image)
         chosen = self.recogniser(cropped, hints)
-        read = [(crop, chosen.read(crop)) for crop in cropped]
-        return engine.Recognised(
-            [r.line(crop) for crop, r in read if r.text and r.confidence >= _LEAST_CONFIDENCE]
-        )
+        read = [(crop, without_noise(chosen.read(crop))) for crop in cropped]
+        return engine.Recognised([found.line(crop) for crop, found in read if found.text])
+
+
+def without_noise(found: readings.Reading) -> readings.Reading:
+    """Empty a reading that is too unsure to be text."""
+    return found if found.confidence >= _LEAST_CONFIDENCE else readings.Reading(())

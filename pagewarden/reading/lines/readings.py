@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 class Span:
     """A word between two places along its line, 0 to 1; confidence is 0 to 1 too.
 
-    listed says that the reader found it in a dictionary of its language.
+    weakest is the confidence of its least sure letter, where the reader says so, listed whether
+    the reader found the word in a dictionary of its language.
     """
 
     text: str
     confidence: float
+    weakest: float
     left: float
     right: float
     listed: bool = False

@@ -58,6 +58,7 @@ def _word(letters: list[tuple[str, float, float]], column: float) -> readings.Sp
     return readings.Span(
         text="".join(letter for letter, _, _ in letters),
         confidence=sum(sure for _, sure, _ in letters) / len(letters),
+        weakest=min(sure for _, sure, _ in letters),
         left=max((first - half) * column, 0.0),
         right=min((last + half) * column, 1.0),
     )

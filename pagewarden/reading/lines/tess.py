@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import importlib
 import os
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from pagewarden import errors
 from pagewarden.reading.lines import readings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from pagewarden.reading.lines import crops
 
@@ -52,7 +57,7 @@ class LineReader:
         # Its own threads would take the cores from the other pages.
         os.environ["OMP_THREAD_LIMIT"] = "1"
         self._library = _library()
-        self._folder = _folder()
+        self._folder = folder()
         self._loaded: dict[str, Any] = {}
         self.languages = frozenset(
             path.name.removesuffix(_SUFFIX) for path in self._folder.glob(f"*{_SUFFIX}")
@@ -74,6 +79,19 @@ class LineReader:
         found = (next((n for n in names if n in self.languages), None) for names in named)
         return "+".join([name for name in found if name][:_MOST_LANGUAGES]) or None
 
+    def script(self, pixels: NDArray[np.uint8]) -> str | None:
+        """Name the script of a page, None where that cannot be told or its data is missing."""
+        if not (self._folder / f"{OSD}{_SUFFIX}").is_file():
+            return None
+        modes, image = self._library.PSM, np.ascontiguousarray(pixels)
+        height, width, *planes = image.shape
+        depth = planes[0] if planes else 1
+        with self._library.PyTessBaseAPI(str(self._folder), OSD, modes.OSD_ONLY) as api:
+            api.SetImageBytes(image.tobytes(), width, height, depth, width * depth)
+            api.SetSourceResolution(_RESOLUTION)
+            found = api.DetectOrientationScript()
+        return str(found["script_name"]) if found else None
+
     def read(self, crop: crops.Crop, language: str) -> readings.Reading:
         """Read a line in a language that choose has given."""
         api, grey = self._api(language), crop.grey
@@ -91,8 +109,14 @@ class LineReader:
             if not at.Empty(level) and (text := at.GetUTF8Text(level).strip()):
                 left, _, right, _ = at.BoundingBox(level)
                 sure = at.Confidence(level) / 100
-                known = bool(at.WordIsFromDictionary())
-                yield readings.Span(text, sure, left / width, right / width, listed=known)
+                yield readings.Span(
+                    text=unicodedata.normalize("NFC", text),
+                    confidence=sure,
+                    weakest=sure,
+                    left=left / width,
+                    right=right / width,
+                    listed=bool(at.WordIsFromDictionary()),
+                )
 
     def _api(self, language: str) -> Any:  # noqa: ANN401  # untyped
         if language not in self._loaded:
@@ -118,7 +142,7 @@ def _library() -> Any:  # noqa: ANN401  # untyped
         ) from exc
 
 
-def _folder() -> Path:
+def folder() -> Path:
     """Find the folder of language data, as TESSDATA_PREFIX says or where it usually is."""
     given = os.environ.get("TESSDATA_PREFIX")
     places: Sequence[str] = (given, f"{given}/tessdata") if given else _PLACES

@@ -1,0 +1,115 @@
+"""Run one contestant after the other, and note what each read, how fast, and how much it took."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import psutil  # type: ignore[import-untyped]  # it ships no types
+
+from pagewarden import errors
+from pagewarden.bench.ocr import corpus, runner, scans, scoring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+_MEMORY_EVERY_SECONDS = 0.25
+
+
+class ContestantFailedError(errors.PagewardenError):
+    """A contestant gave up before it had read all pages."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What a contestant did.
+
+    seconds are for each collection, with the models loaded; start_seconds is what came before.
+    peak_bytes is the most memory all its processes had at a time, shared parts counted once.
+    """
+
+    contestant: str
+    texts: dict[str, str] = field(default_factory=dict)
+    scores: dict[str, scoring.Score] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    start_seconds: float = 0.0
+    peak_bytes: int = 0
+
+
+def make_scans(pages: Sequence[corpus.Page], folder: Path) -> None:
+    """Make the PDFs that some of the contestants read."""
+    for collection in runner.collections(pages, folder):
+        scans.make(collection.pages, collection.scan)
+
+
+async def hold(
+    contestant: str,
+    pages: Sequence[corpus.Page],
+    places: tuple[Path, Path],
+    announce: Callable[[str], None],
+) -> Result:
+    """Let a contestant read all pages; places are the corpus and the folder of scans."""
+    result = Result(contestant)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", runner.__name__, contestant, *map(str, places)),
+        *(page.name for page in pages),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        limit=1 << 24,
+    )
+    watch = asyncio.create_task(_watch(process.pid, result))
+    complaints = asyncio.create_task(_read_all(process.stderr))
+    try:
+        await _listen(process.stdout, result, announce)
+        if await process.wait():
+            raise ContestantFailedError(f"{contestant} failed: {(await complaints)[-2000:]}")
+    finally:
+        watch.cancel()
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+    # Not before it has ended, for it would take a share of the cores.
+    result.scores = {page.name: scoring.score(page, result.texts[page.name]) for page in pages}
+    return result
+
+
+async def _listen(
+    out: asyncio.StreamReader | None,
+    result: Result,
+    announce: Callable[[str], None],
+) -> None:
+    begun = time.perf_counter()
+    while out is not None and (line := await out.readline()):
+        said = json.loads(line)
+        if "page" in said:
+            announce(said["page"])
+            result.texts[said["page"]] = said["text"]
+        else:
+            result.seconds[said["collection"]] = said["seconds"]
+    result.start_seconds = time.perf_counter() - begun - sum(result.seconds.values())
+
+
+async def _read_all(stream: asyncio.StreamReader | None) -> str:
+    return (await stream.read()).decode(errors="replace") if stream else ""
+
+
+async def _watch(pid: int, result: Result) -> None:
+    """Add up the memory of the process and all it started, again and again."""
+    while True:
+        result.peak_bytes = max(result.peak_bytes, await asyncio.to_thread(_memory, pid))
+        await asyncio.sleep(_MEMORY_EVERY_SECONDS)
+
+
+def _memory(pid: int) -> int:
+    total = 0
+    with contextlib.suppress(psutil.Error):
+        root = psutil.Process(pid)
+        for process in (root, *root.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                total += process.memory_full_info().pss
+    return total

@@ -1,0 +1,60 @@
+"""The whole benchmark: one contestant after the other, each alone on the machine."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich import console as consoles
+from rich import progress
+
+from pagewarden.bench.ocr import contest, corpus, names, report, times
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+# The steps of a page are much the same on every page; these take a minute or two.
+_TIMED_PAGES = 20
+
+
+def run(folder: Path, chosen: Sequence[str], *, pages: int | None, profile_times: bool) -> str:
+    """Measure, show the tables, and give everything as JSON."""
+    console = consoles.Console()
+    found = corpus.load(folder)
+    found = corpus.sample(found, pages or len(found))
+    columns = (*progress.Progress.get_default_columns(), progress.MofNCompleteColumn())
+    with progress.Progress(*columns, console=console, transient=True) as bar:
+        results = _hold(folder, found, chosen, bar)
+        steps = _time(corpus.sample(found, _TIMED_PAGES), bar) if profile_times else {}
+    whole = report.Report(found, results, steps)
+    for part in report.parts(whole):
+        console.print(part, highlight=False)
+    return report.to_json(whole)
+
+
+def _hold(
+    folder: Path, pages: Sequence[corpus.Page], chosen: Sequence[str], bar: progress.Progress
+) -> list[contest.Result]:
+    with tempfile.TemporaryDirectory(prefix="pagewarden-bench-") as name:
+        places = (folder, Path(name))
+        contest.make_scans(pages, places[1])
+        return [
+            asyncio.run(contest.hold(each, pages, places, _announcer(bar, each, len(pages))))
+            for each in chosen
+        ]
+
+
+def _time(pages: Sequence[corpus.Page], bar: progress.Progress) -> dict[str, Mapping[str, float]]:
+    return {
+        profile: times.measure(
+            "cascade", profile, pages, _announcer(bar, f"steps of {profile}", len(pages))
+        )
+        for profile in names.PROFILES
+    }
+
+
+def _announcer(bar: progress.Progress, title: str, total: int) -> Callable[[str], None]:
+    task = bar.add_task(title, total=total)
+    return lambda _page: bar.advance(task)

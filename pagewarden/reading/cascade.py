@@ -1,0 +1,86 @@
+"""The engine 'cascade': Tesseract reads every line, PP-OCR once more those it is unsure of.
+
+Tesseract's networks take a third of the time. Where both have read a line, the likelier words of
+the two are taken, which is better than either; docs/decisions/0005 has the figures.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from pagewarden import errors
+from pagewarden.reading import engine, guessing, rapid, scripts, voting
+from pagewarden.reading.lines import tess
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pagewarden.reading.lines import crops, readings, recognition
+
+# Lines that Tesseract reads with less confidence than this are read again.
+PROFILES: Mapping[str, float] = MappingProxyType({"fast": 0.75, "balanced": 0.90, "accurate": 1.01})
+
+# So many of the longest lines tell the language of a page nobody said anything about.
+_SAMPLE = 5
+
+# Below that they are in a script that PP-OCR does not know.
+_FOREIGN = 0.8
+
+
+class Cascade:
+    """Reads with both engines; with PP-OCR alone where Tesseract or its data is missing."""
+
+    name = "cascade"
+
+    def __init__(self, profile: str) -> None:
+        if profile not in PROFILES:
+            raise errors.SettingsError(
+                f"there is no profile {profile!r}; choose one of {', '.join(PROFILES)}"
+            )
+        self._profile = profile
+        self._rapid = rapid.Rapid()
+        self._tess = _tesseract()
+
+    @property
+    def version(self) -> str:
+        """Name the profile and the versions of both engines."""
+        parts = [self._profile, self._rapid.version]
+        return ", ".join([*parts, self._tess.version] if self._tess else parts)
+
+    def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
+        """Find the lines and read them."""
+        cropped = self._rapid.cut(image)
+        languages = hints.languages or self._guess(image, cropped)
+        strong = self._rapid.recogniser(cropped, engine.Hints(tuple(languages)))
+        read = [(crop, self._read(crop, strong, languages)) for crop in cropped]
+        return engine.Recognised([found.line(crop) for crop, found in read if found.text])
+
+    def _read(
+        self, crop: crops.Crop, strong: recognition.Recogniser, languages: Sequence[str]
+    ) -> readings.Reading:
+        language = self._tess.choose(languages) if self._tess else None
+        if self._tess is None or language is None:
+            return rapid.without_noise(strong.read(crop))
+        fast = self._tess.read(crop, language)
+        alone = scripts.of(languages) is scripts.Script.OTHER
+        if alone or fast.confidence >= PROFILES[self._profile]:
+            return fast
+        return voting.combine(rapid.without_noise(strong.read(crop)), fast)
+
+    def _guess(self, image: engine.PageImage, cropped: Sequence[crops.Crop]) -> Sequence[str]:
+        """Guess by common words, or by the script where PP-OCR cannot read it."""
+        if self._tess is None or not cropped:
+            return ()
+        read = self._rapid.sample(cropped, _SAMPLE)
+        if sum(found.confidence for found in read) < _FOREIGN * len(read):
+            return guessing.languages_of(self._tess.script(image.pixels))
+        guess = guessing.language(" ".join(found.text for found in read))
+        return (guess,) if guess else ()
+
+
+def _tesseract() -> tess.LineReader | None:
+    try:
+        return tess.LineReader()
+    except errors.EngineMissing:
+        return None
