@@ -105,7 +105,7 @@ def _strings(place: str, line: pages.Line, page: pages.ReadPage) -> Iterator[ET.
         attributes = {
             "ID": f"string_{place}_{count}",
             "CONTENT": word.text,
-            "WC": word.confidence,
+            "WC": round(word.confidence, 4),
             **_position(word.quad, page),
         }
         yield markup.element("String", attributes, [_shape(word.quad, page)])

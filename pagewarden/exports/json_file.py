@@ -55,12 +55,11 @@ def read(path: Path) -> list[pages.ReadPage]:
 
 
 def _page(page: pages.ReadPage) -> dict[str, Any]:
-    confidence = page.confidence
-    return {
-        **page.as_json(),
-        "text": page.text,
-        "confidence": None if confidence is None else round(confidence, 4),
-    }
+    data = {**page.as_json(), "text": page.text, "confidence": page.confidence}
+    for line in data["lines"]:
+        for place in (line, *line["words"]):
+            place["quad"] = [[round(number, 2) for number in corner] for corner in place["quad"]]
+    return data
 
 
 def _page_from(data: dict[str, Any]) -> pages.ReadPage:

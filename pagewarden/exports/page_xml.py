@@ -141,5 +141,5 @@ def _coords(corners: Iterable[pages.Point], page: pages.ReadPage) -> ET.Element:
 
 
 def _text(text: str, confidence: float | None) -> ET.Element:
-    unicode_text = markup.element("Unicode", {}, text=text)
-    return markup.element("TextEquiv", {"conf": confidence}, [unicode_text])
+    share = None if confidence is None else round(confidence, 4)
+    return markup.element("TextEquiv", {"conf": share}, [markup.element("Unicode", {}, text=text)])

@@ -52,23 +52,12 @@ def spaced(line: pages.Line) -> Iterator[tuple[bool, pages.Word]]:
 
 def _line(line: pages.Line) -> pages.Line:
     text = clean(line.text)
-    return dataclasses.replace(
-        line,
-        text=text,
-        quad=_rounded(line.quad),
-        confidence=round(line.confidence, 4),
-        words=tuple(
-            pages.Word(word.text, _rounded(word.quad), round(word.confidence, 4))
-            for word in _words(text, line)
-        ),
-    )
+    return dataclasses.replace(line, text=text, words=tuple(_words(text, line)))
 
 
 def _words(text: str, line: pages.Line) -> Sequence[pages.Word]:
     """Find words that spell the text: the reader's own, or where text was corrected, new ones."""
-    words = [
-        dataclasses.replace(word, text=clean(word.text)) for word in line.words if clean(word.text)
-    ]
+    words = [word for word in map(_word, line.words) if word.text]
     if _spell(words, text):
         return words
     parts = text.split(" ")
@@ -77,6 +66,11 @@ def _words(text: str, line: pages.Line) -> Sequence[pages.Word]:
             dataclasses.replace(word, text=part) for word, part in zip(words, parts, strict=True)
         ]
     return _cut(parts, line)
+
+
+def _word(word: pages.Word) -> pages.Word:
+    text = clean(word.text)
+    return word if text == word.text else dataclasses.replace(word, text=text)
 
 
 def _spell(words: Sequence[pages.Word], text: str) -> bool:
@@ -121,10 +115,3 @@ def _between(quad: pages.Quad, begin: float, end: float) -> pages.Quad:
 def along(start: pages.Point, end: pages.Point, share: float) -> pages.Point:
     """Find the point that lies a share of the way from one point to another."""
     return pages.Point(start.x + (end.x - start.x) * share, start.y + (end.y - start.y) * share)
-
-
-def _rounded(quad: pages.Quad) -> pages.Quad:
-    first, second, third, fourth = (
-        pages.Point(round(corner.x, 2), round(corner.y, 2)) for corner in quad
-    )
-    return first, second, third, fourth

@@ -138,7 +138,7 @@ def _helvetica() -> pikepdf.Dictionary:
 # Every character there is, those that no file should have included.
 characters = st.characters(codec=None, categories=None) | st.sampled_from(" \t\x00\x1f\ud800\uffff")
 texts = st.text(characters, max_size=12)
-coordinates = st.floats(-50, 1200, allow_nan=False)
+coordinates = st.floats(-50, 1200)
 points = st.builds(pages.Point, coordinates, coordinates)
 quads = st.tuples(points, points, points, points)
 confidences = st.floats(0, 1)
