@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_CLOSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOTSUP})
+_CLOSED = frozenset(
+    {errno.EACCES, errno.EEXIST, errno.ENOTDIR, errno.ENOTSUP, errno.EPERM, errno.EROFS}
+)
 
 
 @contextlib.contextmanager

@@ -58,7 +58,7 @@ class LocalFiles:
                     undo=lambda number: asyncio.to_thread(os.close, number),
                 )
             except tree.ABSENT as exc:
-                raise errors.FileNotThere(f"there is no file {path!r}") from exc
+                raise await self._absence(path) from exc
         try:
             while chunk := await self._next(number):
                 yield chunk
@@ -149,6 +149,13 @@ class LocalFiles:
                     f"there is a file at {'/'.join(parts)!r} or above it already; choose another "
                     "path"
                 ) from exc
+
+    async def _absence(self, path: str) -> errors.FileStoreError:
+        if await settling.in_thread(tree.is_store, self._root):
+            return errors.FileNotThere(f"there is no file {path!r}")
+        return errors.StoreUnusable(
+            f"no file was ever kept in {self._root}; is its disk there, and PAGEWARDEN_FILES right?"
+        )
 
     async def _next(self, number: int) -> bytes:
         with disk.translated(self._root):

@@ -62,6 +62,11 @@ def make_root(root: Path) -> None:
         (root / INCOMING).mkdir(mode=0o700)
 
 
+def is_store(root: Path) -> bool:
+    """Tell whether files were ever kept here; a disk that is not mounted looks empty."""
+    return (root / INCOMING).is_dir()
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A file that is being written, out of everybody's sight."""
