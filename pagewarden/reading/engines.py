@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pagewarden import errors
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from pagewarden.reading import engine
 
-PROFILES = ("fast", "balanced", "accurate")
+BALANCED = "balanced"
+PROFILES = ("fast", BALANCED, "accurate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,29 @@ _FAKES: Mapping[str, Entry] = MappingProxyType(
         "fake-unloadable": Entry("pagewarden.reading.fakes", "Unloadable"),
     }
 )
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """An engine that loads some of its models only when it knows what is to be read."""
+
+    def prepare(self, hints: engine.Hints) -> None:
+        """Load what pages with these hints need, so that children find it there."""
+        ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """An engine that holds something which is to be let go, such as connections."""
+
+    def close(self) -> None:
+        """Let go of it, and end what is under way."""
+        ...
+
+
+def default() -> str:
+    """Name the engine that reads best with what is installed here."""
+    return "rapid"
 
 
 def find(name: str) -> Entry:

@@ -121,7 +121,7 @@ class Lanes:
             return
         number, fresh = None, True
         with self._clock.running():
-            async with self._sandbox.child() as child:
+            async with self._sandbox.child(self._job.hints.languages) as child:
                 try:
                     plan = await self._open(child)
                     while (number := plan.next(fresh=fresh)) is not None:

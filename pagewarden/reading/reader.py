@@ -51,12 +51,14 @@ class Reader:
         limits: limit_defaults.Limits = LIMITS,
         processes: int | None = None,
     ) -> None:
+        self._made: engines.Closing | None = None
         if isinstance(engine, str) and engines.find(engine).remote:
             engine = engines.make(engine, profile)
+            self._made = engine if isinstance(engine, engines.Closing) else None
         self._remote = None if isinstance(engine, str) else engine
         self._limits = limits
-        self._processes = processes or (REMOTE_PROCESSES if self._remote else os.cpu_count() or 1)
-        self._places = turns.Turns(self._processes)
+        self.processes = processes or (REMOTE_PROCESSES if self._remote else os.cpu_count() or 1)
+        self._places = turns.Turns(self.processes)
         self._host = host.Host(engine if isinstance(engine, str) else "", profile)
 
     async def __aenter__(self) -> Self:
@@ -65,6 +67,8 @@ class Reader:
 
     async def __aexit__(self, *_: object) -> None:
         await self._host.__aexit__()
+        if self._made is not None:
+            self._made.close()
 
     @property
     def version(self) -> str:
@@ -103,7 +107,7 @@ class Reader:
                 opened=opened,
                 remote=self._remote,
             )
-            at_work = lanes.Lanes(job, self._host, self._places, self._processes)
+            at_work = lanes.Lanes(job, self._host, self._places, self.processes)
             async with contextlib.aclosing(at_work.read()) as found:
                 async for page in found:
                     yield page

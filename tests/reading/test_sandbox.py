@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 
 from pagewarden import errors
+from pagewarden.bench import seeds
 from pagewarden.reading import limits, pages, reader
 from tests.reading import drawn
 
@@ -51,6 +52,26 @@ async def main(scan, folder):
             print(page.number, flush=True)
 
 asyncio.run(main(*sys.argv[1:]))
+"""
+
+IMPORTS = """
+import sys
+from pathlib import Path
+from pagewarden import errors
+from pagewarden.bench import seeds
+from pagewarden.reading import engine, limits, opening, pipeline
+from pagewarden.reading.sandbox import zygote
+
+null = zygote.load("null", "balanced")
+before = set(sys.modules)
+for path in Path(sys.argv[1]).iterdir():
+    try:
+        document = opening.open_document(path, limits.Limits())
+    except errors.EncryptedFile:
+        continue
+    for number in range(1, document.page_count + 1):
+        pipeline.read_page(document.page(number), number, null, engine.Hints())
+print("imported:", *set(sys.modules) - before)
 """
 
 
@@ -223,6 +244,17 @@ async def test_a_killed_parent_takes_everything_along(tmp_path: Path) -> None:
         assert (await asyncio.to_thread(select.select, [end], [], [], PATIENCE))[0]
         os.close(end)
     assert names(tmp_path) == {"scan.tif"}
+
+
+async def test_children_find_everything_imported(tmp_path: Path) -> None:
+    """Whatever the kind of the document, no child spends its time on importing modules."""
+    for name, data in seeds.all_kinds().items():
+        (tmp_path / name).write_bytes(data)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", IMPORTS, tmp_path, stdout=subprocess.PIPE
+    )
+    said, _ = await process.communicate()
+    assert said.decode().strip() == "imported:"
 
 
 async def test_an_engine_that_cannot_be_loaded_says_why() -> None:

@@ -21,9 +21,11 @@ from pagewarden import errors
 from pagewarden.reading.sandbox import confinement, wire
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 MAX_PACKET = 1 << 16
+MAX_LANGUAGES = 8
+MAX_NAME = 32
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 START_SECONDS = 60.0
@@ -132,15 +134,15 @@ class Host:
         return self._zygote.version if self._zygote else ""
 
     @contextlib.asynccontextmanager
-    async def child(self) -> AsyncGenerator[Child]:
-        """Have a fresh child, and end it afterwards."""
+    async def child(self, languages: Sequence[str] = ()) -> AsyncGenerator[Child]:
+        """Have a fresh child, with models for these languages, and end it afterwards."""
         zygote = await self._living()
         number = next(self._numbers)
         folder = self.folder / f"child-{number}"
         ours, theirs = socket.socketpair()
         with theirs:
             streams = await asyncio.open_connection(sock=ours)
-            ended = zygote.fork(number, folder, theirs)
+            ended = zygote.fork(number, folder, languages, theirs)
         ended.add_done_callback(self._note)
         kill = functools.partial(zygote.send, {"kill": number})
         child = Child(folder, streams, kill, ended)
@@ -189,10 +191,13 @@ class _Zygote:
             raise
         return zygote
 
-    def fork(self, number: int, folder: Path, channel: socket.socket) -> asyncio.Future[End]:
+    def fork(
+        self, number: int, folder: Path, languages: Sequence[str], channel: socket.socket
+    ) -> asyncio.Future[End]:
         """Order a child, which will wait for its job at the other end of the channel."""
         ended = self.ends[number] = asyncio.get_running_loop().create_future()
-        self.send({"fork": number, "folder": str(folder)}, channel.fileno())
+        known = [language[:MAX_NAME] for language in languages[:MAX_LANGUAGES]]
+        self.send({"fork": number, "folder": str(folder), "languages": known}, channel.fileno())
         if not self.alive:
             self._lose_children()
         return ended

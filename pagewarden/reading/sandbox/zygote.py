@@ -20,16 +20,20 @@ import socket
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pagewarden.reading import engines
+import cv2
+from PIL import Image
+
+from pagewarden import errors
+from pagewarden.reading import engine, engines
 from pagewarden.reading.sandbox import child, confinement, wire
 
-if TYPE_CHECKING:
-    from pagewarden.reading import engine
-
-LIBRARIES = ("cv2", "pikepdf", "pillow_heif", "pypdfium2", "pagewarden.exports")
-MAX_PACKET = 4096
+# What a child would import by itself when it comes to it, each one anew.
+LIBRARIES = ("encodings.ascii", "numpy.ma")
+MAX_PACKET = 1 << 16
+MOST_LANGUAGES = 16
+"""How many sets of languages are kept in memory for all children."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class Zygote:
         self._control = control
         self._engine = loaded
         self._children: dict[int, Child] = {}
+        self._prepared: set[tuple[str, ...]] = set()
 
     def serve(self) -> None:
         """Work until the host is gone."""
@@ -70,6 +75,7 @@ class Zygote:
             return False
         order = json.loads(packet)
         if "fork" in order:
+            self._prepare(tuple(order["languages"]))
             with contextlib.closing(socket.socket(fileno=descriptors[0])) as channel:
                 self._fork(Child(order["fork"], order["folder"]), channel.fileno())
         else:
@@ -77,6 +83,14 @@ class Zygote:
                 if found.number == order["kill"]:
                     _kill_group(pid)
         return True
+
+    def _prepare(self, languages: tuple[str, ...]) -> None:
+        """Load models once for all children; an engine that cannot will tell them why."""
+        new = languages not in self._prepared and len(self._prepared) < MOST_LANGUAGES
+        if new and isinstance(self._engine, engines.Preparing):
+            self._prepared.add(languages)
+            with contextlib.suppress(errors.EngineError):
+                self._engine.prepare(engine.Hints(languages))
 
     def _fork(self, new: Child, channel: int) -> None:
         parent = os.getpid()
@@ -132,7 +146,7 @@ def main(descriptor: str, name: str, profile: str, folder: str) -> None:
     confinement.adopt_orphans()
     confinement.leave_network()
     try:
-        loaded = _load(name, profile)
+        loaded = load(name, profile)
     except Exception as exc:  # noqa: BLE001  # the host raises it
         control.send(json.dumps({"error": wire.pack_error(exc)}).encode())
         return
@@ -144,10 +158,12 @@ def main(descriptor: str, name: str, profile: str, folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _load(name: str, profile: str) -> engine.Engine | None:
+def load(name: str, profile: str) -> engine.Engine | None:
+    """Import all that children need, and load the engine, if there is to be one."""
     for library in LIBRARIES:
         importlib.import_module(library)
-    sys.modules["cv2"].setNumThreads(1)
+    Image.init()
+    cv2.setNumThreads(1)
     return engines.make(name, profile) if name else None
 
 
