@@ -195,6 +195,25 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         {"p_lane": ["null", "'nope'"], "p_notes": ["repeat('x', 10001)"]},
     ),
     (
+        "request_webhook",
+        {"p_document_id": "%(completed)s", "p_url": "'https://example.org/'"},
+        {
+            "p_url": [
+                "null",
+                "''",
+                "'ftp://example.org/'",
+                "'https://'",
+                "'https://a b'",
+                LONG,
+            ]
+        },
+    ),
+    (
+        "claim_webhooks",
+        {},
+        {"p_limit": ["null", "0", "1001"], "p_lease_seconds": ["null", "0", "3601"]},
+    ),
+    (
         "read_again",
         {"p_document_id": "%(completed)s"},
         {"p_engine": ["''", LONG], "p_language": ["''", LONG], "p_profile": ["''", LONG]},
@@ -260,6 +279,7 @@ GONE = {
     "process_ocr_atomic(%(gone)s, '{}', 0.5, 1)": "DOCUMENT_NOT_FOUND",
     "document_progress(%(gone)s)": "DOCUMENT_NOT_FOUND",
     "read_again(%(gone)s)": "DOCUMENT_NOT_FOUND",
+    "request_webhook(%(gone)s, 'https://example.org/')": "DOCUMENT_NOT_FOUND",
     "resolve_dead_letter(%(gone)s, 'requeue')": "DEAD_LETTER_NOT_FOUND",
     "restore_document(%(gone)s)": "DOCUMENT_NOT_FOUND",
     "route_document(%(gone)s, 'image')": "DOCUMENT_NOT_FOUND",
@@ -279,6 +299,8 @@ NOTHING_DONE = {
     "recover_stuck_documents(0, array[%(gone)s])": {"recovered": 0},
     f"release_documents(jsonb_build_array({RESULT}))": {"success": False, "released": []},
     """resolve_dead_letters('{"ids": ["nope"]}', 'requeue')""": {"resolved": 0},
+    "settle_webhook(%(gone)s, 1)": False,
+    "settle_webhook(%(gone)s, null)": False,
 }
 
 # Where Postgres itself refuses what is no date or id, so there is no hint of ours.
@@ -300,4 +322,7 @@ TAKES_ANYTHING = {
     ("release_documents", "p_outage"),
     ("search_documents", "p_case_id"),
     ("search_documents", "p_language"),
+    ("settle_webhook", "p_attempt"),
+    ("settle_webhook", "p_error"),
+    ("settle_webhook", "p_final"),
 }

@@ -29,6 +29,7 @@ ocr_runs             no   none   none     case   case   case  all   all     no
 ocr_system_health    no   no     no       no     no     no    all   all     no
 tasks                no   none   none     none   none   none  all   all     no
 user_roles           no   none   none     none   none   own   all   all     no
+webhooks             no   none   none     case   case   case  all   all     no
 """
 
 # Which rows belong to the case, or speak of the reader.
@@ -44,6 +45,7 @@ OF_THE_CASE = {
     "ocr_pages": "case_id = %(case)s",
     "ocr_processing_logs": "document_id in (select id from documents where case_id = %(case)s)",
     "ocr_runs": "document_id in (select id from documents where case_id = %(case)s)",
+    "webhooks": "document_id in (select id from documents where case_id = %(case)s)",
 }
 OWN = {"user_roles": "user_id = %(owner)s"}
 
@@ -86,6 +88,7 @@ add_documents             no   no     no       no     yes    yes   yes   yes    
 cancel_case               no   no     no       no     no     yes   yes   yes     no
 cancel_document           no   no     no       no     yes    yes   yes   yes     no
 claim_documents           no   no     no       no     no     no    no    yes     yes
+claim_webhooks            no   no     no       no     no     no    no    yes     no
 complete_documents        no   no     no       no     no     no    no    yes     yes
 create_case               no   no     yes      yes    yes    yes   yes   yes     no
 delete_case               no   no     no       no     no     yes   yes   yes     no
@@ -102,6 +105,7 @@ process_ocr_atomic        no   no     no       no     no     no    no    yes    
 read_again                no   no     no       no     yes    yes   yes   yes     no
 recover_stuck_documents   no   no     no       no     no     no    yes   yes     no
 release_documents         no   no     no       no     no     no    no    yes     yes
+request_webhook           no   no     no       no     yes    yes   yes   yes     no
 resolve_dead_letter       no   no     no       no     no     no    yes   yes     no
 resolve_dead_letters      no   no     no       no     no     no    yes   yes     no
 restore_document          no   no     no       no     no     yes   yes   yes     no
@@ -110,6 +114,7 @@ route_document            no   no     no       no     no     no    yes   yes    
 safe_document_reupload_v2 no   no     no       no     yes    yes   yes   yes     no
 save_document_pages       no   no     no       no     no     no    no    yes     yes
 search_documents          no   yes    yes      yes    yes    yes   yes   yes     no
+settle_webhook            no   no     no       no     no     no    no    yes     no
 share_case                no   no     no       no     no     yes   yes   yes     no
 sweep_documents           no   no     no       no     no     no    no    yes     yes
 """
@@ -121,6 +126,7 @@ ARGUMENTS = {
     "cancel_case": "%(case)s",
     "cancel_document": "%(queued)s",
     "claim_documents": "'w'",
+    "claim_webhooks": "1",
     "complete_documents": """
         array[%(claimed)s], array[%(token)s], array['{}'::jsonb]
     """,
@@ -143,6 +149,7 @@ ARGUMENTS = {
           'document_id', %(claimed)s::text, 'lock_token', %(token)s::text
         ))
     """,
+    "request_webhook": "%(queued)s, 'https://example.org/done'",
     "resolve_dead_letter": "%(dlq)s, 'requeue'",
     "resolve_dead_letters": "jsonb_build_object('case_id', %(case)s::text), 'abandon'",
     "restore_document": "%(deleted)s",
@@ -151,6 +158,7 @@ ARGUMENTS = {
     "safe_document_reupload_v2": "%(case)s, 'another', %(case)s || '/another', 'pdf'",
     "save_document_pages": """%(claimed)s, %(token)s, '[{"page_number": 1}]', 'rapid', '1'""",
     "search_documents": "'some'",
+    "settle_webhook": "%(webhook)s, 0",
     "share_case": "%(case)s, %(stranger)s",
     "sweep_documents": "",
 }

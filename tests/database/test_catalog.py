@@ -32,6 +32,7 @@ FOR_PEOPLE = {
     "pause_lane",
     "read_again",
     "recover_stuck_documents",
+    "request_webhook",
     "resolve_dead_letter",
     "resolve_dead_letters",
     "restore_document",

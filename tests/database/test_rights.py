@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ from tests.database import factories, rights
 from tests.support import databases
 
 if TYPE_CHECKING:
-    import uuid
     from collections.abc import AsyncIterator, Mapping
 
     from pagewarden.local import server
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 REFUSED = "42501"
 NOT_WRITABLE = "55000"
 
-Ids = dict[str, "uuid.UUID"]
+Ids = dict[str, uuid.UUID]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,10 @@ async def _fill(factory: factories.Factory, case: uuid.UUID) -> Ids:
     claim, letter = await factory.claimed(case), await factory.dead_letter(case)
     deleted = await factory.completed(case)
     await factory.call("delete_document", p_document_id=deleted)
+    completed = await factory.completed(case)
+    webhook = await factory.call(
+        "request_webhook", p_document_id=completed, p_url="https://example.org/"
+    )
     return {
         "case": case,
         "claimed": claim.document_id,
@@ -81,7 +85,8 @@ async def _fill(factory: factories.Factory, case: uuid.UUID) -> Ids:
         "dlq": letter.dlq_id,
         "deleted": deleted,
         "queued": await factory.queued(case),
-        "completed": await factory.completed(case),
+        "completed": completed,
+        "webhook": uuid.UUID(webhook["webhook_id"]),
         "pending": await factory.queued(case, lane=None),
         "awaiting": await factory.awaiting_file(case),
     }

@@ -1,0 +1,207 @@
+"""Webhooks: each document's end is told once it has come, signed, and told again until heard."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fastapi import FastAPI, Request, Response
+
+from pagewarden import database as gateways
+from pagewarden import webhooks
+from tests.database import factories
+from tests.support.serving import serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support import databases
+
+SECRET = "what the receiver knows"
+NOW = 1_800_000_000.0
+
+
+class Receiver:
+    """Somebody's server: keeps what it is sent and answers as it is told."""
+
+    def __init__(self) -> None:
+        self.received: list[tuple[dict[str, str], bytes]] = []
+        self.answers: deque[int] = deque()
+        self.url = ""
+        self.app = FastAPI()
+        self.app.post("/done")(self._receive)
+
+    async def _receive(self, request: Request) -> Response:
+        self.received.append((dict(request.headers), await request.body()))
+        status = self.answers.popleft() if self.answers else 200
+        return Response(status_code=status, headers={"location": "/elsewhere"})
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """Serve a receiver on loopback."""
+    found = Receiver()
+    async with serving(found.app) as url:
+        found.url = f"{url}/done"
+        yield found
+
+
+@pytest.fixture
+async def gateway(database: databases.Database) -> AsyncIterator[gateways.Database]:
+    """Connect as service role."""
+    async with await gateways.connect_direct(database.url()) as found:
+        yield found
+
+
+@pytest.fixture
+async def factory(database: databases.Database) -> factories.Factory:
+    """Make documents."""
+    return await factories.Factory.of(database)
+
+
+def sender(gateway: gateways.Database, **changes: Any) -> webhooks.Sender:
+    """Make a sender that may speak to loopback."""
+    options = {"allowed": lambda _address: True, "now": lambda: NOW, **changes}
+    return webhooks.Sender(gateway, SECRET, **options)
+
+
+async def _requested(factory: factories.Factory, url: str) -> str:
+    document = await factory.completed(await factory.case())
+    answer = await factory.call("request_webhook", p_document_id=document, p_url=url)
+    return str(answer["webhook_id"])
+
+
+async def _row(gateway: gateways.Database, webhook: str) -> dict[str, Any]:
+    (row,) = await gateway.select("webhooks", where={"id": webhook})
+    return row
+
+
+async def _make_due(factory: factories.Factory) -> None:
+    await factory.conn.execute("update webhooks set next_attempt_at = now()")
+
+
+async def test_the_end_of_a_document_is_told_once_with_a_signature_that_holds(
+    gateway: gateways.Database, factory: factories.Factory, receiver: Receiver
+) -> None:
+    """The signature is that of Standard Webhooks; a second round sends nothing more."""
+    webhook = await _requested(factory, receiver.url)
+    assert [await sender(gateway).deliver_due() for _ in range(2)] == [1, 0]
+    ((headers, body),) = receiver.received
+    signed = f"{webhook}.{NOW:.0f}.".encode() + body
+    expected = base64.b64encode(hmac.new(SECRET.encode(), signed, hashlib.sha256).digest())
+    assert headers["webhook-signature"] == f"v1,{expected.decode()}"
+    assert (headers["webhook-id"], headers["webhook-timestamp"]) == (webhook, f"{NOW:.0f}")
+    assert json.loads(body)["type"] == "document.completed"
+    assert (await _row(gateway, webhook))["delivered"] is True
+
+
+async def test_a_document_that_is_still_being_read_is_not_told_of(
+    gateway: gateways.Database, factory: factories.Factory, receiver: Receiver
+) -> None:
+    """It is told when it has ended, by whoever looks next."""
+    case = await factory.case()
+    claim = await factory.claimed(case)
+    await factory.call("request_webhook", p_document_id=claim.document_id, p_url=receiver.url)
+    assert await sender(gateway).deliver_due() == 0
+    await factory.call("cancel_document", p_document_id=claim.document_id)
+    assert await sender(gateway).deliver_due() == 1
+    assert json.loads(receiver.received[0][1])["data"]["ocr_status"] == "cancelled"
+
+
+@pytest.mark.parametrize("status", [500, 404, 302])
+async def test_what_was_not_accepted_is_told_again_later(
+    gateway: gateways.Database, factory: factories.Factory, receiver: Receiver, status: int
+) -> None:
+    """A redirect is not followed: it could lead to a neighbour."""
+    webhook = await _requested(factory, receiver.url)
+    receiver.answers.append(status)
+    assert [await sender(gateway).deliver_due() for _ in range(2)] == [1, 0]
+    row = await _row(gateway, webhook)
+    assert (row["settled_at"], row["attempts"]) == (None, 1)
+    assert str(status) in row["error"]
+    await _make_due(factory)
+    await sender(gateway).deliver_due()
+    assert len(receiver.received) == 2
+    assert (await _row(gateway, webhook))["delivered"] is True
+
+
+async def test_nobody_at_the_address_is_an_error_that_is_tried_again(
+    gateway: gateways.Database, factory: factories.Factory
+) -> None:
+    """A server that is down may be up tomorrow; after twelve attempts it is given up."""
+    webhook = await _requested(factory, "http://127.0.0.1:9/done")
+    for _ in range(12):
+        await _make_due(factory)
+        await sender(gateway).deliver_due()
+    row = await _row(gateway, webhook)
+    assert (row["attempts"], row["delivered"]) == (12, False)
+    assert "ConnectError" in row["error"]
+
+
+async def test_an_address_that_is_gone_for_good_is_given_up_at_once(
+    gateway: gateways.Database, factory: factories.Factory, receiver: Receiver
+) -> None:
+    """410 says so."""
+    webhook = await _requested(factory, receiver.url)
+    receiver.answers.append(410)
+    await sender(gateway).deliver_due()
+    assert (await _row(gateway, webhook))["delivered"] is False
+
+
+async def test_a_private_address_is_never_spoken_to(
+    gateway: gateways.Database, factory: factories.Factory, receiver: Receiver
+) -> None:
+    """The receiver on loopback hears nothing from a sender as it is in production."""
+    webhook = await _requested(factory, receiver.url)
+    await sender(gateway, allowed=webhooks.is_public).deliver_due()
+    assert receiver.received == []
+    row = await _row(gateway, webhook)
+    assert row["delivered"] is False
+    assert "no public address" in row["error"]
+
+
+async def test_an_attempt_that_lost_its_time_settles_nothing(
+    gateway: gateways.Database, factory: factories.Factory, receiver: Receiver
+) -> None:
+    """Somebody else has taken the webhook meanwhile; the late answer does not count."""
+    webhook = await _requested(factory, receiver.url)
+    for _ in range(2):
+        await _make_due(factory)
+        await factory.call("claim_webhooks")
+    late = await factory.call("settle_webhook", p_id=webhook, p_attempt=1)
+    assert late is False
+    assert (await _row(gateway, webhook))["settled_at"] is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",  # noqa: S104  # an address to be refused
+        "224.0.0.1",
+        "::1",
+        "fe80::1",
+        "fd00::1",
+        "::ffff:127.0.0.1",
+        "2002:7f00:1::",
+    ],
+)
+def test_addresses_of_the_house_are_no_public_addresses(address: str) -> None:
+    """Loopback, private, link-local, shared, multicast, also wrapped into IPv6."""
+    assert not webhooks.is_public(address)
+
+
+@pytest.mark.parametrize("address", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])
+def test_addresses_out_in_the_open_are_public(address: str) -> None:
+    """Of both families."""
+    assert webhooks.is_public(address)
