@@ -18,8 +18,8 @@ _LEAST_CONFIDENCE = 0.5
 # Pixels of the longer side. More finds no more of the text on real pages and takes longer.
 LONG_SIDE = 960
 
-# The longest lines show whether a page nobody said anything about needs ideographs.
-_SAMPLE = 3
+# So many of the longest lines show what a page nobody said anything about is written in.
+_SAMPLE = 5
 
 
 class Rapid:
@@ -49,14 +49,13 @@ class Rapid:
         """Choose the network: with ideographs only where they are wanted or found."""
         script = scripts.of(hints.languages)
         if script is None:
-            text = "".join(found.text for found in self.sample(lines, _SAMPLE))
+            text = "".join(found.text for found in self.sample(lines))
             script = scripts.Script.LATIN if all(map(scripts.is_latin, text)) else None
         return self._latin if script is scripts.Script.LATIN else self._full
 
-    def sample(self, lines: Sequence[crops.Crop], count: int) -> list[readings.Reading]:
-        """Read so many of the longest lines, with whatever characters there are."""
-        longest = sorted(lines, key=lambda crop: -crop.pixels.shape[1])
-        return [self._full.read(crop) for crop in longest[:count]]
+    def sample(self, lines: Sequence[crops.Crop]) -> list[readings.Reading]:
+        """Read the longest lines, with whatever characters there are."""
+        return [self._full.read(crop) for crop in longest(lines)]
 
     def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
         """Find and read the lines."""
@@ -64,6 +63,11 @@ class Rapid:
         chosen = self.recogniser(cropped, hints)
         read = [(crop, without_noise(chosen.read(crop))) for crop in cropped]
         return engine.Recognised([found.line(crop) for crop, found in read if found.text])
+
+
+def longest(lines: Sequence[crops.Crop]) -> list[crops.Crop]:
+    """Choose lines that tell much of a page."""
+    return sorted(lines, key=lambda crop: -crop.pixels.shape[1])[:_SAMPLE]
 
 
 def without_noise(found: readings.Reading) -> readings.Reading:

@@ -8,20 +8,15 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pagewarden import errors
 from pagewarden.reading.lines import readings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from pagewarden.reading.lines import crops
 
 FALLBACK = "eng"
-OSD = "osd"
 
 _PLACES = (
     "/usr/share/tesseract-ocr/5/tessdata",
@@ -31,6 +26,7 @@ _PLACES = (
     "/opt/homebrew/share/tessdata",
 )
 _SUFFIX = ".traineddata"
+_NO_LANGUAGE = "osd"
 
 # What others call languages, in Tesseract's names; the first one installed is taken.
 _NAMES = {
@@ -61,7 +57,7 @@ class LineReader:
         self._loaded: dict[str, Any] = {}
         self.languages = frozenset(
             path.name.removesuffix(_SUFFIX) for path in self._folder.glob(f"*{_SUFFIX}")
-        ) - {OSD}
+        ) - {_NO_LANGUAGE}
         if not self.languages:
             raise errors.EngineMissing(
                 f"Tesseract has no languages in {self._folder}; install some, on Debian: "
@@ -78,19 +74,6 @@ class LineReader:
         named = (_NAMES.get(language, (language,)) for language in languages)
         found = (next((n for n in names if n in self.languages), None) for names in named)
         return "+".join([name for name in found if name][:_MOST_LANGUAGES]) or None
-
-    def script(self, pixels: NDArray[np.uint8]) -> str | None:
-        """Name the script of a page, None where that cannot be told or its data is missing."""
-        if not (self._folder / f"{OSD}{_SUFFIX}").is_file():
-            return None
-        modes, image = self._library.PSM, np.ascontiguousarray(pixels)
-        height, width, *planes = image.shape
-        depth = planes[0] if planes else 1
-        with self._library.PyTessBaseAPI(str(self._folder), OSD, modes.OSD_ONLY) as api:
-            api.SetImageBytes(image.tobytes(), width, height, depth, width * depth)
-            api.SetSourceResolution(_RESOLUTION)
-            found = api.DetectOrientationScript()
-        return str(found["script_name"]) if found else None
 
     def read(self, crop: crops.Crop, language: str) -> readings.Reading:
         """Read a line in a language that choose has given."""
