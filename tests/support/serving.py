@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 
+class _Server(uvicorn.Server):
+    """A server that leaves Ctrl-C to pytest."""
+
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
+        return contextlib.nullcontext()
+
+
 @contextlib.asynccontextmanager
 async def serving(app: ASGIApp) -> AsyncIterator[str]:
     """Serve in the loop of the caller; the address is free to use at once."""
@@ -23,7 +30,7 @@ async def serving(app: ASGIApp) -> AsyncIterator[str]:
         # Connections wait here until the server accepts them.
         listener.listen()
         config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
+        server = _Server(config)
         running = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"

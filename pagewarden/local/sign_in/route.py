@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from fastapi import HTTPException, Request, Response, exceptions, routing
+from fastapi import Request, Response, exceptions, routing
+from starlette.exceptions import HTTPException
 
 from pagewarden import errors
 from pagewarden.local.sign_in import answers
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive
 
 MAX_BODY_BYTES = 16_384
-_BODY_SECONDS = 10.0
+BODY_SECONDS = 10.0
 _RETRY_SECONDS = 5
 
 _CODES = {408: "request_timeout", 400: "bad_json"}
@@ -46,7 +47,7 @@ class Route(routing.APIRoute):
 
 def _bounded(receive: Receive) -> Receive:
     """Read no more than a sign-in needs, and wait no longer than that takes."""
-    deadline = asyncio.get_running_loop().time() + _BODY_SECONDS
+    deadline = asyncio.get_running_loop().time() + BODY_SECONDS
     left = MAX_BODY_BYTES
 
     async def bounded() -> Message:
