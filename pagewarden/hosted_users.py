@@ -110,7 +110,9 @@ class HostedUsers:
 async def opened(url: str, key: str, *, site_url: str) -> AsyncIterator[HostedUsers]:
     """Use the admin API of a project with its secret key."""
     async with httpx.AsyncClient(timeout=_TIMEOUT_SECONDS) as session:
-        options = supabase.AsyncClientOptions(httpx_client=session, auto_refresh_token=False)
+        options = supabase.AsyncClientOptions(
+            httpx_client=session, auto_refresh_token=False, postgrest_client_retry=False
+        )
         yield HostedUsers(supabase.AsyncClient(url, key, options), site_url=site_url)
 
 

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import argon2
 import httpx
 import jwt
+import psycopg
 import pytest
 import pytest_asyncio
 import structlog
@@ -26,6 +27,7 @@ from supabase_auth import errors as auth_errors
 import supabase
 from pagewarden import database as gateways
 from pagewarden import errors, keys, tokens
+from pagewarden.local import bootstrap, cluster
 from pagewarden.local.sign_in import passwords, route, routes, service, sessions
 from tests.support import databases
 from tests.support.serving import serving
@@ -830,6 +832,35 @@ async def test_first_administrator_is_made_once(empty_house: House) -> None:
     assert [(p.email, p.is_admin) for p in await people.everybody()] == [
         ("admin@example.org", True)
     ]
+
+
+async def test_database_of_an_older_version_gets_what_it_lacks(empty_house: House) -> None:
+    """Whoever was there stays, and can sign in once a password is given."""
+    user = await empty_house.database.create_user("old@example.org")
+    url = empty_house.database.url(cluster.SUPERUSER)
+    conn = await empty_house.database.connect(cluster.SUPERUSER)
+    await conn.execute("drop table auth.sessions, auth.failed_sign_ins")
+    await conn.execute("alter table auth.users drop recovery_token, drop recovery_sent_at")
+    await conn.execute("comment on schema auth is 'as it was'")
+
+    await bootstrap.bootstrap(url)
+
+    await empty_house.service.users.set_password("old@example.org", PASSWORD)
+    grant = await empty_house.service.sign_in("old@example.org", PASSWORD, HOME)
+    assert grant.user.id == user
+    assert await empty_house.service.users.recovery_link("old@example.org")
+
+
+@pytest.mark.parametrize("table", ["users", "sessions", "failed_sign_ins"])
+@pytest.mark.parametrize("who", ["anon", "authenticated", "service_role"])
+async def test_tables_of_the_sign_in_are_hidden_from_the_api(
+    house: House, table: str, who: str
+) -> None:
+    """No role of the API reads or writes them."""
+    for statement in ("select from auth.{}", "delete from auth.{}"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            async with house.database.acting_as(who) as conn:
+                await conn.execute(statement.format(table).encode())
 
 
 async def test_passwords_are_kept_as_argon2_hashes_of_usual_cost(house: House) -> None:
