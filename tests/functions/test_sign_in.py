@@ -821,13 +821,12 @@ async def test_openapi_documents_every_answer(house: House) -> None:
 
 
 async def test_first_administrator_is_made_once(empty_house: House) -> None:
-    """Where nobody can sign in yet, somebody is let in to add the others."""
+    """Where nobody can sign in yet, somebody is let in to add the others, by one of many."""
     people = empty_house.service.users
-    password = await people.add_first_admin("admin@example.org")
-    again = await people.add_first_admin("admin@example.org")
+    made = await asyncio.gather(*(people.add_first_admin("admin@example.org") for _ in range(5)))
+    made.append(await people.add_first_admin("admin@example.org"))
 
-    assert password is not None
-    assert again is None
+    (password,) = (password for password in made if password)
     assert await empty_house.service.sign_in("admin@example.org", password, HOME)
     assert [(p.email, p.is_admin) for p in await people.everybody()] == [
         ("admin@example.org", True)

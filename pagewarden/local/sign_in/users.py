@@ -88,7 +88,10 @@ class Users:
         if await self.everybody():
             return None
         password = passwords.generate()
-        await self.add(email, password, is_admin=True)
+        try:
+            await self.add(email, password, is_admin=True)
+        except errors.SignInRefused:
+            return None  # another program that started at the same time was quicker
         return password
 
     async def set_password(self, email: str, password: str) -> None:
