@@ -7,7 +7,6 @@ import http.client
 import re
 import socket
 import threading
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,7 +24,7 @@ ACCESS_KEY = "access-key"
 SECRET_KEY = "secret-key"
 REGION = "us-east-1"
 
-_REQUEST_SECONDS = 10.0
+_WAIT_SECONDS = 10.0
 
 
 @dataclass(slots=True)
@@ -33,7 +32,7 @@ class Fault:
     """What happens to requests whose method, path and query match, so many times."""
 
     pattern: str
-    way: int | Literal["hang up", "lose the answer", "break off"]  # a number is a status
+    way: int | Literal["hang up", "lose the answer", "break off", "wait"]  # a number is a status
     times: int = 1_000_000
 
 
@@ -50,6 +49,8 @@ class S3Server:
     requests: list[str] = field(default_factory=list)
     askers: list[tuple[str, str | None]] = field(default_factory=list)
     ignores_conditions: bool = False
+    reached: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
     # moto looks, and then writes; S3 does both at once.
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -59,10 +60,16 @@ class S3Server:
         self.requests.clear()
         self.askers.clear()
         self.ignores_conditions = False
+        self.reached.clear()
+        self.go_on.clear()
 
     def make_bucket(self, name: str) -> None:
         """Make an empty bucket."""
         self._ask("PUT", f"/{name}")
+
+    def put(self, target: str) -> None:
+        """Put something there, past the store."""
+        self._ask("PUT", target)
 
     def keys(self, bucket: str) -> list[str]:
         """List everything in a bucket, as it is called there."""
@@ -71,13 +78,6 @@ class S3Server:
     def unfinished(self, bucket: str) -> list[str]:
         """List the uploads in parts that nobody completed or aborted."""
         return re.findall("<Key>(.*?)</Key>", self._ask("GET", f"/{bucket}?uploads"))
-
-    def wait_for(self, pattern: str) -> None:
-        """Return when such a request has come."""
-        ends = time.monotonic() + _REQUEST_SECONDS
-        while not any(re.search(pattern, request) for request in self.requests):
-            assert time.monotonic() < ends, f"no {pattern} among {self.requests}"
-            time.sleep(0.001)
 
     def _ask(self, method: str, target: str) -> str:
         address = self.url.removeprefix("http://")
@@ -124,6 +124,10 @@ class _Application:
             return [b"<Error><Code>Fault</Code></Error>"]
         if fault.way == "break off":
             return self._do_half(environ, start_response)
+        if fault.way == "wait":  # says that it was reached, and works when told to go on
+            self._server.reached.set()
+            assert self._server.go_on.wait(_WAIT_SECONDS)
+            return self._do(environ, start_response)
         if fault.way == "lose the answer":
             list(self._do(environ, lambda *_: None))
         environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)

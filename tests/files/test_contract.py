@@ -200,14 +200,14 @@ async def test_one_of_many_writers_wins(
     store: files.FileStore, place: places.Place, size: int
 ) -> None:
     """Writers that start together get one winner, whose bytes are there."""
-    contents = [bytes([number]) * size for number in range(4)]
+    contents = [bytes([number]) * size for number in range(3)]
 
     results = await asyncio.gather(
         *(store.write(PATH, places.of(content)) for content in contents), return_exceptions=True
     )
 
     (winner,) = [number for number, r in enumerate(results) if isinstance(r, files.Stored)]
-    assert sum(isinstance(result, errors.FileExists) for result in results) == 3
+    assert sum(isinstance(result, errors.FileExists) for result in results) == 2
     assert await places.contents(store, PATH) == contents[winner]
     assert len(place.leftovers()) == 1
 
@@ -320,6 +320,7 @@ async def test_file_that_cannot_be_fetched_leaves_the_target(
     target = tmp_path / "target" / "copy"
     target.parent.mkdir()
     target.write_bytes(b"old")
+    await store.write("another", places.of(b"x"))
 
     with pytest.raises(errors.FileNotThere):
         await store.fetch(PATH, target)

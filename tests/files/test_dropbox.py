@@ -14,6 +14,7 @@ from pagewarden.files import dropbox as dropbox_module
 from pagewarden.files import patience
 from pagewarden.files.dropbox import hashing
 from tests.files import places
+from tests.files.naps import Naps
 from tests.support import dropbox_server
 from tests.support.dropbox_server import BREAK_OFF, BROKEN, CORRUPT, HANG_UP, LOSE_ANSWER, WAIT
 
@@ -30,17 +31,6 @@ LARGE = b"".join(bytes([number]) * 1_000_000 for number in range(17))  # three b
 NO_JSON = dropbox_server.Fault(status=200, body="<html>")
 APPEND = "upload_session/append_v2"
 FINISH = "upload_session/finish"
-
-
-class Naps:
-    """Sleep that takes no time."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-
-    async def __call__(self, seconds: float) -> None:
-        """Note how long somebody wanted to sleep."""
-        self.seconds.append(seconds)
 
 
 @pytest.fixture
@@ -197,13 +187,13 @@ async def test_unreachable_dropbox_is_away(dropbox: DropboxServer, naps: Naps) -
             await store.ping()
 
 
-@pytest.mark.parametrize("route", ["upload_session/start", APPEND, FINISH])
 @pytest.mark.parametrize("fault", [HANG_UP, LOSE_ANSWER, BROKEN], ids=lambda fault: fault.way)
 async def test_session_survives_a_dropped_connection(
-    store: dropbox_module.DropboxFiles, dropbox: DropboxServer, fault: Fault, route: str
+    store: dropbox_module.DropboxFiles, dropbox: DropboxServer, fault: Fault
 ) -> None:
     """Whether the request got through or not, every byte is there once."""
-    dropbox.faults[route] = [fault, fault]
+    for route in ("upload_session/start", APPEND, FINISH):
+        dropbox.faults[route] = [fault, fault]
 
     stored = await store.write(PATH, places.of(LARGE))
 

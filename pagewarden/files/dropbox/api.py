@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 60.0  # in which not one byte comes or goes
 
-_READ = 256 * 1024  # bytes at once
+_SENT = 256 * 1024  # bytes at once
+_READ = 256 * 1024
 _NOTHING_FROM_THERE = 416  # the range begins at the end of the file, or behind it
 
 
@@ -93,11 +94,16 @@ class Api:
     async def _post(
         self, url: str, headers: Mapping[str, str], body: bytes, token: str
     ) -> httpx.Response:
-        request = self._client.build_request(
-            "POST", url, headers={"Authorization": f"Bearer {token}", **headers}, content=body
-        )
+        about = {"Authorization": f"Bearer {token}", "Content-Length": str(len(body)), **headers}
+        request = self._client.build_request("POST", url, headers=about, content=_pieces(body))
         with faults.transported():
             return await self._client.send(request, stream=True)
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    """Send in pieces: httpx keeps its requests until the garbage is collected, body and all."""
+    for start in range(0, len(body), _SENT):
+        yield body[start : start + _SENT]
 
 
 def _argument(argument: Mapping[str, Any]) -> dict[str, str]:

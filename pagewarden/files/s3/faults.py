@@ -22,11 +22,15 @@ _PASSING = frozenset({408, 409, 425, 429})
 
 
 @contextlib.contextmanager
-def translated(path: str) -> Iterator[None]:
+def translated(path: str, *, writing: bool = False) -> Iterator[None]:
     """Raise errors of ours for those about this path."""
     try:
         yield
     except FileNotFoundError as exc:
+        if writing:
+            raise errors.StoreUnusable(
+                "there is no such bucket; make it, or see to PAGEWARDEN_FILES"
+            ) from exc
         raise errors.FileNotThere(f"there is no file {path!r}") from exc
     except exceptions.AlreadyExistsError as exc:
         raise errors.FileExists(
@@ -37,7 +41,8 @@ def translated(path: str) -> Iterator[None]:
 
 
 def _of(exc: Exception) -> errors.FileStoreError:
-    said = str(exc).partition("\n")[0][:_QUOTED]
+    where, _, what = str(exc).partition("\n")[0].partition(" - ")
+    said = (what or where)[:_QUOTED]
     found = _STATUS.search(str(exc))
     status = int(found[1]) if found else 0
     if status in {401, 403}:

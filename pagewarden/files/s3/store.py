@@ -165,9 +165,9 @@ class S3Files:
                 )
             )
             async for block in blocks:
-                with faults.translated(path):
+                with faults.translated(path, writing=True):
                     await settling.settled(writer.write(block))
-            with faults.translated(path):
+            with faults.translated(path, writing=True):
                 await settling.settled(stack.aclose())
 
     async def _appear(
@@ -180,12 +180,8 @@ class S3Files:
             nonlocal tries
             tries += 1
             try:
-                with faults.translated(stored.path):
+                with faults.translated(stored.path, writing=True):
                     await step()
-            except errors.FileNotThere as exc:
-                raise errors.StoreUnusable(
-                    "there is no such bucket; make it, or see to PAGEWARDEN_FILES"
-                ) from exc
             except errors.FileExists:
                 if not await self._is_ours(stored, tries):
                     raise

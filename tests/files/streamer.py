@@ -1,0 +1,48 @@
+"""A program that writes and reads large files, and tells what memory that took."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pagewarden import files, settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+MEBIBYTE = 1024 * 1024
+
+
+async def _source(mebibytes: int) -> AsyncIterator[bytes]:
+    for number in range(mebibytes * 16):
+        yield bytes([number % 256]) * (MEBIBYTE // 16)
+
+
+async def _stream(store: files.FileStore, name: str, mebibytes: int) -> None:
+    await store.write(name, _source(mebibytes))
+    read = 0
+    async for chunk in store.read(name):
+        read += len(chunk)
+    assert read == mebibytes * MEBIBYTE
+
+
+def _peak() -> int:
+    """Give the most memory that this program ever had, in KiB."""
+    found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text("ascii"))
+    assert found
+    return int(found[1])
+
+
+async def main() -> None:
+    """Stream a file of 28 MiB, then one of 52, and print the peak after each."""
+    async with files.open_store(settings.load()) as store:
+        for mebibytes in (28, 52):
+            await _stream(store, f"file-{mebibytes}", mebibytes)
+            sys.stdout.write(f"{_peak()}\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
