@@ -31,9 +31,8 @@ def command(  # noqa: PLR0913  # each is an option of the command
     ],
     *,
     engine: Annotated[
-        str | None,
-        typer.Option(help=f"What reads: {', '.join(engines.ENGINES)}. Default: the best there is."),
-    ] = None,
+        str, typer.Option(help=f"What reads: {', '.join(engines.ENGINES)}.")
+    ] = engines.DEFAULT,
     profile: Annotated[
         str, typer.Option(help=f"How to weigh speed and accuracy: {', '.join(engines.PROFILES)}.")
     ] = engines.BALANCED,
@@ -76,15 +75,14 @@ def command(  # noqa: PLR0913  # each is an option of the command
                 password=password,
                 unchosen=selection.parse(pages),
             )
-            chosen = engine or engines.default()
-            engines.find(chosen)
+            engines.find(engine)
             _known([profile], engines.PROFILES)
             items = _find(files, order, existing)
         except (inputs.Wrong, errors.EngineMissing) as exc:
             raise typer.BadParameter(str(exc)) from exc
         if inputs.STANDARD in files:
             _take_standard_input(order.standard_input)
-        source = reader.Reader(engine=chosen, profile=profile, processes=processes)
+        source = reader.Reader(engine=engine, profile=profile, processes=processes)
         sys.exit(_run(source, items, order))
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pagewarden.reading import engine
 
+DEFAULT = "cascade"
 BALANCED = "balanced"
 PROFILES = ("fast", BALANCED, "accurate")
 
@@ -65,11 +66,6 @@ class Closing(Protocol):
     def close(self) -> None:
         """Let go of it, and end what is under way."""
         ...
-
-
-def default() -> str:
-    """Name the engine that reads best with what is installed here."""
-    return "rapid"
 
 
 def find(name: str) -> Entry:

@@ -103,9 +103,10 @@ def burglar(image: engine.PageImage) -> engine.Recognised:
         "write": lambda: Path(__file__).open("ab").close(),
         "write beside": lambda: Path("../stolen").touch(),
         "signal": lambda: os.kill(os.getppid(), 0),
-        "network": lambda: socket.create_connection(("127.0.0.1", 9), 1),
+        "network": _send_a_packet,
         "secrets": lambda: os.environ["PAGEWARDEN_SUPABASE_KEY"],
         "other talks": _find_other_talks,
+        "name": lambda: socket.sethostname(socket.gethostname()),
     }
     opened = [name for name, door in doors.items() if _opens(door)]
     return engine.Recognised([line for name in opened for line in _line(image, name)])
@@ -180,6 +181,11 @@ def _opens(door: Callable[[], object]) -> bool:
     except (OSError, KeyError):
         return False
     return True
+
+
+def _send_a_packet() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.sendto(b"", ("127.0.0.1", 9))
 
 
 def _find_other_talks() -> None:

@@ -1,6 +1,6 @@
 """Read documents: a path or bytes in, pages out one after another.
 
-    async with reader.Reader(engine="rapid") as r:
+    async with reader.Reader() as r:
         async for page in r.read("scan.pdf", languages=["deu"]):
             print(page.number, page.text)
 
@@ -46,8 +46,8 @@ class Reader:
     def __init__(
         self,
         *,
-        engine: str | engine_protocol.Engine = "rapid",
-        profile: str = "balanced",
+        engine: str | engine_protocol.Engine = engines.DEFAULT,
+        profile: str = engines.BALANCED,
         limits: limit_defaults.Limits = LIMITS,
         processes: int | None = None,
     ) -> None:
@@ -140,8 +140,8 @@ class Reader:
 async def read(
     source: Path | str | bytes,
     *,
-    engine: str | engine_protocol.Engine = "rapid",
-    profile: str = "balanced",
+    engine: str | engine_protocol.Engine = engines.DEFAULT,
+    profile: str = engines.BALANCED,
     languages: Sequence[str] = (),
 ) -> AsyncGenerator[pages.ReadPage]:
     """Read one document; for more than one keep a Reader, which starts only once."""

@@ -49,13 +49,13 @@ def names(folder: Path) -> set[str]:
 
 
 def test_the_text_of_files_is_printed_in_their_order(scan: Path, tmp_path: Path) -> None:
-    """Pages and files are separated by form feeds; nothing else is on standard output."""
-    other = tmp_path / "other.png"
-    other.write_bytes(drawn.document("white", kind="PNG", size=(80, 90)))
+    """The first is done last; pages and files are separated by form feeds, and by nothing else."""
+    long = tmp_path / "long.tif"
+    long.write_bytes(drawn.document(*["white"] * 15, size=(80, 90)))
 
-    result = ocr(scan, other, "-", stdin=scan.read_bytes())
+    result = ocr(long, scan, "-", stdin=scan.read_bytes())
     assert result.exit_code == 0
-    assert result.stdout == f"{TEXT}\n\f{TEXT}\n\f80x90\n\f{TEXT}\n\f{TEXT}\n"
+    assert result.stdout == "\f".join(["80x90\n"] * 15 + [f"{TEXT}\n"] * 4)
     assert "standard input: 2 pages read" in result.stderr
 
 

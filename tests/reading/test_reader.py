@@ -81,14 +81,18 @@ async def test_many_documents_at_a_time_do_not_mix(null: reader.Reader) -> None:
 async def test_a_short_document_does_not_wait_for_a_long_one(
     null: reader.Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More long ones than processes are under way; the short one is done before them."""
+    """Long ones are under way in all processes; the short one is done before them."""
     monkeypatch.setattr(turns, "TURN_SECONDS", 0.0)
-    long = [asyncio.create_task(_exhaust(null.read(drawn.numbered(60)))) for _ in range(3)]
+    long = [null.read(drawn.numbered(100)) for _ in range(2)]
+    for source in long:
+        await anext(source)
+    tasks = [asyncio.create_task(_exhaust(source)) for source in long]
+    await asyncio.sleep(0)
     assert [page.number async for page in null.read(drawn.numbered(2))] == [1, 2]
-    assert not any(task.done() for task in long)
-    for task in long:
+    assert not any(task.done() for task in tasks)
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*long, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_who_takes_no_pages_keeps_nobody_waiting(null: reader.Reader) -> None:

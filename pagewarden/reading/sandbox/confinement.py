@@ -13,10 +13,14 @@ from pathlib import Path
 
 from pagewarden.reading.sandbox import landlock
 
-# Names of <sys/prctl.h> and <sched.h>, which Python 3.11 does not know.
+# Names of <sys/prctl.h>, <sys/capability.h> and <sched.h>, which Python 3.11 does not know.
 PR_SET_PDEATHSIG = 1
+PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
+CAP_DAC_READ_SEARCH = 2
+MOST_RIGHTS = 64
+LINUX_CAPABILITY_VERSION_3 = 0x20080522
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 
@@ -61,6 +65,20 @@ def leave_network() -> None:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+
+
+def drop_rights() -> None:
+    """Give up what root may do, and who has a user namespace of his own; for good.
+
+    Only reading files of others remains: root may well be asked to read those.
+    """
+    for right in range(MOST_RIGHTS):
+        if right != CAP_DAC_READ_SEARCH:
+            _libc.prctl(PR_CAPBSET_DROP, right, 0, 0, 0)
+    kept = 1 << CAP_DAC_READ_SEARCH if os.getuid() == 0 else 0
+    header = (ctypes.c_uint32 * 2)(LINUX_CAPABILITY_VERSION_3, 0)
+    rights = (ctypes.c_uint32 * 6)(kept, kept, 0, 0, 0, 0)
+    _libc.capset(header, rights)
 
 
 def adopt_orphans() -> None:

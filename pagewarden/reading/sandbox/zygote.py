@@ -145,6 +145,7 @@ def main(descriptor: str, name: str, profile: str, folder: str) -> None:
     control.set_inheritable(False)
     confinement.adopt_orphans()
     confinement.leave_network()
+    confinement.drop_rights()
     try:
         loaded = load(name, profile)
     except Exception as exc:  # noqa: BLE001  # the host raises it
