@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pagewarden import errors
 from pagewarden.reading import engine, guessing, rapid, scripts, voting
-from pagewarden.reading.lines import tess
+from pagewarden.reading.lines import placing, tess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +53,9 @@ class Cascade:
         languages = hints.languages or self._guess(cropped)
         strong = self._rapid.recogniser(cropped, engine.Hints(tuple(languages)))
         read = [(crop, self._read(crop, strong, languages)) for crop in cropped]
-        return engine.Recognised([found.line(crop) for crop, found in read if found.text])
+        return engine.Recognised(
+            [placing.settle(found, crop).line(crop) for crop, found in read if found.text]
+        )
 
     def _read(
         self, crop: crops.Crop, strong: recognition.Recogniser, languages: Sequence[str]

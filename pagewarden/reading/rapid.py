@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import cv2
 
 from pagewarden.reading import engine, scripts
-from pagewarden.reading.lines import crops, detection, networks, readings, recognition
+from pagewarden.reading.lines import crops, detection, networks, placing, readings, recognition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,9 @@ class Rapid:
         cropped = self.cut(image)
         chosen = self.recogniser(cropped, hints)
         read = [(crop, without_noise(chosen.read(crop))) for crop in cropped]
-        return engine.Recognised([found.line(crop) for crop, found in read if found.text])
+        return engine.Recognised(
+            [placing.settle(found, crop).line(crop) for crop, found in read if found.text]
+        )
 
 
 def longest(lines: Sequence[crops.Crop]) -> list[crops.Crop]:

@@ -6,7 +6,7 @@ import cv2
 
 from pagewarden import errors
 from pagewarden.reading import engine, rapid
-from pagewarden.reading.lines import crops, detection, networks, tess
+from pagewarden.reading.lines import crops, detection, networks, placing, tess
 
 
 class Tesseract:
@@ -39,4 +39,6 @@ class Tesseract:
         found = self._detector.find(image.pixels)
         cropped = [crops.cut(image.pixels, corners) for corners in found]
         read = [(crop, self._reader.read(crop, language)) for crop in cropped]
-        return engine.Recognised([reading.line(crop) for crop, reading in read if reading.text])
+        return engine.Recognised(
+            [placing.settle(reading, crop).line(crop) for crop, reading in read if reading.text]
+        )

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 # The network halves its image five times.
 _MULTIPLE = 32
 
+# A small image is scaled up, but only so far: there is nothing more to be seen.
+_MOST_GROWTH = 2.0
+
 _TEXT = 0.3
 _LINE = 0.5
 # The network marks the core of a line; this much of area over outline is the rest of it.
@@ -42,7 +45,7 @@ class Detector:
     def _heat(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Say of each pixel of the scaled page how surely it belongs to a line."""
         height, width = pixels.shape[:2]
-        factor = self._long_side / max(height, width)
+        factor = min(self._long_side / max(height, width), _MOST_GROWTH)
         size = [max(round(side * factor / _MULTIPLE), 1) * _MULTIPLE for side in (width, height)]
         area = cv2.INTER_AREA if factor < 1 else cv2.INTER_CUBIC
         scaled = cv2.resize(pixels, size, interpolation=area).astype(np.float32)
