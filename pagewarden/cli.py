@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pagewarden import database, errors, ocr_command, settings, users_command
-from pagewarden.bench import fuzz, queue
+from pagewarden.bench import fuzz, ocr, queue
 from pagewarden.local import doctor, scheduler, stack
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ bench = typer.Typer(help="Measure Pagewarden beside its peers.", no_args_is_help
 app.add_typer(bench, name="bench")
 app.add_typer(users_command.app, name="user")
 bench.command("queue")(queue.command)
+bench.command("ocr")(ocr.command)
 bench.command("fuzz")(fuzz.command)
 bench.command("hostile")(fuzz.hostile)
 app.command("ocr")(ocr_command.command)
