@@ -18,14 +18,14 @@ _MAGIC = (
     (b"MM\0*", "tiff"),
     (b"II+\0", "tiff"),
     (b"MM\0+", "tiff"),
+    (b"\x00\x00\x00\x0cjP  \r\n\x87\n", "jp2"),
+    (b"\xff\x4f\xff\x51", "jp2"),
 )
 _HEIC_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
 _AVIF_BRANDS = {b"avif", b"avis"}
 _BMP_HEADER_SIZES = {12, 16, 40, 52, 56, 64, 108, 124}
 
 _OTHERS = (
-    (b"\x00\x00\x00\x0cjP  \r\n\x87\n", "a JPEG 2000 image"),
-    (b"\xff\x4f\xff\x51", "a JPEG 2000 image"),
     (b"\x00\x00\x00\x0cJXL \r\n\x87\n", "a JPEG XL image"),
     (b"\xff\x0a", "a JPEG XL image"),
     (b"8BPS", "a Photoshop image"),

@@ -30,13 +30,14 @@ _PLUGINS = {
     "tiff": "TIFF",
     "heic": "HEIF",
     "avif": "AVIF",
+    "jp2": "JPEG2000",
     "bmp": "BMP",
     "gif": "GIF",
 }
 
 _LONGEST_SIDE = 65_500  # the most a JPEG can have; engines and exports choke on more
 
-# A file that lost its last bytes still has its page, and is read. One that lost more is refused,
+# A JPEG that lost its last bytes still has its page, and is read. One that lost more is refused,
 # with how much is left: a page that silently ends halfway is a page lost.
 _WHOLE_ENOUGH = 0.9
 
@@ -59,8 +60,9 @@ _TURNS = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a frame becomes a page: its size as stored but scaled down, its turn, its resolution."""
+    """How a frame becomes a page: scaled by this much to this size, turned, of this resolution."""
 
+    scale: float
     size: tuple[int, int]
     orientation: int
     dpi: float
@@ -78,7 +80,6 @@ class ImageDocument:
         self._path = path
         self._limits = limits
         self._name = name
-        self._kept: Image.Image | None = None
         self._frames = [0]
         if kind == "tiff":
             with self._guarded(None):
@@ -98,55 +99,59 @@ class ImageDocument:
 
     def load(self, number: int, plan: Plan) -> NDArray[np.uint8]:
         """Decode a page as planned when its header was read."""
-        with self._opened(number) as image:
-            if self.kind == "jpeg":
-                image.draft(None, plan.size)  # the decoder itself leaves pixels out
-            share = pixels.decode(image)
-            if share < _WHOLE_ENOUGH:
-                raise trouble.damaged(
-                    self._name, self._mention(number), f"only the first {share:.0%} of it are there"
-                )
-            small = pixels.shrink(image, plan.size)
+        small = self._load_unturned(number, plan)
         turn = _TURNS.get(plan.orientation)
         upright = small if turn is None else small.transpose(turn)
         return pixels.without_idle_colours(np.asarray(upright))
 
+    def _load_unturned(self, number: int, plan: Plan) -> Image.Image:
+        if self.kind == "webp" and plan.scale < 0.5:
+            with self._guarded(number):
+                return pixels.decode_large_webp(self._path, plan.size)
+        with self._opened(number) as image:
+            if self.kind == "jpeg":
+                image.draft(None, plan.size)  # the decoder itself leaves pixels out
+                share = pixels.decode_jpeg(image)
+                if share < _WHOLE_ENOUGH:
+                    raise trouble.damaged(self._name, detail=f"only {share:.0%} of it are there")
+            else:
+                image.load()
+            return pixels.shrink(image, plan.size)
+
     def close(self) -> None:
-        """Let go of the file."""
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
+        """Do nothing: the file is open only while a page is read."""
 
     def _find_pages_of_tiff(self) -> list[int]:
-        image = self._kept = self._open()
         frames: list[int] = []
-        for frame in range(self._limits.pages + 1):
-            try:
-                image.seek(frame)
-            except EOFError:
-                break
-            except Exception:  # noqa: BLE001 — see trouble.parsing; reading this page will tell
-                frames.append(frame)
-                break
-            if not image.getexif().get(_SUBFILE_TAG, 0) & 1:
-                frames.append(frame)
-        else:
-            raise trouble.too_many_pages(self._name, len(frames), self._limits)
-        return frames or [0]
+        with self._open() as image:
+            for frame in range(self._limits.pages + 1):
+                try:
+                    image.seek(frame)
+                except EOFError:
+                    return frames or [0]
+                except Exception:  # noqa: BLE001  # see trouble.parsing; reading the page will tell
+                    return [*frames, frame]
+                if not image.getexif().get(_SUBFILE_TAG, 0) & 1:
+                    frames.append(frame)
+        raise trouble.too_many_pages(self._name, len(frames), self._limits)
 
-    def _open(self) -> Image.Image:
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[Image.Image]:
         pillow_heif.register_heif_opener(thumbnails=False, decode_threads=1)
-        return Image.open(self._path, formats=(_PLUGINS[self.kind],))
+        # Given a path, Pillow maps some files into memory, and then gets turned TIFFs wrong.
+        with (
+            self._path.open("rb") as file,
+            Image.open(file, formats=(_PLUGINS[self.kind],)) as image,
+        ):
+            yield image
 
     @contextlib.contextmanager
     def _opened(self, number: int) -> Iterator[Image.Image]:
-        with self._guarded(number):
-            if self._kept is None:
-                with self._open() as image:
-                    yield image
-            else:  # going to frame n walks over all before it, so one open file serves every page
-                self._kept.seek(self._frames[number - 1])
-                yield self._kept
+        # Opened anew for every page: frames of one size would share their memory, and one that is
+        # cut off would show the page before it.
+        with self._guarded(number), self._open() as image:
+            image.seek(self._frames[number - 1])
+            yield image
 
     @contextlib.contextmanager
     def _guarded(self, number: int | None) -> Iterator[None]:
@@ -198,7 +203,9 @@ def _plan(image: Image.Image, limits: Limits) -> Plan:
     size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
     # Pillow turns TIFFs itself while it loads them, and states their size turned.
     orientation = 1 if image.format == "TIFF" else image.getexif().get(_ORIENTATION_TAG, 1)
-    return Plan(size, orientation if orientation in _TURNS else 1, _resolution(image) * scale)
+    return Plan(
+        scale, size, orientation if orientation in _TURNS else 1, _resolution(image) * scale
+    )
 
 
 def _resolution(image: Image.Image) -> float:

@@ -59,7 +59,8 @@ def open_document(
     if kind is None:
         raise errors.UnsupportedFile(
             f"{name}: this is {formats.describe(head)}. "
-            "PDF, JPEG, PNG, WebP, TIFF, HEIC, AVIF, BMP and GIF are read; convert it to one."
+            "PDF, JPEG, JPEG 2000, PNG, WebP, TIFF, HEIC, AVIF, BMP and GIF are read: "
+            "convert it to one of them."
         )
     if kind == "pdf":
         return pdf.PdfDocument(path, limits, name=name, password=password)

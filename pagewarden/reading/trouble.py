@@ -32,12 +32,16 @@ def parsing(name: str, page: int | None = None) -> Iterator[None]:
         ) from error
     # A parser raises what its author did not think of: KeyError, struct.error, RecursionError…
     except Exception as error:
-        raise damaged(name, page, str(error)) from error
+        detail = str(error)
+        if "/" in detail:  # a path on our machine is nobody's business
+            detail = ""
+        raise damaged(name, page, detail) from error
 
 
 def damaged(name: str, page: int | None = None, detail: str = "") -> errors.DamagedFile:
     """Make the error for a file, or one page of it, that is broken."""
-    reason = f"damaged ({detail.rstrip('. ')})" if detail else "damaged"
+    detail = " ".join(detail.split()).rstrip(".")
+    reason = f"damaged ({detail})" if detail else "damaged"
     return errors.DamagedFile(
         f"{place(name, page)}: {reason}. "
         "Send it again, or save it anew with the program it comes from."
