@@ -7,6 +7,7 @@ so sideways text falls apart into letters. Here every gap is measured along its 
 from __future__ import annotations
 
 import itertools
+import operator
 import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ import pypdfium2.raw as pdfium_c  # type: ignore[import-untyped]
 from pagewarden.reading import pages
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
@@ -163,7 +166,7 @@ def _sides(width: Numbers, height: Numbers, cos: Numbers, sin: Numbers) -> tuple
 
 
 def lines(chars: Glyphs) -> tuple[pages.Line, ...]:
-    """Make words and lines, in PDFium's order; a wide gap ends a line, as a column does."""
+    """Make words and lines, in the order of the file; a wide gap ends a line, as a column does."""
     if not len(chars):
         return ()
     frame = _frame(chars)
@@ -177,9 +180,21 @@ def lines(chars: Glyphs) -> tuple[pages.Line, ...]:
     )
     return tuple(
         pages.Line(" ".join(word.text for word in group), quad, 1.0, group)
-        for group, quad in made
+        for group, quad in _sideways_sorted(made, chars.directions[new_line])
         if group
     )
+
+
+def _sideways_sorted(
+    made: Iterable[tuple[tuple[pages.Word, ...], pages.Quad]], directions: Numbers
+) -> Iterator[tuple[tuple[pages.Word, ...], pages.Quad]]:
+    """Put lines that run down, up or upside down in order, which PDFium does not do."""
+    described = zip(made, directions.round(2).tolist(), strict=True)
+    for (cos, sin), group in itertools.groupby(described, key=operator.itemgetter(1)):
+        run = [line for line, _ in group]
+        if cos < 0.99:
+            run.sort(key=lambda line: line[1][0].y * cos - line[1][0].x * sin)
+        yield from run
 
 
 def _breaks(chars: Glyphs, frame: _Frame) -> tuple[Flags, Flags]:

@@ -11,7 +11,7 @@ import pikepdf
 from PIL import Image, ImageDraw, ImageFont
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 PROSE = (
     "The garden behind the old house was full of roses,",
@@ -110,18 +110,39 @@ def scan_pdf(
     return _saved(pdf)
 
 
-def gibberish_pdf(lines: Sequence[str] = PROSE) -> bytes:
-    """Write lines that look right, and whose map to Unicode is off by 29, as in bad subsets."""
+def mapped_pdf(meanings: Mapping[str, str], lines: Sequence[str] = PROSE) -> bytes:
+    """Write lines in a font that says of some characters that they mean others."""
     pdf = pikepdf.new()
     page = _new_page(pdf)
-    rows = "\n".join(f"<{code:02X}> <{code - 29:04X}>" for code in range(32 + 29, 127))
+    rows = "\n".join(
+        f"<{ord(char):02X}> <{meaning.encode('utf-16-be', 'surrogatepass').hex()}>"
+        for char, meaning in meanings.items()
+    )
     cmap = (
         "/CIDInit /ProcSet findresource begin 12 dict begin begincmap "
         "1 begincodespacerange <00> <FF> endcodespacerange "
-        f"{127 - 61} beginbfchar {rows} endbfchar endcmap end end"
+        f"{len(meanings)} beginbfchar {rows} endbfchar endcmap end end"
     )
     page.Resources.Font.F.ToUnicode = pdf.make_stream(cmap.encode())
     page.Contents = pdf.make_stream(_show(lines))
+    return _saved(pdf)
+
+
+def gibberish_pdf(lines: Sequence[str] = PROSE) -> bytes:
+    """Write lines that look right, and whose characters mean others, as in bad subsets of fonts."""
+    return mapped_pdf({chr(code): chr(code - 29) for code in range(61, 127)}, lines)
+
+
+def sideways_pdf(lines: Sequence[str] = PROSE) -> bytes:
+    """Write lines from the bottom of the page to its top, every word for itself."""
+    pdf = pikepdf.new()
+    page = _new_page(pdf)
+    parts = []
+    for number, line in enumerate(lines):
+        for word in placed_words([line]):
+            x, y = 100 + number * _LEADING, word.left
+            parts.append(f"BT /F {_SIZE} Tf 0 1 -1 0 {x} {y:.3f} Tm ({word.text}) Tj ET")
+    page.Contents = pdf.make_stream("\n".join(parts).encode("cp1252"))
     return _saved(pdf)
 
 
@@ -161,13 +182,23 @@ def with_broken_page(pdf_bytes: bytes, number: int) -> bytes:
         return _saved(pdf)
 
 
-def with_missing_page(pdf_bytes: bytes, number: int) -> bytes:
-    """Make a page, counted from 1, into something that is none."""
+def with_odd_page(pdf_bytes: bytes, number: int, *, empty: bool = False) -> bytes:
+    """Call a page, counted from 1, something that is no page; empty takes all it has away."""
     with pikepdf.open(io.BytesIO(pdf_bytes)) as pdf:
-        pdf.Root.Pages.Kids[number - 1] = pdf.make_indirect(
-            pikepdf.Dictionary(Type=pikepdf.Name.Nothing)
-        )
+        page = pdf.pages[number - 1].obj
+        for key in list(page.keys()) if empty else []:
+            del page[key]
+        page.Type = pikepdf.Name.Nothing
         return _saved(pdf)
+
+
+def joined(*files: bytes) -> bytes:
+    """Put the pages of several PDFs into one."""
+    pdf = pikepdf.new()
+    for data in files:
+        with pikepdf.open(io.BytesIO(data)) as part:
+            pdf.pages.extend(part.pages)
+    return _saved(pdf)
 
 
 def encrypted(pdf_bytes: bytes, *, user: str, owner: str) -> bytes:
@@ -235,14 +266,18 @@ def _over(lines: Sequence[str], pixels: tuple[int, int], size: tuple[float, floa
     parts = []
     for (left, top, right, bottom), line in zip(line_boxes(lines, pixels), lines, strict=True):
         height = (bottom - top) * scale
-        natural = sum(widths[char] for char in line) * height / 1000
+        natural = sum(widths.get(char, 556) for char in line) * height / 1000
         stretch = 100 * (right - left) * scale / natural
         baseline = size[1] - bottom * scale + height * 0.3
         parts.append(
             f"BT 3 Tr /F {height:.2f} Tf {stretch:.2f} Tz "
-            f"1 0 0 1 {left * scale:.2f} {baseline:.2f} Tm ({line}) Tj ET"
+            f"1 0 0 1 {left * scale:.2f} {baseline:.2f} Tm ({_escaped(line)}) Tj ET"
         )
     return ("\n".join(parts) + "\n0 Tr 100 Tz\n").encode("cp1252")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("(", r"\(").replace(")", r"\)")
 
 
 def _image_stream(pdf: pikepdf.Pdf, image: Image.Image) -> pikepdf.Stream:
@@ -267,7 +302,7 @@ def _saved(pdf: pikepdf.Pdf) -> bytes:
 
 
 def _font(size: tuple[int, int]) -> ImageFont.FreeTypeFont:
-    font = ImageFont.load_default(size[1] / 32)
+    font = ImageFont.load_default(size[1] / 44)
     if not isinstance(font, ImageFont.FreeTypeFont):
         raise TypeError("Pillow was built without FreeType")
     return font
