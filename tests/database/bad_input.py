@@ -22,6 +22,11 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         },
     ),
     (
+        "wait_for_documents",
+        {},
+        {"p_lanes": ["array['nope']", "array['image', 'nope']", "array[null]::text[]"]},
+    ),
+    (
         "acquire_document_lock",
         {"p_document_id": "%(queued)s", "p_worker_id": "'w'"},
         {"p_worker_id": ["null", "''", LONG], "p_lock_timeout": ["null", "0", "-1"]},

@@ -117,6 +117,7 @@ search_documents          no   yes    yes      yes    yes    yes   yes   yes    
 settle_webhook            no   no     no       no     no     no    no    yes     no
 share_case                no   no     no       no     no     yes   yes   yes     no
 sweep_documents           no   no     no       no     no     no    no    yes     yes
+wait_for_documents        no   no     no       no     no     no    no    yes     yes
 """
 
 # A call of each function that has an effect, if the caller may.
@@ -161,6 +162,7 @@ ARGUMENTS = {
     "settle_webhook": "%(webhook)s, 0",
     "share_case": "%(case)s, %(stranger)s",
     "sweep_documents": "",
+    "wait_for_documents": "",
 }
 
 

@@ -52,7 +52,7 @@ class Reader:
 
     orders: Orders
 
-    def run_for(self, claim: documents.Claim) -> documents.Run:
+    async def run_for(self, claim: documents.Claim) -> documents.Run:
         """All processes read with the same engine, so they may go on with each other's pages."""
         assert claim.id
         return documents.Run("steady", "1")

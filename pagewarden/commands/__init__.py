@@ -1,0 +1,1 @@
+"""Commands of pagewarden, one module each; cli.py mounts them."""

@@ -1,0 +1,192 @@
+"""One attempt at one document, from the claim to its end.
+
+The process may be killed at any instruction. While it lives it sends heartbeats; what it cannot
+finish it gives back, and what it read stays. Reading itself is somebody else's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import math
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from pagewarden import errors
+from pagewarden.documents import batches, claims
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pagewarden.database import Database
+
+log = structlog.get_logger(__name__)
+
+# Pauses while the database is away. Once it is back, every lock is renewed before it expires.
+RECONNECT_SECONDS = (0.1, 0.25, 0.5)
+LONGEST_RETRY_SECONDS = 86_400
+LONGEST_MESSAGE = 2_000
+
+
+class Outcome(enum.StrEnum):
+    """How an attempt ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    GIVEN_BACK = "given_back"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A document in our hands, and all that is needed to read it."""
+
+    claim: claims.Claim
+    database: Database
+    reader: claims.Reader
+    lock_seconds: float
+    heartbeat_seconds: float
+
+    async def make(self, stop: asyncio.Event) -> Outcome:
+        """Read the document, side by side with its heartbeat and the order to stop.
+
+        Whatever is wrong with the document, or its reader, ends up in the database; what the
+        database refuses is raised.
+        """
+        reading = asyncio.create_task(self._read())
+        heartbeat = asyncio.create_task(self._keep_alive())
+        stopping = asyncio.create_task(stop.wait())
+        tasks = {reading, heartbeat, stopping}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                error = reading.exception()
+                return reading.result() if error is None else await self._report(error)
+            if heartbeat.done():
+                log.warning("lock_lost", document=self.claim.id)
+                return Outcome.LOST
+            return await self._stop()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read(self) -> Outcome:
+        started = time.monotonic()
+        run = await self.reader.run_for(self.claim)
+        saved = await self._save(run, [])
+        confidences: list[float] = []
+        pages = self.reader.read(self.claim, frozenset(saved))
+        async with contextlib.aclosing(batches.of_pages(pages)) as found:
+            async for batch in found:
+                saved = await self._save(run, batch)
+                confidences += [page.confidence for page in batch if page.confidence is not None]
+        answer = await self._call(
+            "process_ocr_atomic",
+            p_ocr_data={"pages_read": len(saved)},
+            p_confidence=sum(confidences) / len(confidences) if confidences else None,
+            p_processing_time_ms=round((time.monotonic() - started) * 1000),
+            p_engine=run.engine,
+            p_version=run.version,
+            p_profile=run.profile,
+        )
+        return Outcome.COMPLETED if _is_done(answer) else Outcome.FAILED
+
+    async def _save(self, run: claims.Run, pages: Sequence[claims.Page]) -> list[int]:
+        answer = await self._call(
+            "save_document_pages",
+            p_pages=[page.as_json() for page in pages],
+            p_engine=run.engine,
+            p_version=run.version,
+            p_profile=run.profile,
+            p_page_count=pages[-1].of if pages else None,
+        )
+        _is_done(answer)
+        numbers: list[int] = answer["saved"]
+        return numbers
+
+    async def _keep_alive(self) -> None:
+        """Send heartbeats; returns when the document is no longer ours."""
+        while True:
+            await asyncio.sleep(self.heartbeat_seconds)
+            timeout = round(self.lock_seconds)
+            answer = await self._call("extend_document_lock", p_lock_timeout=timeout)
+            if not answer["success"]:
+                return
+
+    async def _report(self, error: BaseException) -> Outcome:
+        """Tell the database why the reading ended."""
+        if isinstance(error, errors.LockLost):
+            return Outcome.LOST
+        log.warning("reading_failed", document=self.claim.id, error=_say(error))
+        known = error if isinstance(error, errors.PagewardenError) else None
+        if known and known.outage:
+            return await self._give_back(_say(error), outage=True)
+        answer = await self._call(
+            "fail_document",
+            p_error_message=_say(error),
+            p_error_details={"type": type(error).__name__},
+            p_error_category=str(known.category if known else errors.Category.UNKNOWN),
+            p_retry_after=_retry_after(error),
+        )
+        return Outcome.FAILED if answer["success"] else Outcome.LOST
+
+    async def _stop(self) -> Outcome:
+        """Give the document back; where the database is away, its lock has to expire instead."""
+        try:
+            async with asyncio.timeout(self.lock_seconds):
+                return await self._give_back("the worker stops", outage=False)
+        except TimeoutError:
+            return Outcome.LOST
+
+    async def _give_back(self, reason: str, *, outage: bool) -> Outcome:
+        held = {"document_id": self.claim.id, "lock_token": self.claim.lock_token}
+        answer = await self._persist(
+            "release_documents", p_documents=[held], p_reason=reason, p_outage=outage
+        )
+        return Outcome.GIVEN_BACK if answer["success"] else Outcome.LOST
+
+    async def _call(self, name: str, **params: object) -> Any:  # noqa: ANN401  # JSON
+        held = {"p_document_id": self.claim.id, "p_lock_token": self.claim.lock_token}
+        return await self._persist(name, **held, **params)
+
+    async def _persist(self, name: str, **params: object) -> Any:  # noqa: ANN401  # JSON
+        """Call until the database is there again.
+
+        Calls carry the token, so making one a second time does no harm: if the first got
+        through after all, the answer is LOCK_LOST and the document is where it should be.
+        """
+        failures = 0
+        while True:
+            try:
+                return await self.database.rpc(name, **params)
+            except (errors.DatabaseAway, errors.Conflict) as exc:
+                log.warning("database_away", call=name, error=str(exc))
+                pause = RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)]
+                # Not all at the same moment.
+                await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311  # no secret
+                failures += 1
+
+
+def _is_done(answer: Mapping[str, Any]) -> bool:
+    """Tell a success from a failure that the database has counted; raises LockLost."""
+    if not answer["success"] and answer["error"] != "TOO_MANY_FAILED_PAGES":
+        raise errors.LockLost(f"{answer['error']}: {answer.get('message')}")
+    return bool(answer["success"])
+
+
+def _retry_after(error: BaseException) -> int | None:
+    wanted = error.retry_after if isinstance(error, errors.RateLimited) else None
+    return None if wanted is None else min(math.ceil(max(wanted, 0)), LONGEST_RETRY_SECONDS)
+
+
+def _say(error: BaseException) -> str:
+    """Put it into words that the database can store, whatever a foreign file is called."""
+    words = str(error).strip() or type(error).__name__
+    fit = words[:LONGEST_MESSAGE].encode(errors="replace").decode()
+    return fit.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,0 +1,141 @@
+"""Read documents whose files are in a store: fetch, read, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pagewarden import errors
+from pagewarden.documents import claims, languages, read_pages, scratch
+from pagewarden.reading import engines
+from pagewarden.reading import reader as readers
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+
+    from pagewarden.files import FileStore
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How a document is read that has no wishes of its own."""
+
+    engine: str = engines.DEFAULT
+    profile: str = engines.BALANCED
+    language: str | None = None
+
+    def of(self, claim: claims.Claim) -> Wishes:
+        """Fill in what the document leaves open; what nobody has is refused."""
+        if claim.engine is not None and claim.engine not in engines.ENGINES:
+            raise errors.EngineMissing(
+                f"there is no engine {claim.engine!r}; have it read again with one of "
+                f"{', '.join(engines.ENGINES)}"
+            )
+        if claim.profile is not None and claim.profile not in engines.PROFILES:
+            raise errors.EngineMissing(
+                f"there is no profile {claim.profile!r}; have it read again with one of "
+                f"{', '.join(engines.PROFILES)}"
+            )
+        return Wishes(
+            claim.engine or self.engine,
+            claim.profile or self.profile,
+            claim.language or self.language,
+        )
+
+
+USUAL = Wishes()
+
+
+class StoreReader:
+    """Reads for any number of workers of this process; one reader for each engine and profile."""
+
+    def __init__(
+        self,
+        store: FileStore,
+        folder: Path,
+        resources: contextlib.AsyncExitStack,
+        *,
+        wishes: Wishes,
+        processes: int | None,
+    ) -> None:
+        self._store = store
+        self._folder = folder
+        self._resources = resources
+        self._wishes = wishes
+        self._processes = processes
+        self._readers: dict[tuple[str, str], readers.Reader] = {}
+        self._opening = asyncio.Lock()
+
+    async def run_for(self, claim: claims.Claim) -> claims.Run:
+        """Name engine, version and profile."""
+        wishes = self._wishes.of(claim)
+        reader = await self.reader(wishes)
+        return claims.Run(wishes.engine, reader.version, wishes.profile)
+
+    async def read(self, claim: claims.Claim, done: frozenset[int]) -> AsyncGenerator[claims.Page]:
+        """Fetch the file and read its pages."""
+        wishes = self._wishes.of(claim)
+        reader = await self.reader(wishes)
+        counts: list[int] = []
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+            path = Path(folder, "document")
+            await self._store.fetch(_path(claim), path)
+            found = reader.read(
+                path,
+                name=claim.name,
+                languages=languages.for_engine(wishes.language),
+                done=done,
+                opened=counts.append,
+            )
+            language = languages.for_search(wishes.language)
+            with self._blame(wishes):
+                async with contextlib.aclosing(found):
+                    async for page in found:
+                        yield read_pages.to_page(page, of=counts[-1], language=language)
+
+    async def reader(self, wishes: Wishes) -> readers.Reader:
+        """Have the reader of an engine and profile, started when it is first asked for."""
+        profile = wishes.profile if engines.find(wishes.engine).has_profiles else engines.BALANCED
+        key = wishes.engine, profile
+        async with self._opening:
+            if key not in self._readers:
+                made = readers.Reader(
+                    engine=wishes.engine, profile=profile, processes=self._processes
+                )
+                self._readers[key] = await self._resources.enter_async_context(made)
+        return self._readers[key]
+
+    @contextlib.contextmanager
+    def _blame(self, wishes: Wishes) -> Iterator[None]:
+        """Take the usual engine for away when it is set up wrongly: no document can help it.
+
+        Whoever wished for another one has to wish again, and stops nobody else.
+        """
+        try:
+            yield
+        except (errors.EngineMissing, errors.KeyRefused) as exc:
+            if wishes.engine != self._wishes.engine:
+                raise
+            raise errors.EngineAway(str(exc)) from exc
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    store: FileStore, *, wishes: Wishes = USUAL, processes: int | None = None
+) -> AsyncIterator[StoreReader]:
+    """Start the reader that most documents need, so that what is missing is known at once."""
+    async with contextlib.AsyncExitStack() as resources:
+        folder = resources.enter_context(scratch.folder())
+        made = StoreReader(store, folder, resources, wishes=wishes, processes=processes)
+        await made.reader(wishes)
+        yield made
+
+
+def _path(claim: claims.Claim) -> str:
+    if claim.path is None:
+        raise errors.FileNotThere(f"{claim.name!r} has no file; upload it again")
+    return claim.path.removeprefix("/")

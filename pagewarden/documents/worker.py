@@ -1,0 +1,139 @@
+"""A worker: takes documents of its lanes, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import structlog
+
+from pagewarden import errors, waking
+from pagewarden.documents import attempts, claims
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from pagewarden.database import Database
+
+log = structlog.get_logger(__name__)
+
+IDLE_SECONDS = 1.0
+# Whatever is claimed in the last part of the time would only be given back.
+CLAIMING_SHARE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Serves lanes, in order of preference.
+
+    budget_seconds is how long run() or drain() may take: towards the end nothing more is claimed,
+    and at the end what is unfinished is given back.
+    """
+
+    database: Database
+    reader: claims.Reader
+    worker_id: str
+    lanes: Sequence[str]
+    lock_seconds: float
+    heartbeat_seconds: float
+    idle_seconds: float = IDLE_SECONDS
+    budget_seconds: float | None = None
+    hints: waking.Hints = field(default_factory=waking.Hints)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until stop is set; then give back what is in hand, uncounted."""
+        with self.hints.bell(self.lanes) as bell:
+            async with self._shift(stop) as shift:
+                while shift.goes_on:
+                    bell.clear()
+                    claim = await self._find()
+                    if claim is None:
+                        await _wait(bell, shift.over, seconds=self.idle_seconds)
+                    else:
+                        await self.work_on(claim, shift.over)
+
+    async def drain(self, stop: asyncio.Event) -> collections.Counter[attempts.Outcome]:
+        """Work until nothing is left to do or stop is set; count how the attempts ended."""
+        outcomes: collections.Counter[attempts.Outcome] = collections.Counter()
+        async with self._shift(stop) as shift:
+            while shift.goes_on and (claim := await self._find()) is not None:
+                outcomes[await self.work_on(claim, shift.over)] += 1
+        return outcomes
+
+    async def work_on(self, claim: claims.Claim, stop: asyncio.Event) -> attempts.Outcome:
+        """Read a document that has been claimed; stop makes us give it back."""
+        attempt = attempts.Attempt(
+            claim, self.database, self.reader, self.lock_seconds, self.heartbeat_seconds
+        )
+        with structlog.contextvars.bound_contextvars(worker=self.worker_id):
+            try:
+                return await attempt.make(stop)
+            except errors.DatabaseError as exc:
+                # Others go on; this one is found by the sweep when its lock has expired.
+                log.exception("attempt_lost", document=claim.id, error=str(exc))
+                return attempts.Outcome.LOST
+
+    async def _find(self) -> claims.Claim | None:
+        """Claim a document; when there is none, ask for a hint and look once more."""
+        try:
+            if (claim := await self._claim()) is not None:
+                return claim
+            await self.database.rpc("wait_for_documents", p_lanes=list(self.lanes))
+            return await self._claim()
+        except (errors.DatabaseAway, errors.Conflict) as exc:
+            log.warning("claim_failed", worker=self.worker_id, error=str(exc))
+            return None
+
+    async def _claim(self) -> claims.Claim | None:
+        rows = await self.database.rpc(
+            "claim_documents",
+            p_worker_id=self.worker_id,
+            p_lanes=list(self.lanes),
+            p_limit=1,
+            p_lock_timeout=round(self.lock_seconds),
+        )
+        return claims.Claim.from_row(rows[0]) if rows else None
+
+    @contextlib.asynccontextmanager
+    async def _shift(self, stop: asyncio.Event) -> AsyncIterator[_Shift]:
+        shift = _Shift(asyncio.Event(), self.budget_seconds)
+        ending = asyncio.create_task(shift.end(stop))
+        try:
+            yield shift
+        finally:
+            ending.cancel()
+            await asyncio.gather(ending, return_exceptions=True)
+
+
+class _Shift:
+    """The time a worker has; over is set when it is told to stop, or its budget is used up."""
+
+    def __init__(self, over: asyncio.Event, budget_seconds: float | None) -> None:
+        self.over = over
+        self._budget = budget_seconds
+        self._begin = asyncio.get_running_loop().time()
+
+    @property
+    def goes_on(self) -> bool:
+        """Tell whether it is worth while to claim another document."""
+        used = asyncio.get_running_loop().time() - self._begin
+        late = self._budget is not None and used >= CLAIMING_SHARE * self._budget
+        return not self.over.is_set() and not late
+
+    async def end(self, stop: asyncio.Event) -> None:
+        """Wait for the order to stop, as long as the budget lasts."""
+        await _wait(stop, seconds=self._budget)
+        self.over.set()
+
+
+async def _wait(*events: asyncio.Event, seconds: float | None) -> None:
+    """Wait for any of the events, so long at most."""
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()
