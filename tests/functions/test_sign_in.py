@@ -495,9 +495,9 @@ async def test_recovery_link_lets_in_once_to_choose_a_password(house: House) -> 
     async with house.client() as client:
         answer = await client.auth.verify_otp({"token_hash": token, "type": "recovery"})
         assert answer.session is not None
-        await client.auth.update_user({"password": chosen})
         with pytest.raises(auth_errors.AuthApiError) as caught:
             await client.auth.verify_otp({"token_hash": token, "type": "recovery"})
+        await client.auth.update_user({"password": chosen})
 
         assert (caught.value.status, caught.value.code) == (403, "otp_expired")
         assert await _sign_in(client, email, chosen)
@@ -567,7 +567,9 @@ async def test_database_keeps_no_recovery_token(house: House) -> None:
         (f"{SITE}.evil.example.org/", SITE),
         (f"{SITE}@evil.example.org/", SITE),
         ("//evil.example.org", SITE),
+        (f"{SITE}\\@evil.example.org/", SITE),
         ("javascript:alert(1)", SITE),
+        ("http://[", SITE),
     ],
 )
 async def test_link_leads_to_this_site_and_no_other(house: House, asked: str, led: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlencode, urlsplit
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Response, security
-from starlette.responses import RedirectResponse
+from starlette.responses import JSONResponse, RedirectResponse
 
 from pagewarden import errors
 from pagewarden.local.sign_in import answers, route, service, sessions
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PREFIX = "/auth/v1"
+
+# What every route may answer besides its own refusals.
+_ALWAYS = (400, 408, 413, 422, 503)
 
 _BEARER = security.HTTPBearer(auto_error=False, description="The access token of a person.")
 
@@ -154,6 +157,7 @@ def router(doing: service.Service) -> APIRouter:
             endpoint,
             methods=[method],
             status_code=status,
+            response_class=RedirectResponse if status == 303 else JSONResponse,
             responses={code: {"model": answers.Refusal} for code in (*_ALWAYS, *refusals)},
         )
 
@@ -171,9 +175,9 @@ def router(doing: service.Service) -> APIRouter:
     return made
 
 
-_ALWAYS = (400, 408, 413, 422, 503)
-
-
 def _same_origin(url: str, site: str) -> bool:
-    found, ours = urlsplit(url), urlsplit(site)
+    try:
+        found, ours = urlsplit(url), urlsplit(site)
+    except ValueError:
+        return False
     return (found.scheme, found.netloc) == (ours.scheme, ours.netloc)
