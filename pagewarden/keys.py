@@ -35,7 +35,10 @@ class Keys:
 
 
 def load(settings: Settings) -> Keys:
-    """Read the keys; for the embedded server, make those that are neither set nor kept yet."""
+    """Read the keys; for the embedded server, make those that are neither set nor kept yet.
+
+    Its home must be there, so it is started before.
+    """
     if settings.supabase_url is not None:
         return Keys(
             _required(settings.supabase_key, "PAGEWARDEN_SUPABASE_KEY"),

@@ -242,6 +242,14 @@ async def test_unknown_address_takes_as_long_as_a_wrong_password(house: House) -
     assert compared[0] == compared[1]
 
 
+@pytest.mark.parametrize("address", ["", "somewhere", "fe80::1%eth0", "::ffff:192.0.2.1"])
+async def test_wherever_somebody_calls_from_the_password_counts(house: House, address: str) -> None:
+    """An address that says nothing, or has a zone, is no obstacle."""
+    origin = sessions.Origin(address, "x" * 10_000)
+
+    assert await house.service.sign_in(await house.somebody(), PASSWORD, origin)
+
+
 async def test_refresh_token_is_good_once(house: House) -> None:
     """Each refresh gives another token; the one before is void once the moment has passed."""
     async with house.signed_in() as client:

@@ -76,7 +76,7 @@ def _refusal(exc: Exception) -> errors.SignInRefused:
         case HTTPException():
             code = _CODES.get(exc.status_code, "validation_failed")
             return errors.SignInRefused(str(exc.detail), status=exc.status_code, code=code)
-        case errors.InvalidCall():
+        case errors.InvalidCall() if (exc.sqlstate or "").startswith("22"):
             return errors.SignInRefused(str(exc), status=400, code="validation_failed")
         case errors.PagewardenError() if exc.retryable:
             return errors.SignInRefused(

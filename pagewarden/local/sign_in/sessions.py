@@ -47,7 +47,7 @@ class Origin:
     def params(self) -> dict[str, Any]:
         """Give what is stored of it."""
         try:
-            address = ipaddress.ip_address(self.address)
+            address = ipaddress.ip_address(self.address.partition("%")[0])
         except ValueError:
             address = None
         return {"address": address, "user_agent": self.user_agent[:_USER_AGENT_LENGTH]}
