@@ -12,23 +12,21 @@ from __future__ import annotations
 import bisect
 import itertools
 import statistics
-import unicodedata
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
+from pagewarden.reading import pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterator, Sequence
 
     from pagewarden.reading import pages
 
-_CORE = 0.25  # of its height above and below its middle: lines that meet there are side by side
+_CORE = 0.25  # of the height is not counted at top and bottom where lines are side by side
+_STAGGERED = 0.3  # in height share two lines of columns that are not level
+_FEW = 3  # lines make a column of which none is level with one of the next
 _DRAWN_WIDE = 0.25  # by so much detectors draw lines longer than they are, on either side
 _GUTTER = 0.5  # the narrowest
-_TALL = 1.8  # what is taller than this, like a drop cap, belongs to the first line it stands by
 _CELL = 8.0  # columns of text are wider than this, some of those of a table are not
 _LABEL = 4.0  # labels are narrower than this, if anything
 _ALIKE = 0.6  # of the width of another column is about the same width
@@ -37,38 +35,29 @@ _ALIGNED = 0.8  # of the cells of a table's columns are level with another one
 _APART = 1.5  # from the text stand a running head and a foot
 _BLOCK = 1.4  # times the usual distance of lines is that between blocks
 
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A line, or what a detector took for one, on a level page."""
-
-    line: pages.Line
-    left: float
-    right: float
-    top: float
-    bottom: float
-
-    @property
-    def middle(self) -> float:
-        """Say at what height it is read."""
-        height = self.bottom - self.top
-        return self.top + (0.5 if height > _TALL else height / 2)
-
-
-_Row = list[_Piece]
+_Row = list[pieces.Piece]
+_Strip = list[pieces.Piece]
 _Gap = tuple[float, float]
+
+
+@dataclass(slots=True)
+class _Zone:
+    """Strips, and the gutters that run through all of them."""
+
+    strips: list[_Strip]
+    gutters: list[_Gap]
 
 
 def in_reading_order(lines: Sequence[pages.Line]) -> tuple[pages.Line, ...]:
     """Sort lines, of any slant and in any order, and number their blocks.
 
-    Pieces of one printed line follow each other from left to right. Columns do so too, or from
+    Pieces of one printed line follow each other from left to right, and so do columns; both from
     right to left where most letters are Arabic or Hebrew. What runs up or down the margin of a
     page comes last.
     """
     if not lines:
         return ()
-    level, aside = _levelled(lines)
+    level, aside = pieces.level(lines)
     rows = [*_read(level), *([piece] for piece in aside)]
     return tuple(
         replace(piece.line, block=block)
@@ -77,84 +66,79 @@ def in_reading_order(lines: Sequence[pages.Line]) -> tuple[pages.Line, ...]:
     )
 
 
-def _levelled(lines: Sequence[pages.Line]) -> tuple[list[_Piece], list[_Piece]]:
-    """Turn the page so that most text is level; set what then is not apart."""
-    quads = np.array([line.quad for line in lines], np.float64)
-    along = quads[:, 1] - quads[:, 0]
-    slants, length = np.arctan2(along[:, 1], along[:, 0]), np.hypot(along[:, 0], along[:, 1])
-    main = np.arctan2(*along.sum(0)[::-1])
-    off = (slants - main + np.pi) % (2 * np.pi) - np.pi
-    main += _weighted_median(off, length)
-    turn = np.array(((np.cos(main), np.sin(main)), (-np.sin(main), np.cos(main))))
-    corners = quads @ turn.T
-    low, high = corners.min(1), corners.max(1)
-    aside = abs(off) > np.pi / 4
-    unit = float(np.median((high - low)[~aside if not aside.all() else aside, 1])) or 1.0
-    if _right_to_left(lines):
-        low[:, 0], high[:, 0] = -high[:, 0], -low[:, 0]
-    pieces = [
-        _Piece(line, left, right, top, bottom)
-        for line, (left, top), (right, bottom) in zip(
-            lines, (low / unit).tolist(), (high / unit).tolist(), strict=True
-        )
-    ]
-    order = sorted(range(len(lines)), key=lambda i: _place(pieces[i]))
-    return (
-        [pieces[i] for i in order if not aside[i]],
-        [pieces[i] for i in order if aside[i]],
-    )
-
-
-def _weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    order = np.lexsort((weights, values))
-    total = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(total, total[-1] / 2)])
-
-
-def _right_to_left(lines: Sequence[pages.Line]) -> bool:
-    directions = [unicodedata.bidirectional(letter) for line in lines for letter in line.text]
-    return directions.count("R") + directions.count("AL") > directions.count("L")
-
-
-def _place(piece: _Piece) -> tuple[float, float, float, float, str]:
-    """Sort by height and then from left to right; the rest is for equal pieces' sake only."""
-    return piece.middle, piece.left, piece.right, piece.bottom, piece.line.text
-
-
-def _read(pieces: Sequence[_Piece]) -> Iterator[_Row]:
+def _read(every: Sequence[pieces.Piece]) -> Iterator[_Row]:
     """Go through pieces row by row, in reading order."""
-    for zone, gutters in _zones(pieces):
-        columns = _columns(zone, gutters)
-        if len(columns) == 1 or _is_table(columns):
-            yield from _rows(zone)
+    for zone in _zones(every):
+        columns = _columns(zone.strips, zone.gutters)
+        if len(columns) == 1 or max(map(len, columns)) == 1 or _is_table(columns):
+            yield from _rows(list(itertools.chain(*zone.strips)))
         else:
             for column in columns:
                 yield from _read(column)
 
 
-def _zones(pieces: Sequence[_Piece]) -> list[tuple[list[_Piece], list[_Gap]]]:
+def _zones(every: Sequence[pieces.Piece]) -> list[_Zone]:
     """Join strips from the top down while a gutter runs through all of them, or through none."""
-    zones: list[tuple[list[_Piece], list[_Gap]]] = []
-    strips = _strips(pieces)
-    apart = _apart(strips)
-    for number, strip in enumerate(strips):
-        zone, gutters = zones[-1] if zones else ([], [])
+    zones: list[_Zone] = []
+    strips = list(_strips(every))
+    for strip in strips:
         gaps = _gaps(strip)
-        free = [gap for gutter in gutters for gap in _free(gutter, strip)]
-        if zone and number not in apart and (free or not (gutters or gaps)):
-            zones[-1] = [*zone, *strip], free
+        if zones and not _stands_apart(zones[-1].strips, strip, last=strip is strips[-1]):
+            zone = zones[-1]
+            free = [gap for gutter in zone.gutters for gap in _free(gutter, strip)]
+            if free or not (zone.gutters or gaps):
+                zone.strips.append(strip)
+                zone.gutters = free
+                continue
+            zones.append(_Zone([*_headings(zone, strip), strip], gaps))
         else:
-            zones.append((strip, gaps))
+            zones.append(_Zone([strip], gaps))
     return zones
 
 
-def _strips(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
-    """Part pieces wherever a level cut meets the core of none."""
-    strips: list[list[_Piece]] = []
+def _stands_apart(zone: Sequence[_Strip], strip: _Strip, *, last: bool) -> bool:
+    """Tell a running head from the text below it, and the last strip as a foot from that above."""
+    outer = strip if last else zone[0]
+    alone = (last or len(zone) == 1) and len(_rows(outer)) == 1
+    return alone and _distance(zone[-1], strip) > _APART
+
+
+def _headings(zone: _Zone, strip: _Strip) -> list[_Strip]:
+    """Take from the end of columns what is in one of them only and nearer to what follows."""
+    taken: list[_Strip] = []
+    while (
+        zone.gutters and len(zone.strips) > 1 and len(_columns(zone.strips[-1:], zone.gutters)) == 1
+    ):
+        above, heading = zone.strips[-2:]
+        if _distance(above, heading) < max(1.0, _distance(heading, taken[0] if taken else strip)):
+            break
+        taken.insert(0, zone.strips.pop())
+    return taken
+
+
+def _distance(upper: _Strip, lower: _Strip) -> float:
+    return min(piece.top for piece in lower) - max(piece.bottom for piece in upper)
+
+
+def _strips(every: Sequence[pieces.Piece]) -> Iterator[_Strip]:
+    """Part pieces wherever a level cut meets none that stand side by side."""
+    for strip in _parted(every, _staggered):
+        columns = _columns([strip], _gaps(strip))
+        if min(map(len, columns)) >= _FEW:
+            yield strip
+        else:
+            yield from _parted(strip, lambda *_: False)
+
+
+def _parted(
+    every: Sequence[pieces.Piece], joined: Callable[[pieces.Piece, pieces.Piece], bool]
+) -> list[_Strip]:
+    """Part pieces from top to bottom; those whose cores share a height are joined at any rate."""
+    strips: list[_Strip] = []
     reach = 0.0
-    for piece in sorted(pieces, key=lambda piece: _core(piece)[0]):
+    for piece in sorted(every, key=lambda piece: _core(piece)[0]):
         top, bottom = _core(piece)
-        if strips and top <= reach:
+        if strips and (top <= reach or any(joined(other, piece) for other in strips[-1])):
             strips[-1].append(piece)
             reach = max(reach, bottom)
         else:
@@ -163,36 +147,30 @@ def _strips(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
     return strips
 
 
-def _core(piece: _Piece) -> _Gap:
+def _staggered(one: pieces.Piece, other: pieces.Piece) -> bool:
+    """Tell whether they are side by side, if at different heights, and not one below the other."""
+    beside = one.right < other.left or other.right < one.left
+    return beside and min(one.bottom, other.bottom) - max(one.top, other.top) > _STAGGERED
+
+
+def _core(piece: pieces.Piece) -> _Gap:
     margin = _CORE * min(1.0, piece.bottom - piece.top)
     return piece.top + margin, piece.bottom - margin
 
 
-def _apart(strips: Sequence[list[_Piece]]) -> set[int]:
-    """Find the strips that follow a running head or are a foot: one row, far from the text."""
-    return {
-        number
-        for number, outer in ((1, 0), (len(strips) - 1, -1))
-        if 0 < number < len(strips)
-        and len(_rows(strips[outer])) == 1
-        and min(piece.top for piece in strips[number])
-        > max(piece.bottom for piece in strips[number - 1]) + _APART
-    }
-
-
-def _edges(piece: _Piece) -> _Gap:
+def _edges(piece: pieces.Piece) -> _Gap:
     margin = min(_DRAWN_WIDE, (piece.right - piece.left) / 2)
     return piece.left + margin, piece.right - margin
 
 
-def _gaps(strip: Sequence[_Piece]) -> list[_Gap]:
+def _gaps(strip: Sequence[pieces.Piece]) -> list[_Gap]:
     """Find the gutters between the pieces of a strip."""
     left = min(piece.left for piece in strip)
     right = max(piece.right for piece in strip)
-    return [gap for gap in _free((left, right), strip) if left < gap[0] and gap[1] < right]
+    return _free((left, right), strip)
 
 
-def _free(gap: _Gap, strip: Sequence[_Piece]) -> list[_Gap]:
+def _free(gap: _Gap, strip: Sequence[pieces.Piece]) -> list[_Gap]:
     """Find what a strip leaves of a gutter."""
     free = []
     start, end = gap
@@ -205,16 +183,16 @@ def _free(gap: _Gap, strip: Sequence[_Piece]) -> list[_Gap]:
     return free
 
 
-def _columns(zone: Sequence[_Piece], gutters: Sequence[_Gap]) -> list[list[_Piece]]:
-    """Part a zone at its gutters."""
+def _columns(strips: Sequence[_Strip], gutters: Sequence[_Gap]) -> list[list[pieces.Piece]]:
+    """Part strips at gutters."""
     borders = sorted((start + end) / 2 for start, end in gutters)
-    columns: list[list[_Piece]] = [[] for _ in range(len(borders) + 1)]
-    for piece in zone:
+    columns: list[list[pieces.Piece]] = [[] for _ in range(len(borders) + 1)]
+    for piece in itertools.chain(*strips):
         columns[bisect.bisect(borders, (piece.left + piece.right) / 2)].append(piece)
     return [column for column in columns if column]
 
 
-def _is_table(columns: Sequence[Sequence[_Piece]]) -> bool:
+def _is_table(columns: Sequence[Sequence[pieces.Piece]]) -> bool:
     """Tell rows of cells from columns of text: one is narrow, and level with the others.
 
     Two columns of about the same width may as well be verses or addresses, if no labels.
@@ -222,39 +200,39 @@ def _is_table(columns: Sequence[Sequence[_Piece]]) -> bool:
     widths = [statistics.median(piece.right - piece.left for piece in each) for each in columns]
     fewest = min(columns, key=len)
     heights = sorted(piece.middle for each in columns if each is not fewest for piece in each)
-    level = [_distance(heights, piece.middle) < _LEVEL for piece in fewest]
+    level = [_nearest(heights, piece.middle) < _LEVEL for piece in fewest]
     if min(widths) > _CELL or sum(level) < _ALIGNED * len(level):
         return False
     alike = len(columns) == 2 and min(widths) > max(_LABEL, _ALIKE * max(widths))
     return not alike or any(_has_labels(column) for column in columns)
 
 
-def _has_labels(column: Sequence[_Piece]) -> bool:
+def _has_labels(column: Sequence[pieces.Piece]) -> bool:
     """Tell whether most of it are words with a colon, or numbers."""
     texts = [piece.line.text.rstrip() for piece in column]
     labels = [text.endswith((":", "\uff1a")) or not any(map(str.isalpha, text)) for text in texts]
     return 2 * sum(labels) > len(labels)
 
 
-def _distance(heights: Sequence[float], height: float) -> float:
+def _nearest(heights: Sequence[float], height: float) -> float:
     """Measure how far the nearest of sorted heights is."""
     place = bisect.bisect(heights, height)
     return min(abs(height - other) for other in heights[max(0, place - 1) : place + 1])
 
 
-def _rows(pieces: Sequence[_Piece]) -> list[_Row]:
+def _rows(every: Sequence[pieces.Piece]) -> list[_Row]:
     """Put together what stands side by side."""
     rows: list[_Row] = []
-    for piece in sorted(pieces, key=_place):
+    for piece in sorted(every, key=lambda piece: piece.place):
         row = next((row for row in reversed(rows[-3:]) if _beside(piece, row)), None)
         if row is None:
             rows.append([piece])
         else:
             row.append(piece)
-    return [sorted(row, key=lambda piece: (piece.left, _place(piece))) for row in rows]
+    return [sorted(row, key=lambda piece: (piece.left, piece.place)) for row in rows]
 
 
-def _beside(piece: _Piece, row: _Row) -> bool:
+def _beside(piece: pieces.Piece, row: _Row) -> bool:
     """Tell whether a piece continues a row, judged by the nearest one in it."""
     gaps = [max(piece.left - other.right, other.left - piece.right) for other in row]
     near = row[gaps.index(min(gaps))]

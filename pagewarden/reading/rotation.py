@@ -60,8 +60,9 @@ def _lines(marks: NDArray[np.uint8], size: float) -> NDArray[np.float64]:
     """Find lines, as rows of left, top, width and height: letters run together sideways."""
     reach = np.ones((1, max(3, round(1.5 * size))), np.uint8)
     joined = cv2.morphologyEx(marks, cv2.MORPH_CLOSE, reach)
-    _, _, stats, _ = cv2.connectedComponentsWithStats(joined)
-    boxes = stats[1:, :4].astype(np.float64)
+    # What is joined stays so with every third column, and is found in a third of the time.
+    _, _, stats, _ = cv2.connectedComponentsWithStats(np.ascontiguousarray(joined[:, ::3]))
+    boxes = stats[1:, :4] * np.array((3.0, 1.0, 3.0, 1.0))
     width, height = boxes[:, 2], boxes[:, 3]
     boxes = boxes[(width >= 4 * height) & (height >= 0.8 * size) & (height <= 4 * size)]
     usual = np.median(np.repeat(boxes[:, 3], boxes[:, 2].astype(int))) if len(boxes) else 0.0
