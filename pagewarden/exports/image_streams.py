@@ -85,7 +85,7 @@ def _chunks(png: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 def _packed(pdf: pikepdf.Pdf, image: Image.Image) -> pikepdf.Stream:
     """Decode the frame and pack it anew; what is transparent lies on white paper."""
-    pixels.decode(image)
+    image.load()
     upright = ImageOps.exif_transpose(image)
     if upright.mode == "1":
         return _fax(pdf, upright)

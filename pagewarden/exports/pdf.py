@@ -79,11 +79,13 @@ def _write_over_pdf(
 def _write_pictures(
     out: BinaryIO, read_pages: Iterable[reading.ReadPage], document: documents.Document
 ) -> None:
-    with pikepdf.new() as pdf, picture.opened(document) as opened:
+    shown = picture.Picture(document)
+    with pikepdf.new() as pdf:
         layers = _Layers(pdf)
         for page in read_pages:
-            layers.add(opened.add_page(pdf, page), page)
-        layers.save(out)
+            layers.add(shown.add_page(pdf, page), page)
+        with trouble.parsing(document.name):
+            layers.save(out)
 
 
 def _opened(document: documents.Document) -> pikepdf.Pdf:
