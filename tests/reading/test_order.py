@@ -8,7 +8,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pagewarden.reading import order, pages
@@ -216,6 +216,7 @@ def layouts(draw: st.DrawFn) -> list[pages.Line]:
     ]
 
 
+@settings(max_examples=60)
 @given(layouts(), st.integers())
 def test_any_lines_come_back_once_each_in_an_order_of_their_own(
     lines: list[pages.Line], seed: int
@@ -226,6 +227,7 @@ def test_any_lines_come_back_once_each_in_an_order_of_their_own(
     assert order.in_reading_order(_shuffled(lines, seed)) == read
 
 
+@settings(max_examples=60)
 @given(layouts())
 def test_blocks_are_numbered_without_a_gap(lines: list[pages.Line]) -> None:
     """They begin at 0 and go up by one."""

@@ -1,0 +1,227 @@
+"""Pages that were turned, tilted or both stand upright again, and others are left alone."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from pagewarden.reading import engine, pages, turning, upright
+
+Pixels = NDArray[np.uint8]
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
+TEXT = (
+    "every page that comes in through the front door is read once by someone who knows the "
+    "language and is then put back upon the shelf from which it had been taken before dawn "
+    "while people in the valley below talk about prices and weather and their grandchildren"
+)
+
+
+@functools.cache
+def printed(size: int = 28, width: int = 1000, height: int = 1400, *, columns: int = 1) -> Pixels:
+    """Print a page of ragged paragraphs."""
+    paper = Image.new("L", (width, height), 250)
+    pen = ImageDraw.Draw(paper)
+    font = ImageFont.load_default(size)
+    shuffle = np.random.default_rng(size)
+    for number in range(columns):
+        room = (width - 160) // columns - 40
+        left = 80 + number * (room + 60)
+        for top in range(100, height - 100, int(1.5 * size)):
+            pen.text((left, top), _line(shuffle, font, room), fill=20, font=font)
+    return np.asarray(paper)
+
+
+def _line(shuffle: np.random.Generator, font: Font, room: float) -> str:
+    text = ""
+    for word in shuffle.permutation(TEXT.split()):
+        if font.getlength(f"{text} {word}") > room or shuffle.random() < 0.03:
+            break
+        text = f"{text} {word}"
+    return text.strip().capitalize()
+
+
+def straightened(pixels: Pixels) -> upright.Straightened:
+    """Set a page of any resolution right."""
+    return upright.straighten(engine.PageImage(pixels, 150))
+
+
+def turned(pixels: Pixels, degrees: int) -> Pixels:
+    """Turn a page clockwise, as a scanner does into which it was put the wrong way."""
+    return np.ascontiguousarray(np.rot90(pixels, -degrees // 90))
+
+
+def noisy(pixels: Pixels) -> Pixels:
+    """Lay grain and specks over a page, and a shadow over one side."""
+    chance = np.random.default_rng(1)
+    shadow = np.linspace(0.5, 1, pixels.shape[1])
+    page = pixels * shadow + chance.normal(0, 8, pixels.shape)
+    page[chance.random(pixels.shape) < 0.001] = 0
+    return page.clip(0, 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize("size", [16, 28, 60])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_page_that_stands_upright_is_left_as_it_is(size: int, columns: int) -> None:
+    """Not a pixel is touched, nor copied."""
+    pixels = printed(size, columns=columns)
+    result = straightened(pixels)
+    assert (result.rotation, result.skew) == (0, 0.0)
+    assert result.image.pixels is pixels
+
+
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_turned_page_is_turned_back_without_loss(degrees: int, columns: int) -> None:
+    """Quarters cost no quality: the page is the original one."""
+    pixels = printed(columns=columns)
+    result = straightened(turned(pixels, degrees))
+    assert (result.rotation, result.skew) == (360 - degrees, 0.0)
+    assert np.array_equal(result.image.pixels, pixels)
+
+
+@pytest.mark.parametrize("skew", [-15, -4, -0.6, 1, 7, 15, 30])
+def test_a_tilted_page_is_set_level(skew: float) -> None:
+    """The tilt is found to a fifth of a degree, and the result has none."""
+    result = straightened(turning.level(printed(), -skew))
+    assert result.rotation == 0
+    assert result.skew == pytest.approx(skew, abs=0.2)
+    assert straightened(result.image.pixels).skew == 0
+
+
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_page_may_be_turned_and_tilted_and_noisy(degrees: int) -> None:
+    """A bad scan of several faults is set right at once."""
+    result = straightened(turned(noisy(turning.level(printed(), 5)), degrees))
+    assert result.rotation == 360 - degrees
+    assert result.skew == pytest.approx(-5, abs=0.2)
+
+
+def test_colours_survive() -> None:
+    """A page in colours is turned in colours."""
+    pixels = np.stack([printed(), printed() // 2, printed()], axis=2)
+    result = straightened(turned(pixels, 90))
+    assert np.array_equal(result.image.pixels, pixels)
+    assert straightened(turning.level(pixels, 3)).image.pixels.ndim == 3
+
+
+def test_nothing_is_cut_off_a_tilted_page() -> None:
+    """Its four corners are still there, and what is new is like paper."""
+    pixels = np.full((700, 500), 240, np.uint8)
+    for corner in itertools.product((slice(9), slice(-9, None)), repeat=2):
+        pixels[corner] = 0
+    level = turning.level(pixels, 11)
+    found, _ = cv2.connectedComponents((level < 120).astype(np.uint8))
+    assert found - 1 == 4
+    assert level[0, 0] == 240
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2000), (40000, 2), (500, 700), (2000, 1500, 3)])
+def test_an_empty_page_is_left_alone(shape: tuple[int, ...]) -> None:
+    """Blank pages of any shape have no direction."""
+    pixels = np.full(shape, 255, np.uint8)
+    assert straightened(pixels).image.pixels is pixels
+
+
+def test_a_picture_without_text_is_left_alone() -> None:
+    """Clouds, grain and stripes are no lines of text."""
+    chance = np.random.default_rng(0)
+    clouds = np.asarray(
+        Image.fromarray(chance.integers(0, 255, (40, 30), np.uint8)).resize((900, 1200))
+    )
+    grain = chance.integers(0, 255, (1200, 900), np.uint8)
+    stripes = np.tile(np.repeat(np.array((0, 255), np.uint8), 4), (1200, 112))
+    for pixels in (clouds, grain, stripes):
+        assert straightened(pixels).image.pixels is pixels
+
+
+def test_a_few_words_are_left_alone() -> None:
+    """A stamp at an angle does not turn its page."""
+    paper = Image.new("L", (900, 1200), 255)
+    ImageDraw.Draw(paper).text(
+        (300, 500), "RECEIVED 3 May", fill=0, font=ImageFont.load_default(40)
+    )
+    pixels = np.asarray(paper.rotate(20, fillcolor=255))
+    assert straightened(pixels).image.pixels is pixels
+
+
+def test_letters_nobody_can_read_are_not_turned_around() -> None:
+    """In mirror writing no way up is surely right, so the page stays as it is."""
+    pixels = np.ascontiguousarray(printed()[:, ::-1])
+    assert straightened(pixels).image.pixels is pixels
+    assert straightened(turned(pixels, 180)).rotation == 0
+
+
+def test_letters_in_columns_as_straight_as_their_lines_are_no_sideways_text() -> None:
+    """Text of a typewriter, or Chinese, is told by its gaps: narrower in lines than between."""
+    paper = Image.new("L", (1000, 1400), 255)
+    pen = ImageDraw.Draw(paper)
+    letters = np.random.default_rng(3).choice(list("abdeghkmnopqsuvwz"), (40, 30))
+    for (row, column), letter in np.ndenumerate(letters):
+        pen.text((80 + 20 * column, 80 + 32 * row), letter, fill=0, font=ImageFont.load_default(26))
+    pixels = np.asarray(paper)
+    assert straightened(pixels).rotation == 0
+    assert straightened(turned(pixels, 90)).rotation in {90, 270}
+
+
+def _dotted(width: int, height: int, x: float, y: float) -> Pixels:
+    """Make a page of one round dot."""
+    page = np.full((height, width), 255, np.uint8)
+    # OpenCV counts from the middles of pixels, in sixteenths.
+    centre = round((x - 0.5) * 16), round((y - 0.5) * 16)
+    return np.asarray(cv2.circle(page, centre, 5 * 16, 0, -1, cv2.LINE_AA, 4), np.uint8)
+
+
+def _middle_of_dot(page: Pixels) -> tuple[float, float]:
+    rows, columns = np.indices(page.shape) + 0.5
+    weight = 255.0 - page
+    return float((columns * weight).sum() / weight.sum()), float(
+        (rows * weight).sum() / weight.sum()
+    )
+
+
+@settings(max_examples=50)
+@given(
+    size=st.tuples(st.integers(60, 400), st.integers(60, 400)),
+    rotation=st.sampled_from([0, 90, 180, 270]),
+    skew=st.floats(-45, 45),
+    spot=st.tuples(st.floats(0.2, 0.8), st.floats(0.2, 0.8)),
+)
+def test_a_place_found_on_the_upright_page_leads_to_the_same_on_the_original(
+    size: tuple[int, int], rotation: int, skew: float, spot: tuple[float, float]
+) -> None:
+    """There and back again is within half a pixel, for any turn of any page."""
+    original = _dotted(*size, spot[0] * size[0], spot[1] * size[1])
+    image = engine.PageImage(turning.level(turning.quarter(original, rotation), skew), 300)
+    matrix = turning.way_back(rotation, skew, (image.width, image.height), size)
+    place = pages.Point(*_middle_of_dot(image.pixels))
+    (line,) = upright.Straightened(image, rotation, skew, matrix).back(
+        [pages.Line("o", (place, place, place, place), 1.0)]
+    )
+    assert line.quad[0] == pytest.approx(_middle_of_dot(original), abs=0.5)
+
+
+def test_lines_and_words_are_placed_on_the_original() -> None:
+    """Whatever is found on the upright page is where it is on the scan, words included."""
+    result = straightened(turned(printed(), 90))
+    box = pages.Box(100, 200, 300, 240).quad()
+    (line,) = result.back([pages.Line("a b", box, 0.9, (pages.Word("a", box, 0.8),), block=3)])
+    assert line.quad == pytest.approx(
+        np.array([(1200, 100), (1200, 300), (1160, 300), (1160, 100)]), abs=1e-9
+    )
+    assert line.words[0].quad == line.quad
+    assert (line.text, line.confidence, line.block) == ("a b", 0.9, 3)
+
+
+def test_lines_of_a_page_that_was_left_alone_stay_where_they_are() -> None:
+    """Nothing is moved, not even by rounding."""
+    lines = [pages.Line("a", pages.Box(0.1, 0.2, 0.3, 0.4).quad(), 1.0)]
+    assert list(straightened(printed()).back(lines)) == lines
