@@ -195,15 +195,17 @@ async def test_database_sees_who_signed_in(house: House) -> None:
     assert hidden == []
 
 
-async def test_wrong_password_unknown_address_and_banned_person_look_the_same(
+async def test_everybody_who_is_not_let_in_is_told_the_same(
     house: House,
 ) -> None:
-    """Nobody learns who can sign in."""
+    """Wrong password, unknown address, banned, without a password: nobody learns which."""
     email, banned = await house.somebody(), await house.somebody()
     conn = await house.database.connect()
     await conn.execute(
         "update auth.users set banned_until = now() + interval '1 day' where email = %s", (banned,)
     )
+    without = f"{uuid.uuid4().hex}@example.org"
+    await house.database.create_user(without)
     said = set()
     async with house.client() as client:
         for address, password in (
@@ -212,6 +214,7 @@ async def test_wrong_password_unknown_address_and_banned_person_look_the_same(
             ("nobody@example.org", PASSWORD),
             ("no address", PASSWORD),
             (banned, PASSWORD),
+            (without, PASSWORD),
         ):
             with pytest.raises(auth_errors.AuthApiError) as caught:
                 await _sign_in(client, address, password)
