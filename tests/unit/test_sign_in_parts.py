@@ -36,11 +36,12 @@ def test_refresh_token_says_which_session_and_number_it_is(session: uuid.UUID, n
 
 @hypothesis.given(number=NUMBERS, place=st.integers(0, 63), letter=st.characters())
 def test_refresh_token_that_was_changed_is_none(number: int, place: int, letter: str) -> None:
-    """No letter of it can be another one."""
+    """No letter of it can be another one, and none can be put in."""
     token = TOKENS.make(uuid.UUID(int=5), number)
     changed = token[:place] + letter + token[place + 1 :]
 
     assert changed == token or TOKENS.read(changed) is None
+    assert TOKENS.read(token[:place] + letter + token[place:]) is None
 
 
 @hypothesis.given(text=st.text() | st.text("ABCxyz019-_=", min_size=60, max_size=70))
