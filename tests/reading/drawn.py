@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from pagewarden.reading import fakes
 
@@ -26,6 +26,16 @@ def numbered(count: int) -> bytes:
     """Draw pages that can be told apart: each is one pixel wider than the one before."""
     width, height = SIZE
     return _saved([Image.new("L", (width + n, height), 255) for n in range(count)], "TIFF")
+
+
+def letter() -> bytes:
+    """Draw a page of text large enough to be set upright."""
+    page = Image.new("L", (1240, 1754), 255)
+    draw = ImageDraw.Draw(page)
+    font = ImageFont.load_default(size=28)
+    for line in range(120, 1640, 45):
+        draw.text((120, line), "The quick brown fox jumps over the lazy dog.", fill=0, font=font)
+    return _saved([page], "PNG")
 
 
 def _saved(pages: Sequence[Image.Image], kind: str) -> bytes:

@@ -248,7 +248,7 @@ async def test_a_killed_parent_takes_everything_along(tmp_path: Path) -> None:
 
 async def test_children_find_everything_imported(tmp_path: Path) -> None:
     """Whatever the kind of the document, no child spends its time on importing modules."""
-    for name, data in seeds.all_kinds().items():
+    for name, data in {**seeds.all_kinds(), "letter.png": drawn.letter()}.items():
         (tmp_path / name).write_bytes(data)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", IMPORTS, tmp_path, stdout=subprocess.PIPE

@@ -114,7 +114,8 @@ def pack_error(error: Exception) -> list[str]:
     """Give an error the form it travels in."""
     if isinstance(error, errors.PagewardenError):
         return [type(error).__name__, str(error)]
-    return [errors.ReadingError.__name__, f"{type(error).__name__}: {error}"]
+    unforeseen = f"{type(error).__name__}: {error}".rstrip(": ")
+    return [errors.ReadingError.__name__, f"an unforeseen error ({unforeseen}). Please report it."]
 
 
 def unpack_error(packed: Any) -> errors.PagewardenError:  # noqa: ANN401  # JSON
