@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterable
     from datetime import datetime
     from pathlib import Path
     from types import TracebackType
@@ -49,7 +49,7 @@ class FileStore(Protocol):
         """
         ...
 
-    def read(self, path: str, *, start: int = 0) -> AsyncIterator[bytes]:
+    def read(self, path: str, *, start: int = 0) -> AsyncGenerator[bytes, None]:
         """Hand out the bytes from start on; none, if start is at the end or behind it."""
         ...
 
@@ -65,7 +65,7 @@ class FileStore(Protocol):
         """Look at a file; None when it is not there."""
         ...
 
-    def list(self, prefix: str = "") -> AsyncIterator[Entry]:
+    def list(self, prefix: str = "") -> AsyncGenerator[Entry, None]:
         """Go through all files below a folder, in no particular order."""
         ...
 

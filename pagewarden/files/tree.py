@@ -153,8 +153,7 @@ def remove(root: Path, parts: Sequence[str]) -> None:
 def walk(root: Path, folders: Sequence[str]) -> Generator[interface.Entry, None, None]:
     """Go through the files below a folder that have paths in our sense."""
     with contextlib.suppress(*ABSENT), opened(root, folders) as top:
-        for below, inner, names, folder in os.fwalk(".", dir_fd=top, onerror=_raise):
-            inner[:] = [name for name in inner if name != INCOMING]
+        for below, _, names, folder in os.fwalk(".", dir_fd=top, onerror=_raise):
             outer = [*folders, *below.split("/")[1:]]
             for name in names:
                 path = "/".join([*outer, name])

@@ -296,6 +296,23 @@ async def test_writer_cancelled_in_the_middle_of_a_part_leaves_nothing(
     assert bucket.leftovers() == []
 
 
+async def test_writer_cancelled_while_its_upload_ends_leaves_nothing(
+    store: s3.S3Files, bucket: places.Bucket
+) -> None:
+    """It cleans up when the upload has come to its end, not before."""
+    bucket.server.faults.append(Fault(COMPLETE, "wait", times=1))
+    writer = asyncio.create_task(store.write(PATH, places.of(LARGE)))
+    assert await asyncio.to_thread(bucket.server.reached.wait, 10)
+    writer.cancel()
+    ended, _ = await asyncio.wait([writer], timeout=0.2)
+    assert not ended
+    bucket.server.go_on.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await writer
+    assert bucket.leftovers() == []
+
+
 async def test_what_a_killed_writer_left_is_tidied(
     store: s3.S3Files, bucket: places.Bucket
 ) -> None:

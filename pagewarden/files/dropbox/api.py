@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from pagewarden import errors
 from pagewarden.files.dropbox import access, faults
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Mapping
 
 CONNECT_SECONDS = 10.0
@@ -36,6 +38,7 @@ class Api:
 
     def __init__(self, api_url: str, content_url: str, credentials: access.Credentials) -> None:
         self._client = httpx.AsyncClient(
+            verify=_certificates(),
             timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
             headers={"Accept-Encoding": "identity"},  # sizes and offsets are those of the file
         )
@@ -98,6 +101,12 @@ class Api:
         request = self._client.build_request("POST", url, headers=about, content=_pieces(body))
         with faults.transported():
             return await self._client.send(request, stream=True)
+
+
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """Load them once: that takes longer than a request, and functions open a store each time."""
+    return httpx.create_ssl_context()
 
 
 async def _pieces(body: bytes) -> AsyncIterator[bytes]:
