@@ -1,7 +1,7 @@
 """The text a PDF page carries: PDFium's characters, made into words and lines with quads.
 
 PDFium's own blanks and line ends are hints only: it takes the whole page to run in one direction,
-so sideways text falls apart into letters. Here every gap is measured along its own text.
+so sideways text falls apart into letters. Here gaps are measured along the text they are in.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     Indices = NDArray[np.int64]
 
 # In heights of the text; these agree best with pdftotext on born-digital PDFs.
-_WORD_GAP = 0.12
-_WORD_GAP_OF_HAN = 0.5  # their letters stand apart, and most texts have no words
-_HINTED_WORD_GAP = 0.05  # where PDFium sees a blank
+_WORD_GAP = 0.05  # where PDFium guesses that there is a blank; it knows letterspaced text
 _COLUMN_GAP = 2.0
 _LEAP_BACK = -1.5
 _OFF_LINE = 0.5
@@ -38,7 +36,6 @@ _OFF_LINE = 0.5
 _UNMAPPED_SAMPLE = 100
 
 _BLANKS = (*(code for code in range(0x3001) if chr(code).isspace()), 0x200B, 0xFEFF)
-_FIRST_OF_HAN, _LAST_OF_HAN = 0x2E80, 0x9FFF  # with kana and the punctuation of both
 _HYPHEN_AT_LINE_END = 0x02  # PDFium's mark for what people, and poppler, see as a hyphen
 
 
@@ -208,10 +205,7 @@ def _breaks(chars: Glyphs, frame: _Frame) -> tuple[Flags, Flags]:
     turned = np.sum(chars.directions[1:] * chars.directions[:-1], axis=1) < 0.99
     line = turned | (np.abs(np.diff(middle)) > _OFF_LINE * taller)
     line |= (gap > _COLUMN_GAP * taller) | (gap < _LEAP_BACK * taller)
-    han = (chars.codes >= _FIRST_OF_HAN) & (chars.codes <= _LAST_OF_HAN)
-    wide = np.where(han[1:] & han[:-1], _WORD_GAP_OF_HAN, _WORD_GAP)
-    word = line | chars.really[1:] | (gap > wide * shorter)
-    word |= chars.blank[1:] & (gap > _HINTED_WORD_GAP * shorter)
+    word = line | chars.really[1:] | (chars.blank[1:] & (gap > _WORD_GAP * shorter))
     return np.concatenate(([True], word)), np.concatenate(([True], line))
 
 

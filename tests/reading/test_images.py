@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import struct
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -178,12 +179,14 @@ def test_a_strip_is_refused(tmp_path: Path) -> None:
         _read(tmp_path, data)
 
 
-def test_a_webp_beyond_the_hard_limit_is_refused(tmp_path: Path) -> None:
-    """Its decoder would take the memory while opening it."""
-    data = samples.as_file(Image.new("L", (900, 900)), "WEBP")
+def test_a_webp_beyond_the_hard_limit_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    """Its decoder takes the memory for all its pixels while opening it."""
+    side = (60_000 - 1).to_bytes(3, "little")
+    body = b"WEBPVP8X" + (10).to_bytes(4, "little") + bytes(4) + side + side
+    data = b"RIFF" + len(body).to_bytes(4, "little") + body
 
-    with pytest.raises(errors.TooLarge):
-        _read(tmp_path, data, limits.Limits(pixels=300_000))
+    with pytest.raises(errors.TooLarge, match="too many pixels, and the limit is 250 megapixels"):
+        _read(tmp_path, data)
 
 
 def test_pages_of_a_tiff_are_read_in_any_order(tmp_path: Path) -> None:
@@ -221,6 +224,22 @@ def test_a_broken_page_of_a_tiff_costs_only_itself(tmp_path: Path) -> None:
     with contextlib.closing(opening.open_document(path, _LIMITS)) as document:
         assert document.page(1).render().width == 300
         with pytest.raises(errors.DamagedFile, match=r"fax\.tif, page 2: damaged"):
+            document.page(2).render()
+
+
+def test_a_tiff_whose_chain_of_pages_breaks_tells_where(tmp_path: Path) -> None:
+    """What follows cannot be found, and that is not passed over in silence."""
+    pages = [Image.new("1", (40, 40), 1) for _ in range(3)]
+    data = bytearray(samples.as_file(pages[0], "TIFF", save_all=True, append_images=pages[1:]))
+    (directory,) = struct.unpack_from("<I", data, 4)
+    (entries,) = struct.unpack_from("<H", data, directory)
+    struct.pack_into("<I", data, directory + 2 + 12 * entries, len(data) + 100)
+    path = tmp_path / "fax.tif"
+    path.write_bytes(bytes(data))
+
+    with contextlib.closing(opening.open_document(path, _LIMITS)) as document:
+        document.page(1).render()
+        with pytest.raises(errors.DamagedFile, match=r"fax\.tif, page 2"):
             document.page(2).render()
 
 

@@ -88,6 +88,20 @@ def test_sideways_text_is_not_torn_into_letters(tmp_path: Path) -> None:
         assert abs(third.x - fourth.x) < 1
 
 
+def test_words_are_parted_where_the_file_has_no_blanks(tmp_path: Path) -> None:
+    """Typesetters move on by the width of a blank, and move letters together a little."""
+    spaced = "(The) -220 (gar) -40 (den) -220 (be) 30 (hind) -220 (us)"
+
+    assert _texts(_layer(tmp_path, samples.kerned_pdf(spaced))) == ["The garden behind us"]
+
+
+def test_a_letterspaced_heading_is_made_of_words(tmp_path: Path) -> None:
+    """Its letters stand apart, and still belong together."""
+    heading = samples.kerned_pdf("(THE OLD HOUSE)", spacing=5)
+
+    assert _texts(_layer(tmp_path, heading)) == ["THE OLD HOUSE"]
+
+
 def test_columns_are_lines_of_their_own(tmp_path: Path) -> None:
     """A wide gap is no blank between words."""
     lines = _layer(tmp_path, samples.text_pdf(["left" + " " * 30 + "right"]))
@@ -185,18 +199,20 @@ def test_a_layer_that_leaves_the_ink_of_a_scan_out_is_not_used(
 
 
 @pytest.mark.parametrize(
-    "layer",
+    "line",
     [
-        tuple("aa gaa s aa ga ay qa ra ga sa aa ya ra aay a ga ay ga aa" for _ in samples.PROSE),
-        tuple("twv wgi xqzk pjfw vbnr zxck wqty kjhg mnbv plok ujhy" for _ in samples.PROSE),
-        tuple("[1] {6} (11) [6] {61} [0] (5) {7} [8] (16) {1} [66]" for _ in samples.PROSE),
+        "in an es to me un la de so we it as on at be is or he",
+        "tov tots snyotwrs ex xatudlung diouevqr exelevosv ex tov",
+        "the [house] (was) (old) [full] of {roses} [so] the house",
     ],
-    ids=["syllables", "letters", "brackets"],
+    ids=["syllables", "another script", "brackets"],
 )
-def test_a_poor_reading_of_a_scan_is_not_used(tmp_path: Path, layer: tuple[str, ...]) -> None:
-    """OCR that took one script for another leaves such things behind."""
+def test_a_poor_reading_of_a_scan_is_not_used(tmp_path: Path, line: str) -> None:
+    """It would do as the text of a page, but not as the reading of a scan that we can read."""
+    layer = [line] * 6
     data = samples.scan_pdf(samples.drawn(layer), layer=layer)
 
+    assert textlayer.is_readable(textlayer.read_signs([*map(ord, line)], layer), unmapped=0.0)
     assert _layer(tmp_path, data) is None
 
 
