@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import resource
 import sys
 import time
 from dataclasses import dataclass, field
@@ -31,7 +32,9 @@ class Result:
     """What a contestant did.
 
     seconds are for each collection, with the models loaded; start_seconds is what came before.
-    peak_bytes is the most memory all its processes had at a time, shared parts counted once.
+    cpu_seconds is what all its processes took of all cores, from start to end, and tells more
+    than the clock where others use the machine too. peak_bytes is the most memory they had at a
+    time, shared parts counted once.
     """
 
     contestant: str
@@ -39,6 +42,7 @@ class Result:
     scores: dict[str, scoring.Score] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     start_seconds: float = 0.0
+    cpu_seconds: float = 0.0
     peak_bytes: int = 0
 
 
@@ -55,7 +59,7 @@ async def hold(
     announce: Callable[[str], None],
 ) -> Result:
     """Let a contestant read all pages; places are the corpus and the folder of scans."""
-    result = Result(contestant)
+    result, before = Result(contestant), _cpu_of_children()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", runner.__name__, contestant, *map(str, places)),
         *(page.name for page in pages),
@@ -73,6 +77,7 @@ async def hold(
         watch.cancel()
         with contextlib.suppress(ProcessLookupError):
             process.kill()
+    result.cpu_seconds = _cpu_of_children() - before
     # Not before it has ended, for it would take a share of the cores.
     result.scores = {page.name: scoring.score(page, result.texts[page.name]) for page in pages}
     return result
@@ -103,6 +108,11 @@ async def _watch(pid: int, result: Result) -> None:
     while True:
         result.peak_bytes = max(result.peak_bytes, await asyncio.to_thread(_memory, pid))
         await asyncio.sleep(_MEMORY_EVERY_SECONDS)
+
+
+def _cpu_of_children() -> float:
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 def _memory(pid: int) -> int:

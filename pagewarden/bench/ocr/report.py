@@ -102,7 +102,8 @@ def header(report: Report) -> str:
             "CER, WER: edits over the length of the truth, after the same normalisation of both.",
             "pages/s: on all cores, with models loaded. Ours and OCRmyPDF read scanned PDFs, the",
             "bare engines image files; bare Tesseract runs one process per core.",
-            "memory: the most that all processes of a reader had at a time.",
+            "CPU: of all processes of a reader, its start included. memory: the most they had at a",
+            "time. straighten, order: shares of the CPU time of a page.",
         )
     )
 
@@ -113,7 +114,7 @@ def overall(report: Report) -> table.Table:
     grid = _grid("All pages", ["reader", "CER", "WER", "pages/s"])
     for peer in peers:
         grid.add_column(f"speed to {peer.contestant}", justify="right")
-    for name in ("memory", "straighten", "order"):
+    for name in ("CPU s/page", "memory", "straighten", "order"):
         grid.add_column(name, justify="right")
     for result in report.results:
         row = report.row(result, ALL)
@@ -121,7 +122,8 @@ def overall(report: Report) -> table.Table:
             f"{row.pages_per_second / report.row(p, ALL).pages_per_second:.2f} x" for p in peers
         ]
         shares = [_share(report, result.contestant, step) for step in ("straighten", "order")]
-        grid.add_row(*_figures(row), *ratios, f"{result.peak_bytes / 1e6:,.0f} MB", *shares)
+        costs = [f"{result.cpu_seconds / row.pages:.2f}", f"{result.peak_bytes / 1e6:,.0f} MB"]
+        grid.add_row(*_figures(row), *ratios, *costs, *shares)
     return grid
 
 
