@@ -1,10 +1,11 @@
 """Tell whether the lines of a page stand on their heads.
 
-The judge is the small network of RapidOCR's wheel that tells a line of text from the same line
-turned by 180 degrees. It leans towards one answer for scripts it has not learnt (Tibetan, Greek,
-black letter), so it is shown every line both ways, and only the difference counts: on pages of all
-these scripts three lines are then enough, where one look at twelve lines is wrong on one page in
-twenty.
+The first judge is the turner, a small network of RapidOCR's wheel that tells a line of text from
+the same line turned by 180 degrees. It is shown each line both ways, and only the difference
+counts: alone, it leans to one side for scripts it has not learnt. Of these it may still get some
+wrong, and surely so (Hebrew, Thai), which is why only the highest odds turn a page by themselves.
+Otherwise the second judge decides, the network that reads: which way up can it read the lines?
+A page neither judge is sure about is left alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import numpy as np
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
 
 from pagewarden import errors
-from pagewarden.reading import skew
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,17 +32,12 @@ _CERTAIN = 10.5  # mean log odds that only scripts have which the turner has lea
 _LEGIBLE, _ILLEGIBLE = 0.85, 0.75  # how sure the reader is of letters that are some, or none
 
 
-def upside_down(
-    pixels: NDArray[np.uint8], small: NDArray[np.uint8], size: float, *, likelier: bool
-) -> bool:
-    """Tell whether a page of level lines stands on its head.
+def upside_down(pixels: NDArray[np.uint8], lines: NDArray[np.float64], *, likelier: bool) -> bool:
+    """Tell whether a page stands on its head, from its level lines: left, top, width, height.
 
-    small is the page reduced, and size the height of its letters in pixels. In doubt it does not,
-    or with likelier it does what seems more likely.
+    In doubt it does not, or with likelier it does what seems more likely.
     """
-    pieces = _pieces(_lines(skew.ink(small), size)) * (len(pixels) / len(small))
-    if not len(pieces):
-        return False
+    pieces = _pieces(lines)
     odds = _log_odds(pixels, pieces[:_FIRST])
     if odds.sum() > _UPRIGHT and len(pieces) > _FIRST:
         odds = np.append(odds, _log_odds(pixels, pieces[_FIRST:_MORE]))
@@ -54,20 +49,6 @@ def upside_down(
     if max(upright, turned) > _LEGIBLE and min(upright, turned) < _ILLEGIBLE:
         return turned > upright
     return likelier and bool(odds.sum() > 0)
-
-
-def _lines(marks: NDArray[np.uint8], size: float) -> NDArray[np.float64]:
-    """Find lines, as rows of left, top, width and height: letters run together sideways."""
-    reach = np.ones((1, max(3, round(1.5 * size))), np.uint8)
-    joined = cv2.morphologyEx(marks, cv2.MORPH_CLOSE, reach)
-    # What is joined stays so with every third column, and is found in a third of the time.
-    _, _, stats, _ = cv2.connectedComponentsWithStats(np.ascontiguousarray(joined[:, ::3]))
-    boxes = stats[1:, :4] * np.array((3.0, 1.0, 3.0, 1.0))
-    width, height = boxes[:, 2], boxes[:, 3]
-    boxes = boxes[(width >= 4 * height) & (height >= 0.8 * size) & (height <= 4 * size)]
-    usual = np.median(np.repeat(boxes[:, 3], boxes[:, 2].astype(int))) if len(boxes) else 0.0
-    fits = (boxes[:, 3] > usual / 1.5) & (boxes[:, 3] < usual * 1.5)
-    return np.asarray(boxes[fits])
 
 
 def _pieces(lines: NDArray[np.float64]) -> NDArray[np.float64]:

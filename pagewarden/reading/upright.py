@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pagewarden.reading import engine, pages, rotation, skew, turning
+from pagewarden.reading import engine, ink, pages, rotation, skew, turning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-_LEAST_SKEW = 0.3  # degrees; below that engines read as well, and the image stays untouched
+_LEAST_SKEW = 0.7  # degrees; below that engines read an untouched image at least as well
 _UNMOVED = np.eye(2, 3)
 
 
@@ -57,21 +57,21 @@ class Straightened:
 
 def straighten(image: engine.PageImage) -> Straightened:
     """Turn a page upright and its lines level; one without clear lines of text is left alone."""
-    small = skew.reduce(image.pixels)
-    marks = skew.ink(small)
-    letters = skew.find_letters(marks)
+    small = ink.reduce(image.pixels)
+    marks = ink.mark(small)
+    letters = ink.find_letters(marks)
     angle = skew.direction(marks, letters)
     if angle is None:
         return Straightened(image)
     turn, slant = (270, angle - 90) if angle >= 45 else (0, angle)
     if abs(slant) < _LEAST_SKEW:
         slant = 0.0
-    level, level_small = (
-        turning.level(turning.quarter(each, turn), slant) for each in (image.pixels, small)
-    )
     size = float(np.median(letters.width if turn else letters.height))
+    lines = ink.find_lines(_levelled(marks, turn, slant), size)
+    level = _levelled(image.pixels, turn, slant)
     # A page on its side is turned in any case, so for it the likelier way is good enough.
-    if rotation.upside_down(level, level_small, size, likelier=bool(turn)):
+    scale = max(image.pixels.shape) / max(small.shape)
+    if rotation.upside_down(level, lines * scale, likelier=bool(turn)):
         turn, level = (turn + 180) % 360, turning.quarter(level, 180)
     if not turn and not slant:
         return Straightened(image)
@@ -80,3 +80,7 @@ def straighten(image: engine.PageImage) -> Straightened:
         turn, slant, (result.width, result.height), (image.width, image.height)
     )
     return Straightened(result, turn, slant, matrix)
+
+
+def _levelled(pixels: NDArray[np.uint8], turn: int, slant: float) -> NDArray[np.uint8]:
+    return turning.level(turning.quarter(pixels, turn), slant)

@@ -88,13 +88,19 @@ def test_a_turned_page_is_turned_back_without_loss(degrees: int, columns: int) -
     assert np.array_equal(result.image.pixels, pixels)
 
 
-@pytest.mark.parametrize("skew", [-15, -4, -0.6, 1, 7, 15, 30])
+@pytest.mark.parametrize("skew", [-15, -4, -0.9, 1.2, 7, 15, 30])
 def test_a_tilted_page_is_set_level(skew: float) -> None:
     """The tilt is found to a fifth of a degree, and the result has none."""
     result = straightened(turning.level(printed(), -skew))
     assert result.rotation == 0
     assert result.skew == pytest.approx(skew, abs=0.2)
     assert straightened(result.image.pixels).skew == 0
+
+
+def test_a_tilt_that_does_no_harm_is_left_alone() -> None:
+    """Turning an image by half a degree blurs it for nothing."""
+    pixels = turning.level(printed(), 0.5)
+    assert straightened(pixels).image.pixels is pixels
 
 
 @pytest.mark.parametrize("degrees", [90, 180, 270])
