@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from tests.support import databases
 
+TWO_SAVED = "(select count(*) from public.ocr_pages) = 2"
 ALL_READ = "not exists (select from public.documents where ocr_status <> 'completed')"
 
 
@@ -181,6 +182,7 @@ async def test_a_stopped_worker_gives_its_documents_back_uncounted(
         orders = worker.Orders(url=database.url("pagewarden_worker"), stuck_at=3)
         async with crew.started(orders) as process:
             await crew.reads_page(process, 3)
+            await crew.until(conn, TWO_SAVED)
             process.terminate()
             assert await process.wait() == 0
         assert await crew.documents(conn, "ocr_status", "attempts", "rescues", "retry_count") == [

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 ENDED = """not exists (
     select from public.documents where ocr_status not in ('completed', 'dead_letter')
 )"""
+TWO_SAVED = "(select count(*) from public.ocr_pages) = 2"
 TAKEN_OVER = """exists (
     select from public.documents where locked_by like 'heir%%' or ocr_status = 'completed'
 )"""
@@ -47,6 +48,7 @@ async def test_another_worker_goes_on_where_a_killed_one_was(
         heir = orders.model_copy(update={"name": "heir"})
         async with crew.started(victim) as first:
             await crew.reads_page(first, 3)
+            await crew.until(conn, TWO_SAVED)
             async with crew.started(heir):
                 first.kill()
                 seconds = await crew.until(conn, TAKEN_OVER)
