@@ -166,6 +166,9 @@ class Settings(BaseSettings):
     s3_secret_access_key: SecretStr | None = Field(
         default=None, description="The access key itself."
     )
+    corpus: Path | None = Field(
+        default=None, description="Folder of pages with their true text, for `bench ocr`."
+    )
     upload_max_bytes: int = Field(
         default=UPLOAD_MAX_BYTES, gt=0, description="The largest file that is taken in."
     )
