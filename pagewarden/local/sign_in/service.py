@@ -161,6 +161,8 @@ class Service:
                 status=403,
                 code="session_not_found",
             )
+        if user.is_banned(self._now()):
+            raise errors.SignInRefused("User is banned", status=403, code="user_banned")
         return SignedIn(user, session)
 
     async def change(self, who: SignedIn, changes: Changes) -> users.User:
