@@ -18,10 +18,11 @@ from pagewarden import keys
 from pagewarden.local.sign_in import service, sessions
 
 if TYPE_CHECKING:
-    from tests.support import databases
     from collections.abc import AsyncIterator
 
     from supabase_auth import Session
+
+    from tests.support import databases
 
 SITE = "http://pagewarden.example.org"
 PASSWORD = "correct horse battery staple"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,7 +18,6 @@ from pagewarden import errors
 from pagewarden.local.sign_in import route, routes, service, sessions
 from tests.functions.sign_in import houses
 from tests.support.serving import serving
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import httpx
