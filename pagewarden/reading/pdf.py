@@ -34,7 +34,7 @@ _STRIP_SHARE = 0.05  # a scan may come in strips; smaller images say nothing of 
 _LEAST_CHARS = 0.2  # to the piece of text; a piece may also be a mere blank
 
 # PDFium keeps the bytes of every stream it touched until the document is closed.
-_BYTES_BEFORE_REOPENING = 32 * 1024 * 1024
+_BYTES_BEFORE_REOPENING = 8 * 1024 * 1024
 
 
 class PdfDocument:
