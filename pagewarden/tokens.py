@@ -70,6 +70,7 @@ class Verifier:
         issuer: str | None = None,
     ) -> None:
         self._keys = keys
+        self._signing_key = signing_key(keys.jwt_secret) if keys.jwt_secret else None
         self._public_keys = public_keys
         self._issuer = issuer
 
@@ -122,9 +123,9 @@ class Verifier:
 
     async def _key(self, header: Mapping[str, Any]) -> jwt.PyJWK:
         algorithm, key = header.get("alg"), None
-        if algorithm == SECRET_ALGORITHM and self._keys.jwt_secret is not None:
-            return signing_key(self._keys.jwt_secret)
-        if algorithm in jwks.ALGORITHMS and self._public_keys and header.get("kid"):
+        if algorithm == SECRET_ALGORITHM:
+            key = self._signing_key
+        elif algorithm in jwks.ALGORITHMS and self._public_keys and header.get("kid"):
             key = await self._public_keys.find(header["kid"])
         if key is None:
             raise jwt.InvalidKeyError("it is signed with a key that is not known here")
