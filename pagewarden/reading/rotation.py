@@ -32,6 +32,11 @@ _CERTAIN = 10.5  # mean log odds that only scripts have which the turner has lea
 _LEGIBLE, _ILLEGIBLE = 0.85, 0.75  # how sure the reader is of letters that are some, or none
 
 
+def prepare() -> None:
+    """Load the network that nearly every page needs."""
+    _network(_TURNER)
+
+
 def upside_down(pixels: NDArray[np.uint8], lines: NDArray[np.float64], *, likelier: bool) -> bool:
     """Tell whether a page stands on its head, from its level lines: left, top, width, height.
 

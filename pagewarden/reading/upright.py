@@ -55,6 +55,11 @@ class Straightened:
         )
 
 
+def prepare() -> None:
+    """Load what pages need, so that processes forked from this one have it already."""
+    rotation.prepare()
+
+
 def straighten(image: engine.PageImage) -> Straightened:
     """Turn a page upright and its lines level; one without clear lines of text is left alone."""
     small = ink.reduce(image.pixels)

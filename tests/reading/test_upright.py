@@ -88,7 +88,15 @@ def test_a_turned_page_is_turned_back_without_loss(degrees: int, columns: int) -
     assert np.array_equal(result.image.pixels, pixels)
 
 
-@pytest.mark.parametrize("skew", [-15, -4, -0.9, 1.2, 7, 15, 30])
+def test_a_few_lines_on_their_heads_are_turned_if_they_can_be_read_then() -> None:
+    """Where there is too little to be sure of its looks, the text has to make sense."""
+    pixels = np.ascontiguousarray(printed()[60:230])
+    result = straightened(turned(pixels, 180))
+    assert result.rotation == 180
+    assert np.array_equal(result.image.pixels, pixels)
+
+
+@pytest.mark.parametrize("skew", [-15, -3.5, -0.9, 1.4, 7.5, 15, 30.5])
 def test_a_tilted_page_is_set_level(skew: float) -> None:
     """The tilt is found to a fifth of a degree, and the result has none."""
     result = straightened(turning.level(printed(), -skew))
@@ -170,12 +178,20 @@ def test_letters_in_columns_as_straight_as_their_lines_are_no_sideways_text() ->
     """Text of a typewriter, or Chinese, is told by its gaps: narrower in lines than between."""
     paper = Image.new("L", (1000, 1400), 255)
     pen = ImageDraw.Draw(paper)
-    letters = np.random.default_rng(3).choice(list("abdeghkmnopqsuvwz"), (40, 30))
+    letters = np.random.default_rng(3).choice(list("abdeghkmnopqsuvwz"), (40, 38))
     for (row, column), letter in np.ndenumerate(letters):
-        pen.text((80 + 20 * column, 80 + 32 * row), letter, fill=0, font=ImageFont.load_default(26))
+        pen.text((80 + 20 * column, 80 + 30 * row), letter, fill=0, font=ImageFont.load_default(26))
     pixels = np.asarray(paper)
     assert straightened(pixels).rotation == 0
     assert straightened(turned(pixels, 90)).rotation in {90, 270}
+
+
+def test_a_chart_is_not_taken_for_sideways_text() -> None:
+    """Its rules stand close together, but there are no lines of letters down the page."""
+    pixels = printed().copy()
+    pixels[160:] = 255
+    pixels[200:, 80:920:36] = 0
+    assert straightened(pixels).image.pixels is pixels
 
 
 def _dotted(width: int, height: int, x: float, y: float) -> Pixels:
