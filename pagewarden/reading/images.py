@@ -113,7 +113,7 @@ class ImageDocument:
                 image.draft(None, plan.size)  # the decoder itself leaves pixels out
                 share = pixels.decode_jpeg(image)
                 if share < _WHOLE_ENOUGH:
-                    raise trouble.damaged(self._name, detail=f"only {share:.0%} of it are there")
+                    raise trouble.damaged(self._name, detail=f"only {share:.0%} of it is there")
             else:
                 image.load()
             return pixels.shrink(image, plan.size)
@@ -150,7 +150,8 @@ class ImageDocument:
         # Opened anew for every page: frames of one size would share their memory, and one that is
         # cut off would show the page before it.
         with self._guarded(number), self._open() as image:
-            image.seek(self._frames[number - 1])
+            if self.kind == "tiff":  # the others begin with the picture that is meant
+                image.seek(self._frames[number - 1])
             yield image
 
     @contextlib.contextmanager

@@ -95,22 +95,18 @@ class PdfDocument:
         size = poppler.page_size(self._path, number, self._password)
         if size is None:
             return None
-        dpi = fitting_dpi(_DIGITAL_DPI, *size, self.limits)
+        dpi = max(1, int(fitting_dpi(_DIGITAL_DPI, *size, self.limits)))
         picture = poppler.render(self._path, number, dpi, self._password)
         return None if picture is None else engine.PageImage(picture, dpi)
 
     def is_broken(self, number: int) -> bool:
-        """Tell whether the drawing instructions of a page cannot be decoded."""
+        """Tell whether the drawing instructions of a page cannot be decoded, as far as is known."""
         try:
-            with pikepdf.open(self._path, password=self._password or "") as file:
-                contents = file.pages[number - 1].obj.get("/Contents")
-                file.get_warnings()  # those of the rest of the file are not this page's
-                for stream in contents if isinstance(contents, pikepdf.Array) else [contents]:
-                    if isinstance(stream, pikepdf.Stream):
-                        stream.read_bytes()
-                return bool(file.get_warnings())
-        except (pikepdf.PdfError, IndexError):
-            return True
+            file = pikepdf.open(self._path, password=self._password or "")
+        except pikepdf.PdfError:
+            return False
+        with file:
+            return number <= len(file.pages) and _is_undecodable(file, file.pages[number - 1])
 
     def close(self) -> None:
         """Let go of the file."""
@@ -129,7 +125,7 @@ class PdfDocument:
         try:
             file = pdfium.PdfDocument(self._path, self._password)
         except pdfium.PdfiumError as error:
-            if error.err_code == pdfium_c.FPDF_ERR_PASSWORD:
+            if error.err_code in (pdfium_c.FPDF_ERR_PASSWORD, pdfium_c.FPDF_ERR_SECURITY):
                 raise self._encrypted() from error
             return None
         with contextlib.suppress(pdfium.PdfiumError):  # then fields stay as they are drawn
@@ -227,6 +223,18 @@ class PopplerPage:
     def render(self) -> engine.PageImage:
         """Give the page image."""
         return self._image
+
+
+def _is_undecodable(file: pikepdf.Pdf, page: pikepdf.Page) -> bool:
+    contents = page.obj.get("/Contents")
+    file.get_warnings()  # those of the rest of the file are not this page's
+    try:
+        for stream in contents if isinstance(contents, pikepdf.Array) else [contents]:
+            if isinstance(stream, pikepdf.Stream):
+                stream.read_bytes()
+    except pikepdf.PdfError:
+        return True
+    return bool(file.get_warnings())
 
 
 def fitting_dpi(wanted: float, width: float, height: float, limits: Limits) -> float:

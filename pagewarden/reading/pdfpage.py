@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from dataclasses import dataclass
@@ -75,7 +76,8 @@ def contents(page: pdfium.PdfPage) -> Contents:
     for raw, kind, outer in _objects(page):
         texts += kind == pdfium_c.FPDF_PAGEOBJ_TEXT
         if kind == pdfium_c.FPDF_PAGEOBJ_IMAGE:
-            pictures.append(_picture(_wrapped(raw, page), outer, page_box))
+            with contextlib.suppress(pdfium.PdfiumError):  # it has no size, and will not be seen
+                pictures.append(_picture(_wrapped(raw, page), outer, page_box))
     return Contents(tuple(pictures), texts)
 
 

@@ -50,12 +50,12 @@ def page_size(path: Path, number: int, password: str | None) -> tuple[float, flo
         return None
 
 
-def render(path: Path, number: int, dpi: float, password: str | None) -> NDArray[np.uint8] | None:
+def render(path: Path, number: int, dpi: int, password: str | None) -> NDArray[np.uint8] | None:
     """Render a page, counted from 1; None if poppler cannot, or sees only empty paper."""
     try:
         images = pdf2image.convert_from_path(
             str(path.absolute()),
-            int(dpi),
+            dpi,
             first_page=number,
             last_page=number,
             userpw=password or "",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pikepdf
+import pillow_heif
 from PIL import Image, ImageDraw, ImageFont
 
 if TYPE_CHECKING:
@@ -247,6 +248,7 @@ def noise(size: tuple[int, int], channels: int = 3) -> Image.Image:
 
 def as_file(image: Image.Image, kind: str, **options: object) -> bytes:
     """Encode an image as Pillow's format of this name."""
+    pillow_heif.register_heif_opener()
     target = io.BytesIO()
     image.save(target, kind, **options)
     return target.getvalue()

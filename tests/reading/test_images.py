@@ -268,6 +268,14 @@ def test_of_an_animation_the_first_picture_is_read(tmp_path: Path, plugin: str) 
         assert picture.pixels[20, 10].max() < 20
 
 
+def test_of_several_pictures_in_a_heic_the_primary_one_is_read(tmp_path: Path) -> None:
+    """A phone may put others before it."""
+    first, second = Image.new("RGB", (64, 64), "white"), Image.new("RGB", (96, 64), "white")
+    data = samples.as_file(first, "HEIF", save_all=True, append_images=[second], primary_index=1)
+
+    assert _read(tmp_path, data).width == 96
+
+
 @pytest.mark.parametrize(("kept", "is_read"), [(0.999, True), (0.5, False), (0.05, False)])
 def test_a_truncated_jpeg_is_read_only_if_it_is_almost_whole(
     tmp_path: Path, kept: float, is_read: bool
@@ -279,7 +287,7 @@ def test_a_truncated_jpeg_is_read_only_if_it_is_almost_whole(
     if is_read:
         assert (_read(tmp_path, cut).width, _read(tmp_path, cut).height) == (400, 500)
     else:
-        with pytest.raises(errors.DamagedFile, match=r"only \d+% of it are there"):
+        with pytest.raises(errors.DamagedFile, match=r"only \d+% of it is there"):
             _read(tmp_path, cut)
 
 

@@ -164,6 +164,12 @@ def test_other_scripts_and_figures_are_no_gibberish(text: str) -> None:
     assert textlayer.is_readable(signs, unmapped=0.0)
 
 
+def test_pieces_of_text_that_have_no_characters_make_a_layer_suspicious(tmp_path: Path) -> None:
+    """PDFium passes over what it has no font for, and nobody would know."""
+    assert _layer(tmp_path, samples.text_pdf(["All", *["   "] * 5])) is not None
+    assert _layer(tmp_path, samples.text_pdf(["All", *["   "] * 50])) is None
+
+
 def test_text_beside_the_page_is_no_layer(tmp_path: Path) -> None:
     """What nobody sees is not what the page says; what is cut off is left out."""
     beside = samples.text_pdf(samples.PROSE, crop=(0, 0, 612, 300))
