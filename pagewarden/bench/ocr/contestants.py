@@ -114,6 +114,8 @@ def _read_by_ocrmypdf(collection: Collection) -> Iterator[str]:
     """Have the scan made searchable on all cores, and take the text it writes beside it."""
     text = collection.scan.with_suffix(".txt")
     command = [sys.executable, "-m", "ocrmypdf", "--quiet", "--force-ocr"]
+    # On a busy machine it would else give up on a page after three minutes, and leave it empty.
+    command += ["--tesseract-timeout", "3600"]
     command += ["--jobs", str(os.cpu_count()), "-l", collection.language, "--sidecar", str(text)]
     subprocess.run(
         [*command, str(collection.scan), str(collection.scan.with_suffix(".out.pdf"))], check=True

@@ -15,9 +15,6 @@ from pagewarden.bench.ocr import contest, corpus, names, report, times
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# The steps of a page are much the same on every page; these take a minute or two.
-_TIMED_PAGES = 20
-
 
 def run(folder: Path, chosen: Sequence[str], *, pages: int | None, profile_times: bool) -> str:
     """Measure, show the tables, and give everything as JSON."""
@@ -27,7 +24,7 @@ def run(folder: Path, chosen: Sequence[str], *, pages: int | None, profile_times
     columns = (*progress.Progress.get_default_columns(), progress.MofNCompleteColumn())
     with progress.Progress(*columns, console=console, transient=True) as bar:
         results = _hold(folder, found, chosen, bar)
-        steps = _time(corpus.sample(found, _TIMED_PAGES), bar) if profile_times else {}
+        steps = _time(corpus.sample(found, times.PAGES), bar) if profile_times else {}
     whole = report.Report(found, results, steps)
     for part in report.parts(whole):
         console.print(part, highlight=False)

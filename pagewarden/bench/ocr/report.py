@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rich import table, text
 
-from pagewarden.bench.ocr import bootstrap, names, scoring
+from pagewarden.bench.ocr import bootstrap, names, scoring, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -88,6 +88,9 @@ def parts(report: Report) -> Iterator[str | table.Table | text.Text]:
     yield header(report)
     yield by_collection(report)
     yield overall(report)
+    yield ratios(report)
+    if report.times:
+        yield steps(report)
     if (bare := bare_table(report)) is not None:
         yield bare
     yield verdict(report)
@@ -102,28 +105,43 @@ def header(report: Report) -> str:
             "CER, WER: edits over the length of the truth, after the same normalisation of both.",
             "pages/s: on all cores, with models loaded. Ours and OCRmyPDF read scanned PDFs, the",
             "bare engines image files; bare Tesseract runs one process per core.",
-            "CPU: of all processes of a reader, its start included. memory: the most they had at a",
-            "time. straighten, order: shares of the CPU time of a page.",
+            "CPU: of all processes of a reader, its start included; memory: the most at a time.",
         )
     )
 
 
 def overall(report: Report) -> table.Table:
-    """Show every contestant on all pages, with the ratios to the peers."""
-    peers = [r for name in names.PEERS if (r := report.result(name))]
-    grid = _grid("All pages", ["reader", "CER", "WER", "pages/s"])
-    for peer in peers:
-        grid.add_column(f"speed to {peer.contestant}", justify="right")
-    for name in ("CPU s/page", "memory", "straighten", "order"):
-        grid.add_column(name, justify="right")
+    """Show every contestant on all pages."""
+    grid = _grid("All pages", ["reader", "CER", "WER", "pages/s", "CPU s/page", "memory"])
     for result in report.results:
         row = report.row(result, ALL)
-        ratios = [
-            f"{row.pages_per_second / report.row(p, ALL).pages_per_second:.2f} x" for p in peers
-        ]
-        shares = [_share(report, result.contestant, step) for step in ("straighten", "order")]
         costs = [f"{result.cpu_seconds / row.pages:.2f}", f"{result.peak_bytes / 1e6:,.0f} MB"]
-        grid.add_row(*_figures(row), *ratios, *costs, *shares)
+        grid.add_row(*_figures(row), *costs)
+    return grid
+
+
+def ratios(report: Report) -> table.Table:
+    """Show how many times as fast as each peer everybody is, and how many times its CER."""
+    peers = [report.row(r, ALL) for name in names.PEERS if (r := report.result(name))]
+    grid = _grid("Speed and CER, as multiples of", ["reader", *(p.contestant for p in peers)])
+    for result in report.results:
+        row = report.row(result, ALL)
+        cells = (
+            (row.pages_per_second / p.pages_per_second, row.score.cer / (p.score.cer or 1))
+            for p in peers
+        )
+        grid.add_row(row.contestant, *(f"{speed:.2f} x, {cer:.2f}" for speed, cer in cells))
+    return grid
+
+
+def steps(report: Report) -> table.Table:
+    """Show where the time of a page goes in our profiles."""
+    grid = _grid("Steps of a page: CPU s, share", ["reader", *times.STEPS])
+    for profile, spent in report.times.items():
+        whole = sum(spent.values())
+        pages = min(times.PAGES, len(report.pages))
+        cells = (f"{spent[s] / pages:.3f}, {100 * spent[s] / whole:.1f} %" for s in times.STEPS)
+        grid.add_row(profile, *cells)
     return grid
 
 
@@ -241,8 +259,3 @@ def _figures(row: Row) -> list[str]:
         f"{100 * row.score.wer:.2f} %",
         f"{row.pages_per_second:.2f}",
     ]
-
-
-def _share(report: Report, contestant: str, step: str) -> str:
-    steps = report.times.get(contestant)
-    return f"{100 * steps[step] / sum(steps.values()):.1f} %" if steps else ""

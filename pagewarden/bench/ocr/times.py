@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# The steps are much the same on every page; so many take a minute or two.
+PAGES = 20
+
 STEPS = ("open", "straighten", "recognise", "order")
 
 
