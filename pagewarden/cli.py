@@ -15,6 +15,7 @@ from rich.table import Table
 
 from pagewarden import database, errors, ocr_command, settings, users_command
 from pagewarden.bench import fuzz, ocr, queue
+from pagewarden.commands import work
 from pagewarden.local import doctor, scheduler, stack
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ bench.command("ocr")(ocr.command)
 bench.command("fuzz")(fuzz.command)
 bench.command("hostile")(fuzz.hostile)
 app.command("ocr")(ocr_command.command)
+app.command("work")(work.command)
 
 out = Console(highlight=False)
 

@@ -1,0 +1,24 @@
+"""A desk for every test, on one database for the tests of a module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.database.conftest import emptied, module_database
+from tests.documents import readers
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support import databases
+
+__all__ = ["desk", "emptied", "module_database"]
+
+
+@pytest.fixture
+async def desk(emptied: databases.Database) -> AsyncIterator[readers.Desk]:
+    """Give the test a database without documents, and a way to it."""
+    async with readers.opened(emptied) as opened:
+        yield opened

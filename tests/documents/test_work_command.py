@@ -1,0 +1,91 @@
+"""pagewarden work, as an operator starts it on another machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from tests.support import polling
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.documents import readers
+    from tests.support import databases
+
+PATIENCE = 60.0
+
+
+@contextlib.asynccontextmanager
+async def started(
+    emptied: databases.Database, files: Path, *options: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Start the command with the rights of a worker, and end it whatever happens."""
+    own = {
+        "PAGEWARDEN_DATABASE_URL": emptied.url("pagewarden_worker"),
+        "PAGEWARDEN_FILES": str(files),
+        "PAGEWARDEN_HOME": str(files / "home"),
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "pagewarden.cli", "work", "--processes", "1", *options,
+        env=os.environ | own, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def test_a_long_lived_worker_reads_what_comes_until_it_is_stopped(
+    desk: readers.Desk, emptied: databases.Database, tmp_path: Path
+) -> None:
+    """As pagewarden_worker, which may do nothing else; it ends with 0 and holds nothing."""
+    (tmp_path / "scan.pdf").write_bytes(_pdf())
+    async with started(emptied, tmp_path, "--engine", "null", "--lanes", "pdf, image") as process:
+        await desk.is_waited_for("pdf")
+        document = await desk.factory.queued(lane="pdf", p_new_dropbox_path="scan.pdf")
+
+        async def is_completed() -> bool:
+            return bool((await desk.row(document))["ocr_status"] == "completed")
+
+        await polling.until(is_completed, seconds=PATIENCE)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+
+
+async def test_a_worker_with_a_budget_ends_by_itself(
+    emptied: databases.Database, tmp_path: Path
+) -> None:
+    """When the time is up, with nothing to do."""
+    async with started(emptied, tmp_path, "--engine", "null", "--budget", "1") as process:
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+
+
+async def test_a_lane_that_is_not_there_is_said_in_one_line(
+    emptied: databases.Database, tmp_path: Path
+) -> None:
+    """The command ends with 1 and names the lanes there are."""
+    async with started(emptied, tmp_path, "--engine", "null", "--lanes", "nope") as process:
+        _, complaint = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode == 1
+    assert "there is no lane nope" in complaint.decode().splitlines()[-1]
+
+
+def _pdf() -> bytes:
+    """Write the smallest PDF with a page."""
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 72 72] >>",
+    ]
+    body = b"%PDF-1.4\n"
+    for number, content in enumerate(objects, 1):
+        body += b"%d 0 obj\n%b\nendobj\n" % (number, content)
+    return body + b"trailer << /Root 1 0 R /Size 4 >>\n%%EOF\n"

@@ -1,0 +1,201 @@
+"""What a worker does with documents, and what becomes of them when something is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pagewarden import documents, errors
+from pagewarden.database import User
+from tests.database import queries
+from tests.documents import readers
+
+if TYPE_CHECKING:
+    from tests.support import databases
+
+
+async def test_pages_and_their_number_are_saved_as_they_are_read(desk: readers.Desk) -> None:
+    """Text, details and how many pages there are."""
+    pages = [documents.Page(number, text=f"page {number}", of=3, confidence=0.5, language="fr",
+                            details={"dpi": 300}) for number in (1, 2, 3)]  # fmt: skip
+    document = await desk.factory.queued()
+
+    assert await desk.drain(readers.Recorder(pages)) == {"completed": 1}
+
+    row = await desk.row(document)
+    assert (row["ocr_status"], row["page_count"], row["attempts"]) == ("completed", 3, 1)
+    saved = await desk.link.select("ocr_pages", order="page_number")
+    assert [page["text"] for page in saved] == ["page 1", "page 2", "page 3"]
+    assert (saved[0]["language"], saved[0]["details"]) == ("fr", {"dpi": 300})
+    assert await queries.violations(desk.factory.conn) == []
+
+
+async def test_a_worker_drains_its_lanes_and_asks_for_a_hint(desk: readers.Desk) -> None:
+    """It ends when nothing is left, and what comes next is told to somebody."""
+    for _ in range(3):
+        await desk.factory.queued()
+    await desk.factory.queued(lane="pdf")
+
+    assert await desk.drain(readers.Recorder()) == {"completed": 3}
+    await desk.is_waited_for()
+    assert await desk.drain(readers.Recorder()) == {}
+
+
+async def test_a_worker_whose_time_is_up_gives_back_what_is_unfinished(
+    desk: readers.Desk,
+) -> None:
+    """Uncounted, with the pages it has read; and it claims nothing more."""
+    reader = readers.Recorder(stuck=True)
+    waiting = [await desk.factory.queued(), await desk.factory.queued()]
+
+    outcomes = await desk.drain(reader, budget_seconds=2)
+
+    assert outcomes == {"given_back": 1}
+    for document in waiting:
+        row = await desk.row(document)
+        assert (row["ocr_status"], row["attempts"], row["lock_token"]) == ("queued", 0, None)
+    assert len(await desk.link.select("ocr_pages")) == 1
+    assert await queries.violations(desk.factory.conn) == []
+
+
+async def test_the_next_attempt_goes_on_where_the_last_one_was(desk: readers.Desk) -> None:
+    """Pages that are saved are not read again."""
+    pages = [documents.Page(number, text="text") for number in (1, 2)]
+    document = await desk.factory.queued()
+    async with readers.at_work(desk.worker(readers.Recorder(pages, stuck=True))):
+        await desk.has_saved(2)
+
+    reader = readers.Recorder([*pages, documents.Page(3, text="text")])
+    assert await desk.drain(reader) == {"completed": 1}
+
+    assert reader.skipped == [frozenset({1, 2})]
+    assert (await desk.row(document))["attempts"] == 1
+
+
+async def test_towards_the_end_of_its_time_a_worker_claims_nothing(desk: readers.Desk) -> None:
+    """What it could only give back stays where it is."""
+    document = await desk.factory.queued()
+
+    assert await desk.drain(readers.Recorder(), budget_seconds=0) == {}
+
+    row = await desk.row(document)
+    assert (row["ocr_status"], row["claimed_at"]) == ("queued", None)
+
+
+async def test_a_service_that_wants_us_to_wait_is_left_alone_so_long(desk: readers.Desk) -> None:
+    """Its own figure counts, not only the backoff of the lane."""
+    document = await desk.factory.queued()
+    wait = errors.RateLimited("too many requests", retry_after=3599.5)
+
+    assert await desk.drain(readers.Recorder([wait])) == {"failed": 1}
+
+    row = await desk.row(document)
+    assert row["retry_count"] == 1
+    assert datetime.fromisoformat(row["retry_at"]) > datetime.now(UTC) + timedelta(minutes=58)
+
+
+@pytest.mark.parametrize(
+    ("error", "category"),
+    [
+        (errors.DamagedFile("the file is broken"), "permanent"),
+        (errors.OutOfMemory("too large"), "resource"),
+        (errors.FileNotThere("no such file"), "permanent"),
+        (ValueError("nobody foresaw this"), "unknown"),
+        (ValueError(), "unknown"),
+        (errors.DamagedFile("half a \ud800 letter, \0 and" + 20_000 * "é"), "permanent"),
+    ],
+    ids=["damaged", "memory", "no file", "surprise", "speechless", "unspeakable"],
+)
+async def test_an_error_is_written_down_with_its_category(
+    desk: readers.Desk, error: Exception, category: str
+) -> None:
+    """Pages before it are kept; the worker takes the next document."""
+    document = await desk.factory.queued()
+
+    reader = readers.Recorder((documents.Page(1, text="kept"), error))
+    assert await desk.drain(reader) == {"failed": 1}
+
+    (noted,) = await desk.link.select("ocr_errors", where={"document_id": str(document)})
+    assert noted["error_category"] == category
+    assert noted["error_details"] == {"type": type(error).__name__}
+    assert noted["error_message"][:10] == (str(error) or "ValueError")[:10].replace("\ud800", "?")
+    assert [page["text"] for page in await desk.link.select("ocr_pages")] == ["kept"]
+    assert await queries.violations(desk.factory.conn) == []
+
+
+async def test_an_outage_pauses_the_lane_and_counts_nothing(desk: readers.Desk) -> None:
+    """The store that is away is nobody's fault; the document waits."""
+    document = await desk.factory.queued()
+
+    outcomes = await desk.drain(readers.Recorder([errors.StoreAway("the store is away")]))
+
+    assert outcomes == {"given_back": 1}
+    row = await desk.row(document)
+    assert (row["ocr_status"], row["attempts"], row["retry_count"]) == ("queued", 0, 0)
+    (lane,) = await desk.link.select("lanes", where={"lane": "image"})
+    assert (lane["pause_kind"], lane["pause_reason"]) == ("outage", "the store is away")
+
+
+async def test_a_page_that_the_database_refuses_fails_its_document_alone(
+    desk: readers.Desk,
+) -> None:
+    """Nonsense of a reader is no reason to stop."""
+    bad, good = await desk.factory.queued(), await desk.factory.queued()
+    nonsense = readers.Recorder([documents.Page(1, confidence=7.0)])
+
+    outcomes = await desk.drain(nonsense)
+
+    assert outcomes == {"failed": 2}
+    assert {(await desk.row(one))["ocr_status"] for one in (bad, good)} == {"dead_letter"}
+
+
+async def test_too_many_failed_pages_fail_the_document(desk: readers.Desk) -> None:
+    """The database counts the attempt itself."""
+    document = await desk.factory.queued()
+    pages = [documents.Page(1, status="failed", error="torn"), documents.Page(2, text="text")]
+
+    assert await desk.drain(readers.Recorder(pages)) == {"failed": 1}
+
+    assert (await desk.row(document))["retry_count"] == 1
+
+
+async def test_a_document_that_is_taken_away_is_dropped(desk: readers.Desk) -> None:
+    """The heartbeat finds out, and the worker goes on with the next one."""
+    reader = readers.Recorder(stuck=True)
+    worker = desk.worker(reader, heartbeat_seconds=0.05, idle_seconds=0.1)
+    async with readers.at_work(worker):
+        document = await desk.factory.queued()
+        assert await reader.next() == str(document)
+        await desk.factory.call("cancel_document", p_document_id=document)
+        another = await desk.factory.queued()
+        assert await reader.next() == str(another)
+    assert (await desk.row(document))["ocr_status"] == "cancelled"
+    assert (await desk.row(another))["ocr_status"] == "queued"
+
+
+async def test_a_worker_stops_also_when_the_database_is_away(
+    desk: readers.Desk, emptied: databases.Database
+) -> None:
+    """It cannot give its document back, and waits no longer than the lock would last."""
+    async with readers.opened(emptied) as other:
+        reader = readers.Recorder(stuck=True)
+        async with readers.at_work(other.worker(reader, lock_seconds=1, idle_seconds=0.1)) as stop:
+            document = await desk.factory.queued()
+            assert await reader.next() == str(document)
+            await other.link.aclose()
+            stop.set()
+    assert (await desk.row(document))["ocr_status"] == "processing"
+
+
+async def test_a_worker_without_rights_ends_with_an_error(
+    desk: readers.Desk, emptied: databases.Database
+) -> None:
+    """To try for ever what is never allowed would look like work."""
+    async with readers.opened(emptied) as other:
+        link = other.link.acting_as(User(str(await desk.factory.user())))
+        worker = documents.Worker(link, readers.Recorder(), "worker-1", ["image"], 20, 5)
+        with pytest.raises(errors.Forbidden):
+            await asyncio.wait_for(worker.run(asyncio.Event()), readers.PATIENCE)
