@@ -45,9 +45,11 @@ class Reading:
         return sum(word.confidence * len(word.text) for word in self.words) / max(letters, 1)
 
     def line(self, crop: crops.Crop) -> pages.Line:
-        """Put it where it stands on the page."""
+        """Put it where it stands on the page: from its first word to its last."""
         words = tuple(
             pages.Word(word.text, crop.part(word.left, word.right), word.confidence)
             for word in self.words
         )
-        return pages.Line(self.text, crop.part(0, 1), self.confidence, words)
+        left = min((word.left for word in self.words), default=0.0)
+        right = max((word.right for word in self.words), default=1.0)
+        return pages.Line(self.text, crop.part(left, right), self.confidence, words)
