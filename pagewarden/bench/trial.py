@@ -40,26 +40,35 @@ class Ending:
 
 @dataclass(slots=True)
 class Report:
-    """How all of them ended, and how much memory our own process had early on and at the end."""
+    """How many files ended in each way, and the slowest of them; unexpected ends one by one.
 
-    endings: list[Ending] = field(default_factory=list)
+    memory is that of our own process, in bytes, early on and at the end.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    slowest: dict[str, Ending] = field(default_factory=dict)
+    unexpected: list[Ending] = field(default_factory=list)
     memory_before: int = 0
     memory_after: int = 0
 
-    def table(self) -> Table:
-        """Count the endings."""
-        table = Table("ending", "files", "slowest", "for example")
-        for word, count in Counter(ending.word for ending in self.endings).most_common():
-            same = [ending for ending in self.endings if ending.word == word]
-            slowest = max(same, key=lambda ending: ending.seconds)
-            example = slowest.said or slowest.name
-            table.add_row(word, f"{count:,}", f"{slowest.seconds:.1f} s", example)
-        return table
+    def add(self, ending: Ending) -> None:
+        """Count a file."""
+        self.counts[ending.word] += 1
+        if ending.seconds >= self.slowest.get(ending.word, ending).seconds:
+            self.slowest[ending.word] = ending
+        if not ending.expected:
+            self.unexpected.append(ending)
+        if self.counts.total() == WARM_UP:
+            self.memory_before = confinement.resident(os.getpid())
 
-    @property
-    def unexpected(self) -> list[Ending]:
-        """Find those that ended as nothing may."""
-        return [ending for ending in self.endings if not ending.expected]
+    def table(self) -> Table:
+        """Show the counts."""
+        table = Table("ending", "files", "slowest", "which is")
+        for word, count in self.counts.most_common():
+            slowest = self.slowest[word]
+            said = slowest.said or slowest.name
+            table.add_row(word, f"{count:,}", f"{slowest.seconds:.1f} s", said)
+        return table
 
 
 async def run(cases: Iterator[tuple[str, Path | bytes]]) -> Report:
@@ -75,9 +84,7 @@ async def _take(
     source: reader.Reader, cases: Iterator[tuple[str, Path | bytes]], report: Report
 ) -> None:
     for name, case in cases:
-        report.endings.append(await _ending(source, name, case))
-        if len(report.endings) == WARM_UP:
-            report.memory_before = confinement.resident(os.getpid())
+        report.add(await _ending(source, name, case))
 
 
 async def _ending(source: reader.Reader, name: str, case: Path | bytes) -> Ending:
