@@ -31,7 +31,7 @@ class Rapid:
         cv2.setNumThreads(1)
         self._detector = detection.Detector(LONG_SIDE)
         self._latin = recognition.Recogniser(scripts.is_latin)
-        self._full = recognition.Recogniser(lambda _character: True)
+        self._full = recognition.Recogniser(scripts.is_any)
 
     @property
     def version(self) -> str:

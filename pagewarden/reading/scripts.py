@@ -99,3 +99,8 @@ def of(languages: Iterable[str]) -> Script | None:
 def is_latin(character: str) -> bool:
     """Tell whether it can stand in a text of Latin letters, digits and signs included."""
     return any(first <= ord(character) <= last for first, last in _LATIN_RANGES)
+
+
+def is_any(_character: str) -> bool:
+    """Take every character."""
+    return True

@@ -1,10 +1,12 @@
 """The PP-OCR networks of RapidOCR's wheel, as sessions of one thread each.
 
-One process reads one page; parallelism is many processes, never threads in one of them.
+One process reads one page; parallelism is many processes, never threads in one of them. All
+engines of a process share the sessions, which remember nothing.
 """
 
 from __future__ import annotations
 
+import functools
 from importlib import metadata, resources
 from typing import TYPE_CHECKING
 
@@ -33,11 +35,13 @@ def version() -> str:
     return f"rapidocr {metadata.version('rapidocr')} PP-OCRv6 small"
 
 
+@functools.cache
 def detector() -> onnxruntime.InferenceSession:
     """Load the network that finds lines."""
     return _session(_path(DETECTOR).read_bytes())
 
 
+@functools.cache
 def recogniser(wanted: Callable[[str], bool]) -> tuple[onnxruntime.InferenceSession, list[str]]:
     """Load the network that reads lines, and the characters its classes stand for.
 
