@@ -35,8 +35,6 @@ _PLUGINS = {
     "gif": "GIF",
 }
 
-_LONGEST_SIDE = 65_500  # the most a JPEG can have; engines and exports choke on more
-
 # A JPEG that lost its last bytes still has its page, and is read. One that lost more is refused,
 # with how much is left: a page that silently ends halfway is a page lost.
 _WHOLE_ENOUGH = 0.9
@@ -173,8 +171,8 @@ class ImageDocument:
         page, words = self._mention(number), f"{size[0]:,} x {size[1]:,} pixels"
         if math.prod(size) > self._limits.pixels:
             raise trouble.too_many_pixels(self._name, page, words, self._limits)
-        if max(size) > _LONGEST_SIDE:
-            raise trouble.too_long(self._name, page, words, _LONGEST_SIDE)
+        if max(size) > self._limits.longest_side:
+            raise trouble.too_long(self._name, page, words, self._limits)
 
     def _mention(self, number: int) -> int | None:
         return number if self.page_count > 1 else None

@@ -17,6 +17,8 @@ class Limits:
         refused. The default lets photos of 200 megapixels through.
     working_pixels: larger images, and larger pages of a PDF, are scaled down to this and read.
         The default is A4 at 500 dpi.
+    longest_side: of a page image, in pixels; longer images are refused. The default is the most a
+        JPEG can have.
     memory_bytes: address space of the process that parses and reads.
     page_cpu_seconds, page_seconds: for one page, on the processor's clock and on the wall's.
     document_seconds: for the whole document, on the wall's clock.
@@ -26,6 +28,7 @@ class Limits:
     pages: int = 5_000
     pixels: int = 250_000_000
     working_pixels: int = 25_000_000
+    longest_side: int = 65_500
     memory_bytes: int = 3072 * _MIB
     page_cpu_seconds: float = 120.0
     page_seconds: float = 180.0

@@ -238,6 +238,8 @@ def _is_undecodable(file: pikepdf.Pdf, page: pikepdf.Page) -> bool:
 
 
 def fitting_dpi(wanted: float, width: float, height: float, limits: Limits) -> float:
-    """Lower a resolution so far that a page, its size in points, keeps to the working pixels."""
-    inches = max(width, 1.0) * max(height, 1.0) / 72**2
-    return min(wanted, math.sqrt(limits.working_pixels / inches))
+    """Lower a resolution so far that a page, its size in points, keeps to the limits."""
+    wide, high = max(width, 1.0) / 72, max(height, 1.0) / 72
+    by_area = math.sqrt(limits.working_pixels / (wide * high))
+    by_side = limits.longest_side / max(wide, high)
+    return min(wanted, by_area, by_side)

@@ -72,9 +72,9 @@ def too_many_pixels(name: str, page: int | None, size: str, limits: Limits) -> e
     )
 
 
-def too_long(name: str, page: int | None, size: str, longest: int) -> errors.TooLarge:
+def too_long(name: str, page: int | None, size: str, limits: Limits) -> errors.TooLarge:
     """Make the error for an image that is a strip; size is how large it is, in words."""
     return errors.TooLarge(
-        f"{place(name, page)}: {size}, and no side may be longer than {longest:,} pixels. "
+        f"{place(name, page)}: {size}, and no side may be longer than {limits.longest_side:,}. "
         "Cut it into pages."
     )

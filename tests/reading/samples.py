@@ -40,16 +40,19 @@ class Placed:
 def text_pdf(
     *pages: Sequence[str],
     rotate: int = 0,
+    box: tuple[float, float, float, float] | None = None,
     crop: tuple[float, float, float, float] | None = None,
     invisible: bool = False,
 ) -> bytes:
-    """Write lines of Helvetica on pages of US letter; rotate and crop are those of the pages."""
+    """Write lines of Helvetica on pages of US letter; rotate, box and crop are theirs."""
     pdf = pikepdf.new()
     for lines in pages:
         page = _new_page(pdf)
         page.Contents = pdf.make_stream(_show(lines, invisible=invisible))
         if rotate:
             page.Rotate = rotate
+        if box:
+            page.MediaBox = pikepdf.Array(box)
         if crop:
             page.CropBox = pikepdf.Array(crop)
     return _saved(pdf)

@@ -124,6 +124,14 @@ def test_a_page_of_many_metres_is_rendered_small(tmp_path: Path) -> None:
     assert (page.width, page.height) == (picture.width, picture.height)
 
 
+def test_a_page_longer_than_a_street_is_rendered_small(tmp_path: Path) -> None:
+    """A media box can say anything."""
+    with _opened(tmp_path, samples.text_pdf(["Hello"], box=(0, 0, 595, 2_000_000_000))) as document:
+        picture = document.page(1).render()
+
+    assert (picture.width, picture.height) == (1, 65_500)
+
+
 def test_an_image_beyond_the_hard_limit_is_refused_by_its_page(tmp_path: Path) -> None:
     """It is never decoded, and the other pages are read."""
     data = samples.scan_pdf(samples.drawn(), Image.new("L", (2000, 2000)))
