@@ -65,13 +65,13 @@ async def test_an_unreadable_document_raises_its_error(null: reader.Reader) -> N
 
 
 async def test_many_documents_at_a_time_do_not_mix(null: reader.Reader) -> None:
-    """A hundred documents, good and bad, each get their own pages or their own error."""
+    """Forty documents, good and bad, each get their own pages or their own error."""
 
     async def count(pages_wanted: int) -> int:
         source = drawn.numbered(pages_wanted) if pages_wanted else b"nonsense"
         return len([page async for page in null.read(source)])
 
-    wanted = [number % 4 for number in range(100)]
+    wanted = [number % 4 for number in range(40)]
     found = await asyncio.gather(*map(count, wanted), return_exceptions=True)
 
     for number, outcome in zip(wanted, found, strict=True):
@@ -111,11 +111,11 @@ async def _exhaust(source: AsyncIterator[pages.ReadPage]) -> None:
 
 
 async def test_memory_does_not_grow_with_the_number_of_pages() -> None:
-    """A document of 60 pages takes at most 1.2 times the memory of one of 10."""
+    """A document of 50 pages takes at most 1.2 times the memory of one of 10."""
     peaks = []
-    for count in (10, 60):
-        async with reader.Reader(engine="null", processes=1) as made:
-            source = drawn.document(*["white"] * count, kind="PDF", size=(1000, 1000))
+    async with reader.Reader(engine="null", processes=1) as made:
+        for count in (10, 50):
+            source = drawn.document(*["white"] * count, kind="PDF", size=(800, 800))
             assert len([page async for page in made.read(source)]) == count
             peaks.append(made.peak_memory)
 
