@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import signal
 import sys
 import tempfile
@@ -105,8 +104,10 @@ def _find(
 
 
 def _take_standard_input(place: Path) -> None:
+    """Put it on disk, but no more of it than is needed to see that it is too long."""
     with place.open("xb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
+        while file.tell() <= reader.LIMITS.file_bytes and (part := sys.stdin.buffer.read(1 << 20)):
+            file.write(part)
 
 
 def _run(source: reader.Reader, items: Sequence[inputs.Input], order: work.Order) -> int:

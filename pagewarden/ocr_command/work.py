@@ -83,8 +83,11 @@ class Work:
                     return await self._one(item, found)
             except errors.ReadingError as exc:
                 self.outcome.failures.append(str(exc))
-                self._shown.finish(item.name)
-                return []
+            except OSError as exc:
+                why = f"{exc.strerror}: {exc.filename}" if exc.filename else str(exc)
+                self.outcome.failures.append(f"{item.name}: cannot be saved ({why}). Mend that.")
+            self._shown.finish(item.name)
+            return []
 
     async def _one(self, item: inputs.Input, found: spool.Spool) -> list[Path]:
         read, failed = await self._read(item, found)

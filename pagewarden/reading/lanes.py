@@ -209,5 +209,5 @@ class Lanes:
 
     def _failed(self, number: int, error: Exception) -> pages.ReadPage:
         place = trouble.place(self._job.name, number)
-        text = str(error) if self._job.name in str(error) else f"{place}: {error}"
+        text = str(error) if str(error).startswith(self._job.name) else f"{place}: {error}"
         return pages.ReadPage(number, 0, 0, 0.0, pages.Source.FAILED, error=text)

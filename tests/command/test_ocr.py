@@ -95,6 +95,15 @@ def test_what_could_not_be_read_is_listed(scan: Path, tmp_path: Path) -> None:
     assert "half.tif, page 2: the service will not read this page; read it yourself" in said
 
 
+def test_a_folder_that_cannot_be_written_to_is_named(scan: Path, tmp_path: Path) -> None:
+    """Exit code 1 and the reason, instead of a traceback."""
+    (tmp_path / "out").symlink_to("/proc")
+    result = ocr(scan, "-o", tmp_path / "out", engine="null")
+    assert result.exit_code == 1
+    assert "scan.tif: cannot be saved (" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_chosen_pages_only(tmp_path: Path) -> None:
     """--pages leaves the others out; to choose none that is there is an error."""
     scan = tmp_path / "scan.tif"
