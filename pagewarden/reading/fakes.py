@@ -49,6 +49,11 @@ class FakeEngine:
 
     name: ClassVar[str] = "fake"
     version: ClassVar[str] = "1"
+    prepared: ClassVar[list[str]] = []
+
+    def prepare(self, hints: engine.Hints) -> None:
+        """Take note of the languages."""
+        self.prepared.extend(hints.languages)
 
     def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
         """Look at the middle of the page; what is not there to fail is read by Null."""
@@ -154,6 +159,11 @@ def nowhere(image: engine.PageImage) -> engine.Recognised:
     return engine.Recognised([pages.Line("a", quad, float("nan"))])
 
 
+def polyglot(image: engine.PageImage) -> engine.Recognised:
+    """Say for which languages the zygote was prepared."""
+    return engine.Recognised(_line(image, " ".join(FakeEngine.prepared)))
+
+
 def refusing(image: engine.PageImage) -> engine.Recognised:
     """Refuse the page."""
     del image
@@ -164,7 +174,7 @@ WAYS = {
     way.__name__: way
     for way in (
         abort, asleep, away, babbling, buggy, burglar, busy, crash, damaged, escape, glutton,
-        nowhere, refusing,
+        nowhere, polyglot, refusing,
     )
 }  # fmt: skip
 SHADES = {name: 10 + 12 * index for index, name in enumerate(WAYS)}

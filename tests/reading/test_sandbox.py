@@ -153,6 +153,13 @@ async def test_a_service_that_is_away_is_not_the_page_s_fault(fake: reader.Reade
     assert caught.value.outage
 
 
+async def test_models_of_a_language_are_loaded_once_for_all(fake: reader.Reader) -> None:
+    """The zygote is told the languages before it forks, so a second document finds them there."""
+    for _ in range(2):
+        source = fake.read(drawn.document("polyglot"), languages=["deu", "fra"])
+        assert [page.text async for page in source] == ["deu fra"]
+
+
 async def test_letters_that_cannot_be_saved_are_marked(fake: reader.Reader) -> None:
     """Neither half a surrogate pair nor a NUL gets out."""
     (page,) = await read(fake, "babbling")

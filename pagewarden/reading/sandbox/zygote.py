@@ -26,7 +26,6 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from pagewarden import errors
 from pagewarden.reading import engine, engines, upright
 from pagewarden.reading.sandbox import child, confinement, wire
 
@@ -90,7 +89,7 @@ class Zygote:
         new = languages not in self._prepared and len(self._prepared) < MOST_LANGUAGES
         if new and isinstance(self._engine, engines.Preparing):
             self._prepared.add(languages)
-            with contextlib.suppress(errors.EngineError):
+            with contextlib.suppress(Exception):
                 self._engine.prepare(engine.Hints(languages))
 
     def _fork(self, new: Child, channel: int) -> None:
