@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 import uuid
 from pathlib import Path
@@ -36,6 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Leave out the long tests unless asked, and choose the folder of the test server."""
     config.option.markexpr = config.option.markexpr or "not long"
+    # A shell has its background jobs ignore Ctrl-C, and so would every program a test starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Not under pytest's own folder: as root that one is closed to the account of the server.
     home = Path(tempfile.gettempdir()) / f"pagewarden-tests-{uuid.uuid4().hex[:12]}"
     config.stash[_HOME] = Path(getattr(config, "workerinput", {}).get("home", home))

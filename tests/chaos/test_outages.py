@@ -68,7 +68,7 @@ async def test_postgres_restarted_under_20_busy_workers_costs_no_attempt(
     """No document that had a living worker is rescued, and none is counted as failed."""
     async with own_server(home, pytestconfig.option.server_bin) as local:
         orders = worker.Orders(
-            url=local.url("pagewarden_worker"), workers=10, lock_seconds=4, heartbeat_seconds=1,
+            url=local.url("pagewarden_worker"), workers=10, lock_seconds=8, heartbeat_seconds=1,
             page_seconds=0.3,
         )  # fmt: skip
         async with await crowd.connect(local.url()) as conn:
