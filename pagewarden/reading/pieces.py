@@ -70,7 +70,7 @@ def _turned(
     slants = (np.arctan2(along[:, 1], along[:, 0]) - about + np.pi) % (2 * np.pi) - np.pi
     usual = _weighted_median(slants, np.hypot(along[:, 0], along[:, 1]))
     cos, sin = np.cos(about + usual), np.sin(about + usual)
-    corners = (quads - quads.min((0, 1))) @ np.array(((cos, -sin), (sin, cos)))
+    corners = quads @ np.array(((cos, -sin), (sin, cos)))
     return corners.min(1), corners.max(1), abs(slants - usual) > np.pi / 4
 
 

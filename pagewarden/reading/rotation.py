@@ -43,6 +43,8 @@ def upside_down(pixels: NDArray[np.uint8], lines: NDArray[np.float64], *, likeli
     In doubt it does not, or with likelier it does what seems more likely.
     """
     pieces = _pieces(lines)
+    if not len(pieces):
+        return False
     odds = _log_odds(pixels, pieces[:_FIRST])
     if odds.sum() > _UPRIGHT and len(pieces) > _FIRST:
         odds = np.append(odds, _log_odds(pixels, pieces[_FIRST:_MORE]))

@@ -62,7 +62,7 @@ def _runs_down(marks: NDArray[np.uint8], letters: ink.Letters) -> bool:
         return False
     along = ink.find_lines(marks, float(np.median(letters.height)))
     down = ink.find_lines(np.ascontiguousarray(marks.T), float(np.median(letters.width)))
-    return bool(down[:, 2].sum() > along[:, 2].sum())
+    return bool(2 * down[:, 2].sum() > along[:, 2].sum())
 
 
 def _gap(marks: NDArray[np.uint8], widest: float) -> float:

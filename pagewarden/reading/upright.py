@@ -78,8 +78,6 @@ def straighten(image: engine.PageImage) -> Straightened:
     scale = max(image.pixels.shape) / max(small.shape)
     if rotation.upside_down(level, lines * scale, likelier=bool(turn)):
         turn, level = (turn + 180) % 360, turning.quarter(level, 180)
-    if not turn and not slant:
-        return Straightened(image)
     result = engine.PageImage(level, image.dpi)
     matrix = turning.way_back(
         turn, slant, (result.width, result.height), (image.width, image.height)

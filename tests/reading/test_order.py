@@ -81,6 +81,28 @@ def test_headings_across_the_page_part_the_columns() -> None:
     assert texts(lines) == names(lines)
 
 
+def test_a_gutter_is_as_narrow_as_the_longest_lines_leave_it() -> None:
+    """A heading that a short first line would leave room for still parts the columns."""
+    left, right = column("l", 50, 0), column("r", 480, 0)
+    left[0] = line("l0", 50, 0)
+    heading = line("heading", 250, 260, width=400)
+    below = column("c", 50, 300), column("d", 480, 300)
+    lines = [*left, *right, heading, *below[0], *below[1]]
+    assert texts(lines) == names(lines)
+
+
+def test_a_signature_between_short_lines_is_no_column() -> None:
+    """It is read where it stands, though it reaches up and down beside its neighbours."""
+    lines = [
+        *column("a", 50, 0, count=3, width=800),
+        line("a thousand kisses sends you", 50, 75),
+        line("Your Helen", 600, 88),
+        line("Please write to me soon", 50, 101),
+        *column("b", 50, 130, count=3, width=800),
+    ]
+    assert texts(lines) == names(lines)
+
+
 def test_a_heading_below_columns_goes_with_what_follows_it() -> None:
     """A short heading at the left is no end of the left column."""
     left, right = column("l", 50, 0), column("r", 480, 0)
@@ -112,7 +134,14 @@ def test_a_table_is_read_row_by_row() -> None:
     assert texts(lines) == names(lines)
 
 
-@pytest.mark.parametrize("labels", [["Name:", "Street:", "Date of birth:"], ["No", "To", "On"]])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["Name:", "Street:", "Date of birth:"],
+        ["No", "To", "On"],
+        ["Name of the buyer:", "Date of birth:", "Day of payment:"],
+    ],
+)
 def test_a_label_is_read_with_its_value(labels: list[str]) -> None:
     """Side by side single lines follow each other."""
     rows = [
@@ -144,11 +173,12 @@ def test_pieces_of_a_line_stay_together() -> None:
     assert {each.block for each in read} == {0}
 
 
-def test_a_drop_cap_begins_its_paragraph() -> None:
-    """The tall letter is read before the first of the lines it stands by."""
-    cap = line("O", 50, 0, width=60, height=68)
-    lines = [line(f"line {i}", 115, 25 * i, width=500) for i in range(3)]
-    lines += [line(f"line {i}", 50, 25 * i, width=565) for i in range(3, 8)]
+@pytest.mark.parametrize("left", [106, 125])
+def test_a_drop_cap_begins_its_paragraph(left: float) -> None:
+    """The tall letter is read before the first of the lines it stands by, or even touches."""
+    cap = line("O", 50, 0, width=60, height=118)
+    lines = [line(f"line {i}", left, 25 * i, width=500) for i in range(5)]
+    lines += [line(f"line {i}", 50, 25 * i, width=565) for i in range(5, 12)]
     assert texts([cap, *lines]) == names([cap], lines)
 
 
