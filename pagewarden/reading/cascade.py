@@ -47,6 +47,11 @@ class Cascade:
         parts = [self._profile, self._rapid.version]
         return ", ".join([*parts, self._tess.version] if self._tess else parts)
 
+    def prepare(self, hints: engine.Hints) -> None:
+        """Load Tesseract's networks of a language, for all processes forked from now on."""
+        if self._tess and (language := self._tess.choose(hints.languages)):
+            self._tess.load(language)
+
     def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
         """Find the lines and read them."""
         cropped = self._rapid.cut(image)

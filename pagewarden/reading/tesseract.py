@@ -27,6 +27,11 @@ class Tesseract:
         """Name the version of the program and of what finds the lines."""
         return f"{self._reader.version}, {networks.version()}"
 
+    def prepare(self, hints: engine.Hints) -> None:
+        """Load the networks of a language, for all processes forked from now on."""
+        if language := self._reader.choose(hints.languages or (tess.FALLBACK,)):
+            self._reader.load(language)
+
     def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
         """Find and read the lines; without a hint as English."""
         wanted = hints.languages or (tess.FALLBACK,)

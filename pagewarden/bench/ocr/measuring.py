@@ -37,10 +37,13 @@ def _hold(
     with tempfile.TemporaryDirectory(prefix="pagewarden-bench-") as name:
         places = (folder, Path(name))
         contest.make_scans(pages, places[1])
-        return [
-            asyncio.run(contest.hold(each, pages, places, _announcer(bar, each, len(pages))))
-            for each in chosen
-        ]
+        results = []
+        for each in chosen:
+            announce = _announcer(bar, each, len(pages))
+            results.append(asyncio.run(contest.hold(each, pages, places, announce)))
+            # The whole takes long; whoever stops it has seen what was there by then.
+            bar.console.print(report.brief(pages, results[-1]), highlight=False)
+        return results
 
 
 def _time(pages: Sequence[corpus.Page], bar: progress.Progress) -> dict[str, Mapping[str, float]]:

@@ -96,6 +96,12 @@ def parts(report: Report) -> Iterator[str | table.Table | text.Text]:
     yield verdict(report)
 
 
+def brief(pages: Sequence[corpus.Page], result: contest.Result) -> str:
+    """Say in one line what a contestant did."""
+    name, *figures = _figures(Report(pages, [result], {}).row(result, ALL))
+    return f"{name}: CER {figures[0]}, WER {figures[1]}, {figures[2]} pages/s"
+
+
 def header(report: Report) -> str:
     """State what was measured, and how."""
     return "\n".join(

@@ -77,7 +77,7 @@ class LineReader:
 
     def read(self, crop: crops.Crop, language: str) -> readings.Reading:
         """Read a line in a language that choose has given."""
-        api, grey = self._api(language), crop.grey
+        api, grey = self.load(language), crop.grey
         height, width = grey.shape
         api.SetImageBytes(grey.tobytes(), width, height, 1, width)
         api.SetSourceResolution(_RESOLUTION)
@@ -101,7 +101,8 @@ class LineReader:
                     listed=bool(at.WordIsFromDictionary()),
                 )
 
-    def _api(self, language: str) -> Any:  # noqa: ANN401  # untyped
+    def load(self, language: str) -> Any:  # noqa: ANN401  # untyped
+        """Have the networks of a language ready."""
         if language not in self._loaded:
             # A line as it is: Tesseract's own search for lines in it cuts off accents.
             api = self._library.PyTessBaseAPI(
