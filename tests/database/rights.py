@@ -63,6 +63,7 @@ SERVICE_WRITES = [
     "delete from user_roles where user_id = %(admin)s",
     "insert into edge_function_config (function_name) values ('another')",
     "update edge_function_config set enabled = false where function_name = 'ocr-worker'",
+    "update edge_function_config set lanes = '{image,check}' where function_name = 'ocr-worker'",
     "delete from edge_function_config where function_name = 'ocr-worker'",
     """
     insert into extraction_queue (case_id, document_source, document_name)

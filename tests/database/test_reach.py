@@ -170,9 +170,9 @@ async def _entry_points(catalog: databases.Database, role: str) -> set[str]:
         union all
         select qual from pg_policies where %(role)s::name = any (roles)
         union all
-        -- A trigger function needs no grant, but what it calls does.
+        -- A trigger function needs no grant, but what it calls does, unless it is a definer.
         select p.prosrc from pg_trigger as t
-        join pg_proc as p on p.oid = t.tgfoid
+        join pg_proc as p on p.oid = t.tgfoid and not p.prosecdef
         where not t.tgisinternal and has_table_privilege(%(role)s, t.tgrelid, 'insert, update')
         """,
         role,

@@ -350,6 +350,12 @@ class Engine(RuleBasedStateMachine):
         assert self.call("sweep") == self.model.sweep(self.now)
         self.resync()
 
+    @rule()
+    def wait(self) -> None:
+        """Ask for a hint, which changes nothing but that somebody is told."""
+        running = sum(lane.paused is None for lane in self.model.lanes.values())
+        assert self.one("select public.wait_for_documents()") == running
+
     # People --------------------------------------------------------------------------------
 
     @rule(minutes=st.sampled_from([0, 10]))

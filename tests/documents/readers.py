@@ -14,6 +14,7 @@ from tests.support import polling
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
+    from pagewarden.database import arguments
     from tests.support import databases
 
 LONG = 60.0
@@ -58,6 +59,28 @@ class Recorder:
             return await self.asked.get()
 
 
+class Counted(database.Database):
+    """Counts the calls of a database."""
+
+    def __init__(self, link: database.Database) -> None:
+        self._link = link
+        self.calls = 0
+
+    async def _rpc(self, name: str, given: arguments.Arguments) -> Any:
+        self.calls += 1
+        return await self._link.rpc(name, **given.values)
+
+    async def _select(self, query: arguments.Query) -> list[dict[str, Any]]:
+        raise NotImplementedError(query.table)
+
+    def acting_as(self, user: database.User) -> database.Database:
+        """See the same database as this user."""
+        return self._link.acting_as(user)
+
+    async def aclose(self) -> None:
+        """Leave that to whoever opened it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
     """A database as a worker sees it, and somebody who uploads."""
@@ -68,13 +91,15 @@ class Desk:
     def worker(self, reader: documents.Reader, **changes: Any) -> documents.Worker:
         """Have a worker of lane image that hardly ever polls."""
         usual: dict[str, Any] = {
+            "database": self.link,
+            "reader": reader,
             "worker_id": "worker-1",
             "lanes": ["image"],
             "lock_seconds": 20,
             "heartbeat_seconds": 5,
             "idle_seconds": LONG,
         }
-        return documents.Worker(self.link, reader, **usual | changes)
+        return documents.Worker(**usual | changes)
 
     async def drain(self, reader: documents.Reader, **changes: Any) -> dict[str, int]:
         """Let a worker do all there is to do."""

@@ -76,6 +76,19 @@ async def test_a_lost_hint_costs_one_poll(desk: readers.Desk, emptied: databases
         assert await reader.next() == str(document)
 
 
+async def test_a_hint_for_nothing_is_heeded_once(desk: readers.Desk) -> None:
+    """The worker looks, finds nothing, and waits again."""
+    hints, counted = waking.Hints(), readers.Counted(desk.link)
+    worker = desk.worker(readers.Recorder(), hints=hints, database=counted)
+    async with readers.at_work(worker):
+        for looks in range(1, 4):
+            await polling.until(lambda: counted.calls == 3 * looks)  # noqa: B023  # awaited
+            for _ in range(20):  # time enough for more
+                await desk.row(await desk.factory.queued(lane="pdf"))
+            assert counted.calls == 3 * looks
+            hints.ring("image")
+
+
 async def test_a_worker_without_a_listener_polls(desk: readers.Desk) -> None:
     """As over HTTP, where nothing can be heard."""
     reader = readers.Recorder()

@@ -10,6 +10,7 @@ import pytest
 
 from pagewarden import documents, errors
 from pagewarden.database import User
+from pagewarden.documents import worker as worker_module
 from tests.database import queries
 from tests.documents import readers
 
@@ -47,8 +48,8 @@ async def test_a_worker_drains_its_lanes_and_asks_for_a_hint(desk: readers.Desk)
 async def test_a_worker_whose_time_is_up_gives_back_what_is_unfinished(
     desk: readers.Desk,
 ) -> None:
-    """Uncounted, with the pages it has read; and it claims nothing more."""
-    reader = readers.Recorder(stuck=True)
+    """Uncounted, with the pages it has read and their number; and it claims nothing more."""
+    reader = readers.Recorder([documents.Page(1, text="text", of=9)], stuck=True)
     waiting = [await desk.factory.queued(), await desk.factory.queued()]
 
     outcomes = await desk.drain(reader, budget_seconds=2)
@@ -57,6 +58,7 @@ async def test_a_worker_whose_time_is_up_gives_back_what_is_unfinished(
     for document in waiting:
         row = await desk.row(document)
         assert (row["ocr_status"], row["attempts"], row["lock_token"]) == ("queued", 0, None)
+    assert {(await desk.row(document))["page_count"] for document in waiting} == {9, None}
     assert len(await desk.link.select("ocr_pages")) == 1
     assert await queries.violations(desk.factory.conn) == []
 
@@ -75,11 +77,14 @@ async def test_the_next_attempt_goes_on_where_the_last_one_was(desk: readers.Des
     assert (await desk.row(document))["attempts"] == 1
 
 
-async def test_towards_the_end_of_its_time_a_worker_claims_nothing(desk: readers.Desk) -> None:
+async def test_towards_the_end_of_its_time_a_worker_claims_nothing(
+    desk: readers.Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What it could only give back stays where it is."""
+    monkeypatch.setattr(worker_module, "CLAIMING_SHARE", 0.0)
     document = await desk.factory.queued()
 
-    assert await desk.drain(readers.Recorder(), budget_seconds=0) == {}
+    assert await desk.drain(readers.Recorder(), budget_seconds=readers.LONG) == {}
 
     row = await desk.row(document)
     assert (row["ocr_status"], row["claimed_at"]) == ("queued", None)
