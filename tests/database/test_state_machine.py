@@ -351,7 +351,7 @@ class Engine(RuleBasedStateMachine):
         self.resync()
 
     @rule()
-    def wait(self) -> None:
+    def ask_for_a_hint(self) -> None:
         """Ask for a hint, which changes nothing but that somebody is told."""
         running = sum(lane.paused is None for lane in self.model.lanes.values())
         assert self.one("select public.wait_for_documents()") == running
