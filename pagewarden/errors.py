@@ -39,6 +39,10 @@ PagewardenError
 │   ├── StoreFull          there is no room left; an outage
 │   ├── StoreKeyRefused    the store wants another key; an outage
 │   └── StoreUnusable      there is no such folder or bucket, or it may not be used; an outage
+├── ServerError            a Pagewarden server was asked, and it was not done
+│   ├── ServerAway         it cannot be reached, or wants us to wait; an outage
+│   └── CallRefused        it said no
+├── LocalFileError         a file of this computer cannot be used, or changed meanwhile
 └── LockLost               the document was taken away from this worker
 
 Each class states its category (how a dead letter is filed), whether trying again may help,
@@ -329,6 +333,39 @@ class StoreUnusable(FileStoreError):
 
     category = Category.CONFIGURATION
     outage = True
+
+
+class ServerError(PagewardenError):
+    """A Pagewarden server was asked, and it was not done."""
+
+
+class ServerAway(ServerError):
+    """It cannot be reached, or wants us to wait; retry_after is in seconds, where it said so."""
+
+    category = Category.TRANSIENT
+    retryable = True
+    outage = True
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class CallRefused(ServerError):
+    """It said no, and would say so again; status and code are those of its answer."""
+
+    category = Category.PERMANENT
+
+    def __init__(self, message: str, *, status: int, code: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class LocalFileError(PagewardenError):
+    """A file of this computer cannot be used, or changed while it was."""
+
+    category = Category.PERMANENT
 
 
 class LockLost(PagewardenError):

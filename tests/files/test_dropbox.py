@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from dropbox import files as library  # type: ignore[import-untyped]  # has no types
 
-from pagewarden import errors
+from pagewarden import errors, patience
 from pagewarden.files import dropbox as dropbox_module
-from pagewarden.files import patience
 from pagewarden.files.dropbox import hashing
 from tests.files import places
 from tests.files.naps import Naps

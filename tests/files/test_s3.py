@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pagewarden import errors, files
-from pagewarden.files import patience, s3
+from pagewarden import errors, files, patience
+from pagewarden.files import s3
 from pagewarden.files.s3 import keys
 from tests.files import places, s3_server
 from tests.files.naps import Naps

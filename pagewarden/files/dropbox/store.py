@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from pagewarden import errors
+from pagewarden import patience as patience_module
 from pagewarden.files import disk, intake, interface, paths, settling
-from pagewarden.files import patience as patience_module
 from pagewarden.files.dropbox import api as api_module
 from pagewarden.files.dropbox import faults, hashing, upload
 

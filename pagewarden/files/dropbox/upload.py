@@ -12,7 +12,7 @@ from pagewarden.files.dropbox import faults, hashing
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from pagewarden.files import patience as patience_module
+    from pagewarden import patience as patience_module
     from pagewarden.files.dropbox import api as api_module
 
 

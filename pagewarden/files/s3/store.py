@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Self
 import obstore
 
 from pagewarden import errors
+from pagewarden import patience as patience_module
 from pagewarden.files import disk, intake, interface, paths, settling
-from pagewarden.files import patience as patience_module
 from pagewarden.files.s3 import faults, keys
 
 if TYPE_CHECKING:

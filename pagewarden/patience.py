@@ -16,23 +16,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAUSE_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0)
-LONGEST_WAIT_SECONDS = 30.0  # whoever wants us to wait longer is away
+LONGEST_WAIT_SECONDS = 30.0
+
+_AWAY = (errors.ServerAway, errors.StoreAway)
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often is tried, and what is done in between."""
+    """How often is tried, and what is done in between.
+
+    longest_wait is in seconds: whoever wants us to wait longer is away.
+    """
 
     pauses: tuple[float, ...] = PAUSE_SECONDS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    longest_wait: float = LONGEST_WAIT_SECONDS
 
     async def persist(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Call until the store answers; raises StoreAway when it does not."""
+        """Call until there is an answer; raises ServerAway or StoreAway when there is none."""
         failures = 0
         while True:
             try:
                 return await call()
-            except errors.StoreAway as exc:
+            except _AWAY as exc:
                 await self._wait(failures, exc)
                 failures += 1
 
@@ -47,15 +53,15 @@ class Patience:
                     async for chunk in chunks:
                         position, failures = position + len(chunk), 0
                         yield chunk
-            except errors.StoreAway as exc:
+            except _AWAY as exc:
                 await self._wait(failures, exc)
                 failures += 1
             else:
                 return
 
-    async def _wait(self, failures: int, exc: errors.StoreAway) -> None:
+    async def _wait(self, failures: int, exc: errors.ServerAway | errors.StoreAway) -> None:
         asked = exc.retry_after or 0.0
-        if failures >= len(self.pauses) or asked > LONGEST_WAIT_SECONDS:
+        if failures >= len(self.pauses) or asked > self.longest_wait:
             raise exc
         # A quarter more or less, so that those who failed together do not come back together.
         pause = self.pauses[failures] * random.uniform(0.75, 1.25)  # noqa: S311  # no secret
