@@ -1,0 +1,185 @@
+"""A Pagewarden server as its clients use it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import urllib.parse
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from pagewarden import errors, patience
+from pagewarden.client import answers, calls, credentials, sending, sessions
+from pagewarden.files import settling
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+    from typing import BinaryIO
+
+    import httpx
+
+    from pagewarden.settings import Settings
+
+T = TypeVar("T")
+
+# A server that is restarted, or switched off for a moment, is waited for.
+PATIENCE = patience.Patience((0.5, 1.0, 2.0, 4.0, 8.0, 15.0), longest_wait=120.0)
+
+_FUNCTIONS = "/functions/v1"
+_ADDRESS = re.compile(r"https?://[^\s/?#]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Where a file goes, and how it is to be read; None leaves that to the server."""
+
+    case_id: str | None = None
+    language: str | None = None
+    engine: str | None = None
+    profile: str | None = None
+
+    def params(self) -> dict[str, str]:
+        """Give what an upload says in its query."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+NO_WISHES = Wishes()
+
+
+def _ignore(_position: int) -> None:
+    pass
+
+
+class Client:
+    """A server, and who calls it; made by opened().
+
+    Whatever fails in passing is tried again as long as the patience lasts; then it is ServerAway.
+    """
+
+    def __init__(
+        self, server: calls.Calls, caller: credentials.Credentials, waiting: patience.Patience
+    ) -> None:
+        self._server = server
+        self._caller = caller
+        self._patience = waiting
+
+    @property
+    def url(self) -> str:
+        """Give the address of the server."""
+        return self._server.url
+
+    @property
+    def account(self) -> str:
+        """Name whoever calls."""
+        return self._caller.account
+
+    async def upload(
+        self,
+        path: Path,
+        *,
+        name: str | None = None,
+        wishes: Wishes = NO_WISHES,
+        sent: Callable[[int], None] = _ignore,
+    ) -> answers.Accepted:
+        """Send a file; sent is told how many bytes are on their way, from 0 on at every try."""
+        encoded = urllib.parse.quote(os.fsencode(name or path.name), safe="")
+
+        async def send(shown: dict[str, str]) -> httpx.Response:
+            with sending.opened(path) as outgoing:
+                about = {"X-File-Name": encoded, "Content-Length": str(outgoing.size)}
+                return await self._server.call(
+                    "POST",
+                    f"{_FUNCTIONS}/upload-to-dropbox",
+                    params=wishes.params(),
+                    content=outgoing.chunks(sent),
+                    headers=about | shown,
+                )
+
+        answer = await self._patiently(send)
+        return answers.Accepted.model_validate_json(answer.content)
+
+    async def status(self, document_id: str) -> answers.Progress:
+        """Ask how far a document is."""
+        answer = await self._ask("GET", f"/documents/{document_id}")
+        return answers.Progress.model_validate_json(answer.content)
+
+    async def cancel(self, document_id: str) -> None:
+        """Have a document not read, or not read on."""
+        await self._ask("POST", f"/documents/{document_id}/cancel")
+
+    async def save_text(self, document_id: str, format_name: str, target: BinaryIO) -> None:
+        """Write what was read, in a format of pagewarden.exports, to a new file."""
+
+        async def save(shown: dict[str, str]) -> None:
+            await settling.in_thread(_begin_again, target)
+            async with self._server.stream(
+                "GET",
+                f"{_FUNCTIONS}/documents/{document_id}/export",
+                params={"format": format_name},
+                headers=shown,
+            ) as response:
+                async for chunk in self._server.chunks(response):
+                    await settling.in_thread(target.write, chunk)
+
+        await self._patiently(save)
+
+    async def _ask(self, method: str, path: str) -> httpx.Response:
+        async def ask(shown: dict[str, str]) -> httpx.Response:
+            return await self._server.call(method, _FUNCTIONS + path, headers=shown)
+
+        return await self._patiently(ask)
+
+    async def _patiently(self, call: Callable[[dict[str, str]], Awaitable[T]]) -> T:
+        return await self._patience.persist(functools.partial(self._once, call))
+
+    async def _once(self, call: Callable[[dict[str, str]], Awaitable[T]]) -> T:
+        """Call as whoever calls; credentials that are refused are renewed once."""
+        shown = await self._caller.headers()
+        try:
+            return await call(shown)
+        except errors.NotSignedIn:
+            await self._caller.renew(shown)
+        return await call(await self._caller.headers())
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    settings: Settings,
+    url: str | None = None,
+    *,
+    kept: sessions.Sessions | None = None,
+    waiting: patience.Patience = PATIENCE,
+) -> AsyncIterator[Client]:
+    """Have a client of the server at this address, otherwise of that in the settings."""
+    async with connected(settings, url) as server:
+        caller = credentials.find(settings, server, kept or sessions.Sessions())
+        await server.require_there()
+        yield Client(server, caller, waiting)
+
+
+@contextlib.asynccontextmanager
+async def connected(settings: Settings, url: str | None = None) -> AsyncIterator[calls.Calls]:
+    """Have a way to the server, whoever calls."""
+    server = calls.Calls(address(url) if url else settings.site_url)
+    try:
+        yield server
+    finally:
+        await server.aclose()
+
+
+def address(url: str) -> str:
+    """Make the address of a server of what somebody typed."""
+    found = url.rstrip("/")
+    if _ADDRESS.fullmatch(found) is None:
+        raise errors.SettingsError(
+            f"{url!r} is no address of a server; say it like https://ocr.example.org"
+        )
+    return found
+
+
+def _begin_again(target: BinaryIO) -> None:
+    target.seek(0)
+    target.truncate()
