@@ -27,11 +27,13 @@ class Keys:
 
     Our services call with the secret key. The publishable key opens nothing by itself. Tokens
     are signed with jwt_secret; it is None where a Supabase project signs them with key pairs.
+    Webhooks are signed with webhook_secret; without one, none are sent.
     """
 
     secret_key: str = field(repr=False)
     publishable_key: str | None
     jwt_secret: str | None = field(repr=False)
+    webhook_secret: str | None = field(default=None, repr=False)
 
 
 def load(settings: Settings) -> Keys:
@@ -44,6 +46,7 @@ def load(settings: Settings) -> Keys:
             _required(settings.supabase_key, "PAGEWARDEN_SUPABASE_KEY"),
             settings.publishable_key,
             _set(settings.jwt_secret),
+            _set(settings.webhook_secret),
         )
     if settings.database_url is not None:
         # Other machines may use the same database, so they must agree on the keys.
@@ -51,12 +54,29 @@ def load(settings: Settings) -> Keys:
             _required(settings.supabase_key, "PAGEWARDEN_SUPABASE_KEY"),
             settings.publishable_key,
             _required(settings.jwt_secret, "PAGEWARDEN_JWT_SECRET"),
+            _set(settings.webhook_secret),
         )
     return Keys(
         _set(settings.supabase_key) or _kept(settings.home / "secret_key", "sb_secret_"),
         settings.publishable_key or _kept(settings.home / "publishable_key", "sb_publishable_"),
         _set(settings.jwt_secret) or _kept(settings.home / "jwt_secret"),
+        _set(settings.webhook_secret) or _kept(settings.home / "webhook_secret"),
     )
+
+
+def find_secret_key(settings: Settings) -> str | None:
+    """Give the secret key if it is set, or kept where we may read it; makes none."""
+    if settings.supabase_key or settings.supabase_url or settings.database_url:
+        return _set(settings.supabase_key)
+    try:
+        return (settings.home / "secret_key").read_text("ascii").strip() or None
+    except OSError:
+        return None
+
+
+def secret_key(settings: Settings) -> str:
+    """Read the key with which our services call each other, where nothing else is needed."""
+    return _set(settings.supabase_key) or load(settings).secret_key
 
 
 def _set(secret: SecretStr | None) -> str | None:

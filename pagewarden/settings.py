@@ -27,7 +27,14 @@ LOCK_SECONDS = 20.0
 SWEEP_SECONDS = 5.0
 UPLOAD_MAX_BYTES = 1_000_000_000
 
-SITE_URL = "http://127.0.0.1:54321"
+GPU_SILENCE_SECONDS = 30.0
+GPU_HOST = "127.0.0.1"
+GPU_PORT = 54330
+GPU_DOCUMENTS = 8
+GPU_WAITING = 8
+
+LISTEN_HOST = "127.0.0.1"
+LISTEN_PORT = 54321
 
 DROPBOX_API_URL = HttpUrl("https://api.dropboxapi.com/")
 DROPBOX_CONTENT_URL = HttpUrl("https://content.dropboxapi.com/")
@@ -89,11 +96,21 @@ class Settings(BaseSettings):
         validation_alias=AliasChoices("PAGEWARDEN_JWT_SECRET", "SUPABASE_JWT_SECRET"),
         description="Secret that tokens are signed with, where that is not done with key pairs.",
     )
+    webhook_secret: SecretStr | None = Field(
+        default=None,
+        description="Secret that webhooks are signed with, so that receivers can tell ours.",
+    )
     jwt_issuer: str | None = Field(
         default=None, description="Who must have issued a token (its claim `iss`), where it is set."
     )
+    listen_host: str = Field(
+        default=LISTEN_HOST, description="Address on which the functions are served."
+    )
+    listen_port: int = Field(
+        default=LISTEN_PORT, ge=1, le=65535, description="Port on which the functions are served."
+    )
     site_url: str = Field(
-        default=SITE_URL,
+        default_factory=lambda chosen: f"http://127.0.0.1:{chosen['listen_port']}",
         pattern=r"^https?://[^\s/]+$",
         description="Where people reach this system; links for them lead there.",
     )
@@ -171,6 +188,39 @@ class Settings(BaseSettings):
     )
     upload_max_bytes: int = Field(
         default=UPLOAD_MAX_BYTES, gt=0, description="The largest file that is taken in."
+    )
+    gpu_service_url: HttpUrl | None = Field(
+        default=None,
+        description="Where the GPU service is; without it workers read in processes of their own.",
+    )
+    gpu_silence_seconds: float = Field(
+        default=GPU_SILENCE_SECONDS,
+        ge=10,
+        description=(
+            "How long the GPU service may be silent; it says every 5 seconds that it is alive."
+        ),
+    )
+    gpu_fetches_files: bool = Field(
+        default=False,
+        description=(
+            "The GPU service reaches the file store: send it signed URLs where there are any, "
+            "and not the files."
+        ),
+    )
+    gpu_host: str = Field(default=GPU_HOST, description="Where the GPU service itself listens.")
+    gpu_port: int = Field(default=GPU_PORT, ge=0, le=65_535, description="The port of that.")
+    gpu_engine: str | None = Field(
+        default=None,
+        description=(
+            "What the GPU service reads with: `batched`, or an engine of the workers; otherwise "
+            "`batched` where there is CUDA and `cascade` where there is none."
+        ),
+    )
+    gpu_documents: int = Field(
+        default=GPU_DOCUMENTS, gt=0, description="How many documents it reads at a time."
+    )
+    gpu_waiting: int = Field(
+        default=GPU_WAITING, ge=0, description="How many more may wait in it; others are sent away."
     )
     gemini_api_key: SecretStr | None = Field(
         default=None,
@@ -257,6 +307,8 @@ class Settings(BaseSettings):
         if self.supabase_url and weak_secrets.is_this_machine(self.supabase_url):
             return self
         advice = 'is a default or too weak; make one with "openssl rand -base64 48"'
+        if self.webhook_secret and weak_secrets.is_weak(self.webhook_secret.get_secret_value()):
+            raise ValueError(f"PAGEWARDEN_WEBHOOK_SECRET {advice}")
         if self.jwt_secret and weak_secrets.is_weak(self.jwt_secret.get_secret_value()):
             raise ValueError(f"PAGEWARDEN_JWT_SECRET {advice}")
         # A project makes its keys itself, and they look as it likes.
