@@ -27,9 +27,9 @@ LOCK_SECONDS = 20.0
 SWEEP_SECONDS = 5.0
 UPLOAD_MAX_BYTES = 1_000_000_000
 
+GPU_SERVICE_URL = "http://127.0.0.1:54330"
+"""Where the GPU service of this machine is, unless it is set otherwise."""
 GPU_SILENCE_SECONDS = 30.0
-GPU_HOST = "127.0.0.1"
-GPU_PORT = 54330
 GPU_DOCUMENTS = 8
 GPU_WAITING = 8
 
@@ -207,8 +207,6 @@ class Settings(BaseSettings):
             "and not the files."
         ),
     )
-    gpu_host: str = Field(default=GPU_HOST, description="Where the GPU service itself listens.")
-    gpu_port: int = Field(default=GPU_PORT, ge=0, le=65_535, description="The port of that.")
     gpu_engine: str | None = Field(
         default=None,
         description=(

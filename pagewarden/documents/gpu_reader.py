@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from pagewarden import errors, keys
-from pagewarden.documents import claims, languages, read_pages
+from pagewarden.documents import claims, languages, read_pages, store_reader
 from pagewarden.gpu import client as clients
 from pagewarden.gpu import protocol, ranges
 from pagewarden.reading import engines
@@ -24,7 +24,7 @@ _MOST_NAMED = 1000
 
 
 class GpuReader:
-    """Reads for any number of workers; how, the service decides where a document has no wishes.
+    """Reads for any number of workers; the usual engine is the one that the service has.
 
     sends_urls: the service fetches files itself, where the store signs URLs.
     """
@@ -34,14 +34,12 @@ class GpuReader:
         store: FileStore,
         client: clients.Client,
         *,
-        profile: str = engines.BALANCED,
-        language: str | None = None,
+        wishes: store_reader.Wishes = store_reader.USUAL,
         sends_urls: bool = False,
     ) -> None:
         self._store = store
         self._client = client
-        self._profile = profile
-        self._language = language
+        self._wishes = wishes
         self._sends_urls = sends_urls
         self._named: dict[str, tuple[claims.Run, int]] = {}
 
@@ -56,11 +54,11 @@ class GpuReader:
         """Have the pages read that are not done; all of them by the version run_for named."""
         named = self._named.pop(claim.lock_token, None)
         run, max_bytes = named or await self._ask(claim)
-        language = claim.language or self._language
+        language = claim.language or self._wishes.language
         order = protocol.Order(
             name=claim.name[: protocol.MAX_NAME] or "document",
             pages=ranges.without(done),
-            engine=claim.engine,
+            engine=self._engine(claim),
             profile=run.profile,
             languages=languages.for_engine(language),
         )
@@ -76,10 +74,14 @@ class GpuReader:
                         yield read_pages.to_page(line.page, of=count, language=searched)
 
     async def _ask(self, claim: claims.Claim) -> tuple[claims.Run, int]:
-        profile = claim.profile or self._profile
+        profile = claim.profile or self._wishes.profile
         with _blame(claim):
-            about = await self._client.about(claim.engine, profile)
+            about = await self._client.about(self._engine(claim), profile)
         return claims.Run(about.engine, about.version, about.profile), about.max_bytes
+
+    def _engine(self, claim: claims.Claim) -> str | None:
+        usual = self._wishes.engine
+        return claim.engine or (None if usual == engines.DEFAULT else usual)
 
     async def _lines(
         self, claim: claims.Claim, order: protocol.Order, max_bytes: int
@@ -100,7 +102,7 @@ class GpuReader:
 
 @contextlib.asynccontextmanager
 async def opened(
-    store: FileStore, settings: Settings, *, profile: str = engines.BALANCED
+    settings: Settings, store: FileStore, *, wishes: store_reader.Wishes = store_reader.USUAL
 ) -> AsyncIterator[GpuReader]:
     """Have the reader for the service that the settings name."""
     if settings.gpu_service_url is None:
@@ -110,7 +112,7 @@ async def opened(
         keys.secret_key(settings),
         silence_seconds=settings.gpu_silence_seconds,
     ) as client:
-        yield GpuReader(store, client, profile=profile, sends_urls=settings.gpu_fetches_files)
+        yield GpuReader(store, client, wishes=wishes, sends_urls=settings.gpu_fetches_files)
 
 
 @contextlib.contextmanager
