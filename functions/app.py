@@ -7,13 +7,38 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI
 
-from functions import answers, documents, health, services, upload_to_dropbox
+from functions import (
+    answers,
+    documents,
+    files,
+    health,
+    ocr_universal,
+    ocr_worker,
+    pdf_extract,
+    pdf_worker,
+    retention,
+    services,
+    stale_monitor,
+    upload_to_dropbox,
+    webhooks,
+)
 from pagewarden import settings
+from pagewarden.local.sign_in import routes as sign_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-FUNCTIONS = (upload_to_dropbox, documents)
+FUNCTIONS = (
+    upload_to_dropbox,
+    documents,
+    ocr_worker,
+    pdf_worker,
+    ocr_universal,
+    pdf_extract,
+    retention,
+    stale_monitor,
+    webhooks,
+)
 PREFIX = "/functions/v1"
 
 
@@ -26,6 +51,8 @@ def create_app(used: services.Services | None = None) -> FastAPI:
             app.state.services = used or await resources.enter_async_context(
                 services.opened(settings.load())
             )
+            if app.state.services.sign_in is not None:
+                app.include_router(sign_in.router(app.state.services.sign_in))
             yield
 
     app = FastAPI(title="Pagewarden", summary="Documents in, their text out.", lifespan=lifespan)
@@ -34,5 +61,6 @@ def create_app(used: services.Services | None = None) -> FastAPI:
     for function in FUNCTIONS:
         api.include_router(function.router)
     app.include_router(api)
+    app.include_router(files.router)
     app.include_router(health.router)
     return app

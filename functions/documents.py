@@ -1,18 +1,23 @@
-"""documents: ask how far a document is, take its text, cancel it, have it read again, delete it."""
+"""documents: ask how far one is, download its text, cancel it, have it read again, delete it."""
 
 from __future__ import annotations
 
+import enum
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import FileResponse
 from pydantic import BaseModel, Field
 
-from functions import answers, callers, services
+from functions import answers, callers, exporting, services
+from pagewarden import exports
 
 NAME = "documents"
+
+Format = enum.StrEnum("Format", {name: name for name in exports.FORMATS})
 
 router = APIRouter(
     prefix=f"/{NAME}/{{document_id}}",
@@ -62,6 +67,32 @@ async def status(document_id: uuid.UUID, caller: callers.Caller, used: services.
     """Say how far a document is; ask as often as you like."""
     answer = await _call(caller, used, "document_progress", p_document_id=str(document_id))
     return Progress.model_validate(answer)
+
+
+async def _made(
+    document_id: uuid.UUID,
+    caller: callers.Caller,
+    used: services.Used,
+    format: Annotated[Format, Query()] = Format.txt,  # noqa: A002  # its name in the query
+) -> AsyncIterator[exporting.Made]:
+    """Keep the export until it is sent."""
+    database = callers.database_of(caller, used)
+    async with exporting.made(used, database, str(document_id), format) as made:
+        yield made
+
+
+_FILE = {
+    200: {
+        "description": "The file.",
+        "content": {form.media_type: {} for form in exports.FORMATS.values()},
+    }
+}
+
+
+@router.get("/export", response_class=FileResponse, responses=answers.documented(409, 422) | _FILE)
+async def export(made: Annotated[exporting.Made, Depends(_made)]) -> FileResponse:
+    """Download what was read: text, JSON, searchable PDF, hOCR, ALTO or PAGE."""
+    return FileResponse(made.path, media_type=made.media_type, filename=made.name)
 
 
 @router.post("/cancel", responses=answers.documented(409))

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 
 from functions import answers, callers, incoming, services
-from pagewarden import errors, files
+from pagewarden import errors, files, webhooks
 from pagewarden.reading import formats
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _BODY = {
                         "language": {"type": "string"},
                         "engine": {"type": "string"},
                         "profile": {"type": "string"},
+                        "callback_url": {"type": "string", "format": "uri"},
                         "file": {"type": "string", "format": "binary"},
                     },
                 }
@@ -76,6 +77,7 @@ async def upload(
     Without case_id it goes to your inbox. What is of no type we read waits for a person.
     """
     arriving = await incoming.receive(request)
+    _require_callback(arriving.fields.get("callback_url"), used)
     database = callers.database_of(caller, used)
     case_id = await _case(arriving.fields, caller.is_service, database)
     name = files.safe_name(arriving.name)
@@ -102,6 +104,8 @@ async def upload(
         )
     if answer["existing"]:
         await used.store.delete(path)  # the document keeps the file it has
+    if callback := arriving.fields.get("callback_url"):
+        await database.rpc("request_webhook", p_document_id=answer["document_id"], p_url=callback)
     accepted = _accepted(answer, case_id, name, request)
     response.headers["Location"] = accepted.status_url
     return accepted
@@ -111,9 +115,8 @@ async def _case(fields: dict[str, str], is_service: bool, database: Database) ->
     """Find the case; whoever names none means the own inbox."""
     given = fields.get("case_id")
     if not given:
-        if is_service:
-            raise answers.RefusedError(400, "NO_CASE", "name the case in case_id")
-        inbox: str = await database.rpc("create_case", p_name="Inbox", p_inbox=True)
+        owner = await _first_admin(database) if is_service else None
+        inbox: str = await database.rpc("create_case", p_name="Inbox", p_inbox=True, p_owner=owner)
         return inbox
     try:
         case_id = str(uuid.UUID(given))
@@ -123,6 +126,35 @@ async def _case(fields: dict[str, str], is_service: bool, database: Database) ->
     if not await database.select("cases", columns="id", where={"id": case_id, "deleted_at": None}):
         raise answers.RefusedError(404, "CASE_NOT_FOUND", "there is no such case, or not for you")
     return case_id
+
+
+def _require_callback(url: str | None, used: services.Services) -> None:
+    """Refuse an address that could never be told, before anything is stored."""
+    if url is None:
+        return
+    if used.keys.webhook_secret is None:
+        raise answers.RefusedError(
+            400, "NO_WEBHOOKS", "no webhooks are sent here: PAGEWARDEN_WEBHOOK_SECRET is not set"
+        )
+    if problem := webhooks.problem_of(url):
+        raise answers.RefusedError(400, "INVALID_REQUEST", f"callback_url: {problem}")
+
+
+async def _first_admin(database: Database) -> str:
+    """Find out whose inbox takes what our own programs bring without naming a case."""
+    rows = await database.select(
+        "user_roles",
+        columns="user_id",
+        where={"role": "admin"},
+        order="created_at,user_id",
+        limit=1,
+    )
+    if not rows:
+        raise answers.RefusedError(
+            400, "NO_CASE", "name the case in case_id; there is no administrator with an inbox"
+        )
+    owner: str = rows[0]["user_id"]
+    return owner
 
 
 def _require_allowed(arriving: incoming.Incoming) -> str | None:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import structlog
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from pagewarden import database, errors, ocr_command, settings, users_command
+from pagewarden import errors, logs, ocr_command, settings, users_command
 from pagewarden.bench import fuzz, ocr, queue
-from pagewarden.commands import work
-from pagewarden.local import doctor, scheduler, stack
+from pagewarden.commands import up, work
+from pagewarden.local import doctor, stack
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -37,6 +34,7 @@ bench.command("ocr")(ocr.command)
 bench.command("fuzz")(fuzz.command)
 bench.command("hostile")(fuzz.hostile)
 app.command("ocr")(ocr_command.command)
+app.command("up")(up.command)
 app.command("work")(work.command)
 
 out = Console(highlight=False)
@@ -44,33 +42,12 @@ out = Console(highlight=False)
 
 def main() -> None:
     """Run the command; an error of ours is one line, without a traceback, and exit code 1."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    logs.configure()
     try:
         app()
     except errors.PagewardenError as exc:
         Console(stderr=True, highlight=False).print(f"[red]pagewarden:[/] {exc}")
         sys.exit(1)
-
-
-@app.command()
-def up() -> None:
-    """Start the whole system on this machine, until Ctrl-C."""
-    _run(_up(settings.load()))
-
-
-async def _up(chosen: settings.Settings) -> None:
-    stop = asyncio.Event()
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(signum, stop.set)
-    with out.status("starting the database"):
-        context = contextlib.AsyncExitStack()
-        found = await context.enter_async_context(stack.ready(chosen))
-    async with context, await database.connect_direct(found.url) as connection:
-        out.print(f"[green]●[/] {found.place}, {_applied(found)}")
-        out.print(f"[green]●[/] looking for dead workers every {chosen.sweep_seconds:g} s")
-        out.print("Pagewarden is up. Ctrl-C stops it.")
-        await scheduler.sweep(connection, stop, seconds=chosen.sweep_seconds)
-        out.print("stopping")
 
 
 @app.command()
@@ -83,11 +60,7 @@ async def _migrate(chosen: settings.Settings) -> None:
     async with stack.ready(chosen) as found:
         for name in found.applied:
             out.print(f"applied {name}")
-        out.print(f"{found.place}: {_applied(found)}")
-
-
-def _applied(found: stack.Stack) -> str:
-    return f"{len(found.applied)} migrations applied" if found.applied else "up to date"
+        out.print(f"{found.place}: {found.news}")
 
 
 @app.command()

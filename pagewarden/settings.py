@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pagewarden import errors, weak_secrets
+from pagewarden.reading import engines
 
 PREFIX = "PAGEWARDEN_"
 ENV_FILE = ".env"
@@ -183,6 +184,14 @@ class Settings(BaseSettings):
     s3_secret_access_key: SecretStr | None = Field(
         default=None, description="The access key itself."
     )
+    engine: str = Field(
+        default=engines.DEFAULT,
+        description="What reads documents that do not wish otherwise.",
+    )
+    profile: str = Field(
+        default=engines.BALANCED,
+        description="Speed or accuracy, for documents that do not wish otherwise.",
+    )
     corpus: Path | None = Field(
         default=None, description="Folder of pages with their true text, for `bench ocr`."
     )
@@ -280,6 +289,16 @@ class Settings(BaseSettings):
                 "PAGEWARDEN_LOCK_SECONDS must be at least twice PAGEWARDEN_HEARTBEAT_SECONDS, "
                 "or one slow heartbeat loses the document"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _read_with_what_there_is(self) -> Self:
+        try:
+            engines.find(self.engine)
+        except errors.EngineMissing as exc:
+            raise ValueError(f"PAGEWARDEN_ENGINE: {exc}") from exc
+        if self.profile not in engines.PROFILES:
+            raise ValueError(f"PAGEWARDEN_PROFILE must be one of {', '.join(engines.PROFILES)}")
         return self
 
     @model_validator(mode="after")

@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import structlog
 
-from pagewarden import errors
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -33,9 +31,9 @@ log = structlog.get_logger(__name__)
 BATCH = 10
 LEASE_SECONDS = 60
 SEND_SECONDS = 15.0
-POLL_SECONDS = 2.0
 
 _GONE = 410
+_LONGEST_URL = 2000
 
 
 class UndeliverableError(Exception):
@@ -47,6 +45,23 @@ def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
     signed = f"{message_id}.{timestamp}.".encode() + body
     digest = hmac.new(secret.encode(), signed, hashlib.sha256).digest()
     return "v1," + base64.b64encode(digest).decode()
+
+
+def problem_of(url: str) -> str | None:
+    """Say what is wrong with an address that somebody wants to be told at; None is nothing.
+
+    Names are looked up when something is sent, and not before.
+    """
+    try:
+        found = httpx.URL(url)
+    except (httpx.InvalidURL, ValueError) as exc:
+        return f"it is no URL: {exc}"
+    if found.scheme not in {"http", "https"} or not found.host or len(url) > _LONGEST_URL:
+        return f"it must begin with https:// or http:// and have at most {_LONGEST_URL} characters"
+    with contextlib.suppress(ValueError):
+        if not is_public(found.host):
+            return f"{found.host} is no public address"
+    return None
 
 
 def is_public(address: str) -> bool:
@@ -64,18 +79,6 @@ class Sender:
     secret: str
     allowed: Callable[[str], bool] = is_public
     now: Callable[[], float] = time.time
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Deliver until told to stop."""
-        while not stop.is_set():
-            try:
-                busy = await self.deliver_due()
-            except (errors.DatabaseAway, errors.Conflict) as exc:
-                log.warning("webhooks_wait", error=str(exc))
-                busy = 0
-            if not busy:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), POLL_SECONDS)
 
     async def deliver_due(self) -> int:
         """Try once everything that is due now, and tell how many there were."""

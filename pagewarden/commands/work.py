@@ -13,7 +13,7 @@ import structlog
 import typer
 
 from pagewarden import database, documents, files, settings, waking
-from pagewarden.documents import store_reader
+from pagewarden.documents import lane_reader, store_reader
 from pagewarden.local import stack
 from pagewarden.reading import engines
 
@@ -34,20 +34,22 @@ def command(
         int | None, typer.Option(min=1, help="Processes that read. Default: one for each core.")
     ] = None,
     engine: Annotated[
-        str,
+        str | None,
         typer.Option(help=f"What reads, unless wished otherwise: {', '.join(engines.ENGINES)}."),
-    ] = engines.DEFAULT,
+    ] = None,
     profile: Annotated[
-        str, typer.Option(help=f"The same of speed and accuracy: {', '.join(engines.PROFILES)}.")
-    ] = engines.BALANCED,
+        str | None,
+        typer.Option(help=f"The same of speed and accuracy: {', '.join(engines.PROFILES)}."),
+    ] = None,
     budget: Annotated[
         float | None, typer.Option(min=1, help="Stop after so many seconds. Default: never.")
     ] = None,
 ) -> None:
     """Read documents as they come, until Ctrl-C; any number of machines may do so."""
-    wishes = store_reader.Wishes(engine, profile)
+    chosen = settings.load()
+    wishes = store_reader.Wishes(engine or chosen.engine, profile or chosen.profile)
     served = [lane.strip() for lane in lanes.split(",") if lane.strip()]
-    asyncio.run(_work(settings.load(), served, wishes, processes, budget))
+    asyncio.run(_work(chosen, served, wishes, processes, budget))
 
 
 async def _work(
@@ -64,8 +66,9 @@ async def _work(
     async with (
         _connected(chosen, connections=2 * hands) as (connection, hints),
         files.open_store(chosen) as store,
-        store_reader.opened(store, wishes=wishes, processes=processes) as reader,
+        lane_reader.opened(chosen, store, wishes=wishes, processes=processes) as reader,
     ):
+        await reader.start(lanes)
         workers = [
             documents.Worker(
                 connection,

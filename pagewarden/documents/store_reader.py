@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
     from pagewarden.files import FileStore
+    from pagewarden.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,11 @@ class Wishes:
             claim.profile or self.profile,
             claim.language or self.language,
         )
+
+    @classmethod
+    def usual(cls, settings: Settings) -> Wishes:
+        """Wish for what the settings say."""
+        return cls(settings.engine, settings.profile)
 
 
 USUAL = Wishes()

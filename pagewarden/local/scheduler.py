@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+import datetime as dt
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+import httpx
 import structlog
+from croniter import croniter
 
 from pagewarden import errors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from pagewarden.database import Database
 
 log = structlog.get_logger(__name__)
+
+TICK_SECONDS = 1.0
+CALL_SECONDS = 300.0
+# Done by sweep(), in SQL as on Supabase.
+_SWEEP = "stale-monitor"
+_SECONDS = re.compile(r"([1-9]|[1-5][0-9]) seconds")
 
 
 async def sweep(database: Database, stop: asyncio.Event, *, seconds: float) -> None:
@@ -31,3 +44,75 @@ async def sweep(database: Database, stop: asyncio.Event, *, seconds: float) -> N
                 log.info("swept", documents=taken)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), seconds)
+
+
+def next_after(schedule: str, last: dt.datetime) -> dt.datetime:
+    """Tell when something is due that was last done then; schedules are those of pg_cron."""
+    if found := _SECONDS.fullmatch(schedule):
+        return last + dt.timedelta(seconds=int(found[1]))
+    due: dt.datetime = croniter(schedule, last).get_next(dt.datetime)
+    return due
+
+
+def _utc_now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """Calls functions when edge_function_config says so; url is where they are served.
+
+    Those that serve lanes are left out: on this machine a worker does that without being called.
+    """
+
+    database: Database
+    url: str
+    secret_key: str = field(repr=False)
+    now: Callable[[], dt.datetime] = _utc_now
+    _last: dict[str, dt.datetime] = field(default_factory=dict)
+    _under_way: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Look every second, until stop is set."""
+        headers = {"apikey": self.secret_key}
+        async with httpx.AsyncClient(
+            base_url=self.url, headers=headers, timeout=CALL_SECONDS, trust_env=False
+        ) as client:
+            try:
+                while not stop.is_set():
+                    await self.look(client)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(stop.wait(), TICK_SECONDS)
+            finally:
+                for task in self._under_way.values():
+                    task.cancel()
+                await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+
+    async def look(self, client: httpx.AsyncClient) -> list[str]:
+        """Start calling what is due, and name it. Nothing is called while it is still at work."""
+        try:
+            rows = await self.database.select("edge_function_config", where={"enabled": True})
+        except (errors.DatabaseAway, errors.Conflict) as exc:
+            log.warning("schedules_unknown", error=str(exc))
+            return []
+        due = [row["function_name"] for row in rows if self._is_due(row)]
+        for name in due:
+            self._last[name] = self.now()
+            self._under_way[name] = asyncio.create_task(_call(client, name))
+        return due
+
+    def _is_due(self, row: Mapping[str, Any]) -> bool:
+        name, schedule = row["function_name"], row["schedule"]
+        if schedule is None or row["lanes"] or name == _SWEEP:
+            return False
+        last = self._last.setdefault(name, self.now())
+        idle = name not in self._under_way or self._under_way[name].done()
+        return idle and next_after(schedule, last) <= self.now()
+
+
+async def _call(client: httpx.AsyncClient, name: str) -> None:
+    try:
+        response = await client.post(f"/functions/v1/{name}", json={})
+        response.raise_for_status()
+    except httpx.HTTPError as exc:
+        log.warning("function_failed", function=name, error=str(exc) or type(exc).__name__)

@@ -63,6 +63,11 @@ class LocalServer:
             await self.cluster.stop(mode)
             await self.cluster.ensure_running(port=self.address.port)
 
+    async def revive(self) -> None:
+        """Start the server again if it has died, at the same address."""
+        async with _locked(self.cluster.home):
+            await self.cluster.ensure_running(port=self.address.port)
+
 
 @contextlib.asynccontextmanager
 async def running(

@@ -22,6 +22,12 @@ class Stack:
     url: str = field(repr=False)
     place: str
     applied: list[str]
+    server: server.LocalServer | None = None
+
+    @property
+    def news(self) -> str:
+        """Say what had to be done."""
+        return f"{len(self.applied)} migrations applied" if self.applied else "up to date"
 
 
 @contextlib.asynccontextmanager
@@ -31,7 +37,7 @@ async def located(settings: Settings) -> AsyncIterator[Stack]:
         yield Stack(settings.database_url.get_secret_value(), "the database of the settings", [])
         return
     async with server.running(settings.home) as local:
-        yield Stack(local.url(), f"Postgres {local.version} in {settings.home}", [])
+        yield _embedded(local, settings, [])
 
 
 @contextlib.asynccontextmanager
@@ -44,8 +50,12 @@ async def ready(settings: Settings) -> AsyncIterator[Stack]:
         return
     async with server.running(settings.home) as local:
         await bootstrap.bootstrap(local.url(cluster.SUPERUSER), password=local.password)
-        applied = await migrations.migrate(local.url())
-        yield Stack(local.url(), f"Postgres {local.version} in {settings.home}", applied)
+        yield _embedded(local, settings, await migrations.migrate(local.url()))
+
+
+def _embedded(local: server.LocalServer, settings: Settings, applied: list[str]) -> Stack:
+    place = f"Postgres {local.version} in {settings.home}"
+    return Stack(local.url(), place, applied, local)
 
 
 @contextlib.asynccontextmanager

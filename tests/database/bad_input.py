@@ -218,6 +218,13 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         {},
         {"p_limit": ["null", "0", "1001"], "p_lease_seconds": ["null", "0", "3601"]},
     ),
+    ("files_removed", {"p_ids": "array[1]"}, {"p_ids": ["null"]}),
+    ("files_to_remove", {}, {"p_limit": ["null", "0", "1001"]}),
+    (
+        "unknown_files",
+        {"p_paths": "array[%(case)s || '/x/y']"},
+        {"p_paths": ["null", "array['x']", "array[null]", "array_fill(''::text, array[10001])"]},
+    ),
     (
         "read_again",
         {"p_document_id": "%(completed)s"},
@@ -304,6 +311,7 @@ NOTHING_DONE = {
     "recover_stuck_documents(0, array[%(gone)s])": {"recovered": 0},
     f"release_documents(jsonb_build_array({RESULT}))": {"success": False, "released": []},
     """resolve_dead_letters('{"ids": ["nope"]}', 'requeue')""": {"resolved": 0},
+    "files_removed(array[0])": 0,
     "settle_webhook(%(gone)s, 1)": False,
     "settle_webhook(%(gone)s, null)": False,
 }
@@ -321,6 +329,7 @@ MALFORMED = {
 # Parameters of which every value of their type makes sense.
 TAKES_ANYTHING = {
     ("fail_document", "p_error_details"),
+    ("files_to_remove", "p_after"),
     ("has_role", "p_role"),
     ("move_to_dead_letter_queue", "p_error_details"),
     ("recover_stuck_documents", "p_document_ids"),

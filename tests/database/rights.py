@@ -99,6 +99,8 @@ erase_case                no   no     no       no     no     yes   yes   yes    
 erase_document            no   no     no       no     no     yes   yes   yes     no
 extend_document_lock      no   no     no       no     no     no    no    yes     yes
 fail_document             no   no     no       no     no     no    no    yes     yes
+files_removed             no   no     no       no     no     no    no    yes     no
+files_to_remove           no   no     no       no     no     no    no    yes     no
 has_role                  no   yes    yes      yes    yes    yes   yes   yes     no
 move_to_dead_letter_queue no   no     no       no     no     no    no    yes     yes
 pause_lane                no   no     no       no     no     no    yes   yes     no
@@ -118,6 +120,7 @@ search_documents          no   yes    yes      yes    yes    yes   yes   yes    
 settle_webhook            no   no     no       no     no     no    no    yes     no
 share_case                no   no     no       no     no     yes   yes   yes     no
 sweep_documents           no   no     no       no     no     no    no    yes     yes
+unknown_files             no   no     no       no     no     no    no    yes     no
 wait_for_documents        no   no     no       no     no     no    no    yes     yes
 """
 
@@ -140,6 +143,8 @@ ARGUMENTS = {
     "erase_document": "%(completed)s",
     "extend_document_lock": "%(claimed)s, %(token)s",
     "fail_document": "%(claimed)s, %(token)s, 'broken'",
+    "files_removed": "array[1]",
+    "files_to_remove": "",
     "has_role": "%(admin)s, 'admin'",
     "move_to_dead_letter_queue": "%(claimed)s, 'broken', '{}', 'unknown', %(token)s",
     "pause_lane": "'pdf', 'because'",
@@ -163,6 +168,7 @@ ARGUMENTS = {
     "settle_webhook": "%(webhook)s, 0",
     "share_case": "%(case)s, %(stranger)s",
     "sweep_documents": "",
+    "unknown_files": "array[%(case)s || '/x/y']",
     "wait_for_documents": "",
 }
 

@@ -11,8 +11,10 @@ import httpx
 import jwt
 
 from functions import app, services
-from pagewarden import files, keys, tokens
+from pagewarden import files, keys, lazy, tokens
+from pagewarden.documents import store_reader
 from tests.database import factories
+from tests.reading import samples
 from tests.support.serving import serving
 
 if TYPE_CHECKING:
@@ -21,15 +23,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pagewarden.database import Database
+    from pagewarden.documents import claims
     from pagewarden.settings import Settings
     from tests.support import databases
 
 UPLOAD_LIMIT = 6_000_000
 SECRET = "the secret of this test, which is long enough"
-KEYS = keys.Keys("sb_secret_of_a_test", "sb_publishable_of_a_test", SECRET)
+KEYS = keys.Keys("sb_secret_of_a_test", "sb_publishable_of_a_test", SECRET, "whsec_of_a_test")
+# Says how large a white page is.
+WISHES = store_reader.Wishes(engine="fake-remote")
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
 PDF = b"%PDF-1.7\n" + b"x" * 5000
+READABLE_PDF = samples.text_pdf(samples.PROSE, samples.PROSE)
 
 
 def token(user: uuid.UUID, **changes: object) -> str:
@@ -80,6 +86,15 @@ class House:
             "upload-to-dropbox", user=user, data=fields, files={"file": (name, content)}
         )
 
+    async def serve(self, path: str, **options: Any) -> httpx.Response:
+        """Call a function as one of our services does."""
+        return await self.post(path, headers={"apikey": KEYS.secret_key}, **options)
+
+    async def read(self) -> None:
+        """Have everything read that waits."""
+        for name in ("ocr-worker", "pdf-worker"):
+            (await self.serve(name)).raise_for_status()
+
     def stored(self) -> list[Path]:
         """List the files in the store."""
         return [path for path in self.folder.rglob("*") if path.is_file()]
@@ -91,14 +106,22 @@ class House:
 
 @contextlib.asynccontextmanager
 async def opened(
-    database: databases.Database, gateway: Database, settings: Settings
+    database: databases.Database,
+    gateway: Database,
+    settings: Settings,
+    reader: claims.Reader | None = None,
+    known: keys.Keys = KEYS,
 ) -> AsyncIterator[House]:
-    """Serve the functions on loopback."""
-    async with files.open_store(settings) as store:
-        used = services.Services(settings, gateway, store, tokens.Verifier(KEYS))
-        async with (
-            serving(app.create_app(used)) as url,
-            httpx.AsyncClient(base_url=url, timeout=30) as session,
-        ):
-            factory = await factories.Factory.of(database)
-            yield House(url, database, factory, used, settings.home / "files", session)
+    """Serve the functions on loopback; without a reader, they read with the real sandbox."""
+    async with contextlib.AsyncExitStack() as resources:
+        enter = resources.enter_async_context
+        store = await enter(files.open_store(settings))
+        if reader is None:
+            reader = await enter(store_reader.opened(store, wishes=WISHES, processes=1))
+        exporter = await enter(lazy.opened(services.make_exporter))
+        verifier = tokens.Verifier(known)
+        used = services.Services(settings, gateway, store, known, verifier, reader, exporter)
+        url = await enter(serving(app.create_app(used)))
+        session = await enter(httpx.AsyncClient(base_url=url, timeout=30))
+        factory = await factories.Factory.of(database)
+        yield House(url, database, factory, used, settings.home / "files", session)

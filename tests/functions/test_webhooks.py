@@ -52,13 +52,6 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 
 @pytest.fixture
-async def gateway(database: databases.Database) -> AsyncIterator[gateways.Database]:
-    """Connect as service role."""
-    async with await gateways.connect_direct(database.url()) as found:
-        yield found
-
-
-@pytest.fixture
 async def factory(database: databases.Database) -> factories.Factory:
     """Make documents."""
     return await factories.Factory.of(database)

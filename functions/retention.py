@@ -1,0 +1,35 @@
+"""retention: remove files that nobody needs any more."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+
+from functions import answers, callers, services
+from pagewarden import retention
+
+NAME = "retention"
+
+router = APIRouter(
+    prefix=f"/{NAME}",
+    tags=[NAME],
+    dependencies=[Depends(callers.switched_on(NAME))],
+    responses=answers.documented(401, 403, 503),
+)
+
+
+class Cleaned(BaseModel):
+    """How many files were removed."""
+
+    erased: int = Field(description="Of documents that were erased.")
+    orphaned: int = Field(description="Of uploads that broke off before there was a document.")
+    unfinished: int = Field(description="Half written.")
+
+
+@router.post("")
+async def clean(_caller: callers.Service, used: services.Used) -> Cleaned:
+    """Remove them; calling it often does no harm."""
+    done = await retention.clean(used.database, used.store, now=dt.datetime.now(dt.UTC))
+    return Cleaned(erased=done.erased, orphaned=done.orphaned, unfinished=done.unfinished)

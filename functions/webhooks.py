@@ -1,0 +1,37 @@
+"""webhooks: tell callers' servers which documents have ended."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+
+from functions import answers, callers, services
+from pagewarden import webhooks
+
+NAME = "webhooks"
+
+router = APIRouter(
+    prefix=f"/{NAME}",
+    tags=[NAME],
+    dependencies=[Depends(callers.switched_on(NAME))],
+    responses=answers.documented(401, 403, 503),
+)
+
+
+class Told(BaseModel):
+    """How many messages were due, and tried."""
+
+    tried: int
+
+
+@router.post("")
+async def tell(_caller: callers.Service, used: services.Used) -> Told:
+    """Send everything that is due; what fails is tried again later, for a day."""
+    secret = used.keys.webhook_secret
+    if secret is None:
+        return Told(tried=0)
+    sender = webhooks.Sender(used.database, secret)
+    tried = 0
+    while due := await sender.deliver_due():
+        tried += due
+    return Told(tried=tried)

@@ -1,0 +1,71 @@
+"""Who reads what: PDFs at the GPU service, where there is one, and everything else here."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from pagewarden import lazy
+from pagewarden.documents import claims, gpu_reader, store_reader
+from pagewarden.reading import engines
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+
+    from pagewarden.files import FileStore
+    from pagewarden.settings import Settings
+
+PDF = "pdf"
+
+
+class LaneReader:
+    """Reads documents of all lanes; what a lane needs is started for its first document."""
+
+    def __init__(
+        self, here: lazy.Lazy[claims.Reader], there: lazy.Lazy[claims.Reader] | None
+    ) -> None:
+        self._here = here
+        self._there = there
+
+    async def start(self, lanes: Sequence[str]) -> None:
+        """Start what these lanes need, so that what is missing is known at once."""
+        for lane in lanes:
+            await self._reader(lane, None)
+
+    async def run_for(self, claim: claims.Claim) -> claims.Run:
+        """Ask whoever is going to read it."""
+        reader = await self._reader(claim.lane, claim.engine)
+        return await reader.run_for(claim)
+
+    async def read(self, claim: claims.Claim, done: frozenset[int]) -> AsyncGenerator[claims.Page]:
+        """Have it read."""
+        reader = await self._reader(claim.lane, claim.engine)
+        async with contextlib.aclosing(reader.read(claim, done)) as found:
+            async for page in found:
+                yield page
+
+    async def _reader(self, lane: str, engine: str | None) -> claims.Reader:
+        # The service has no keys, so an engine that is somewhere else is called from here.
+        entry = engines.ENGINES.get(engine) if engine else None
+        away = self._there if lane == PDF and not (entry and entry.remote) else None
+        return await (away or self._here).get()
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    settings: Settings,
+    store: FileStore,
+    *,
+    wishes: store_reader.Wishes = store_reader.USUAL,
+    processes: int | None = None,
+) -> AsyncIterator[LaneReader]:
+    """Have a reader for the documents of all lanes."""
+
+    def here() -> contextlib.AbstractAsyncContextManager[claims.Reader]:
+        return store_reader.opened(store, wishes=wishes, processes=processes)
+
+    def there() -> contextlib.AbstractAsyncContextManager[claims.Reader]:
+        return gpu_reader.opened(store, settings, profile=wishes.profile)
+
+    async with lazy.opened(here) as local, lazy.opened(there) as remote:
+        yield LaneReader(local, remote if settings.gpu_service_url else None)

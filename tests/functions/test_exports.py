@@ -1,0 +1,88 @@
+"""Exports over HTTP: what was read, in every format, for those who may see it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING
+
+import pikepdf
+import pytest
+
+from pagewarden import exports
+from tests.functions import house
+from tests.reading import samples
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.functions.house import House
+
+
+async def _read(functions: House) -> tuple[uuid.UUID, str]:
+    """Have a PDF of two pages read; give its owner and id."""
+    user = await functions.factory.user()
+    answer = await functions.upload(user, house.READABLE_PDF, "Ein Brief.pdf")
+    await functions.read()
+    return user, answer.json()["document_id"]
+
+
+async def _export(functions: House, user: uuid.UUID, document: str, **query: str) -> httpx.Response:
+    return await functions.call("GET", f"documents/{document}/export", user=user, params=query)
+
+
+async def test_every_format_can_be_downloaded(reading_functions: House) -> None:
+    """Each has its media type and a name, and says what the page says."""
+    user, document = await _read(reading_functions)
+    for name, form in exports.FORMATS.items():
+        answer = await _export(reading_functions, user, document, format=name)
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["content-type"].split(";")[0] == form.media_type
+        assert f"Ein%20Brief{form.suffix}" in answer.headers["content-disposition"]
+        assert answer.content
+
+
+async def test_text_json_and_pdf_hold_what_the_pages_say(reading_functions: House) -> None:
+    """The text is the default; the PDF is the original with its pages."""
+    user, document = await _read(reading_functions)
+    text = await _export(reading_functions, user, document)
+    assert text.text.count(samples.PROSE[0]) == 2
+    found = json.loads((await _export(reading_functions, user, document, format="json")).content)
+    assert len(found["pages"]) == 2
+    pdf = await _export(reading_functions, user, document, format="pdf")
+    target = reading_functions.folder / "export.pdf"
+    target.write_bytes(pdf.content)
+    with pikepdf.open(target) as opened:
+        assert len(opened.pages) == 2
+
+
+async def test_a_document_without_text_yet_says_how_far_it_is(functions: House) -> None:
+    """The client can ask again."""
+    user = await functions.factory.user()
+    document = (await functions.upload(user, house.PNG)).json()["document_id"]
+    answer = await _export(functions, user, document)
+    assert (answer.status_code, answer.json()["error"]) == (409, "NOT_READ")
+    assert "queued" in answer.json()["message"]
+
+
+async def test_somebody_elses_document_is_not_there(reading_functions: House) -> None:
+    """Nobody learns that it exists."""
+    _, document = await _read(reading_functions)
+    stranger = await reading_functions.factory.user()
+    answers = [
+        await _export(reading_functions, stranger, document, format="pdf"),
+        await _export(reading_functions, stranger, str(uuid.uuid4()), format="pdf"),
+    ]
+    assert {answer.status_code for answer in answers} == {404}
+    assert answers[0].json() == answers[1].json()
+
+
+@pytest.mark.parametrize("query", [{"format": "docx"}, {"format": ""}])
+async def test_an_unknown_format_is_refused_with_the_known_ones(
+    functions: House, query: dict[str, str]
+) -> None:
+    """The message lists them."""
+    user = await functions.factory.user()
+    answer = await _export(functions, user, str(uuid.uuid4()), **query)
+    assert answer.status_code == 400
+    assert "hocr" in answer.json()["message"]

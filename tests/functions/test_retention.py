@@ -1,0 +1,87 @@
+"""retention: files go when nobody needs them, and not before."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+from tests.functions import house
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.functions.house import House
+
+TWO_HOURS = 7200
+
+
+def _age(path: Path) -> None:
+    then = time.time() - TWO_HOURS
+    os.utime(path, (then, then))
+
+
+def _orphan(functions: House, *, folder: str | None = None) -> Path:
+    path = functions.folder / (folder or f"{uuid.uuid4()}/{uuid.uuid4()}") / "scan.png"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(house.PNG)
+    return path
+
+
+async def test_the_file_of_an_erased_document_is_removed(functions: House) -> None:
+    """The list is empty afterwards, and calling it again does nothing."""
+    user = await functions.factory.user()
+    document = (await functions.upload(user, house.PNG)).json()["document_id"]
+    assert (await functions.serve("retention")).json()["erased"] == 0
+    await functions.factory.call("erase_document", p_document_id=document)
+    assert len(functions.stored()) == 1
+    assert (await functions.serve("retention")).json()["erased"] == 1
+    assert functions.stored() == []
+    assert (await functions.serve("retention")).json()["erased"] == 0
+
+
+async def test_an_upload_that_broke_off_before_its_document_leaves_nothing(
+    functions: House,
+) -> None:
+    """After an hour; until then it may still be about to get its document."""
+    old, new = _orphan(functions), _orphan(functions)
+    _age(old)
+    assert (await functions.serve("retention")).json()["orphaned"] == 1
+    assert functions.stored() == [new]
+
+
+async def test_files_of_documents_and_of_others_stay_however_old_they_are(
+    functions: House,
+) -> None:
+    """Also of a document in the bin; what no upload wrote is not ours."""
+    user = await functions.factory.user()
+    kept = (await functions.upload(user, house.PNG, "kept.png")).json()["document_id"]
+    binned = (await functions.upload(user, house.PDF, "binned.pdf")).json()["document_id"]
+    await functions.factory.call("delete_document", p_document_id=binned)
+    _orphan(functions, folder="backups")
+    for path in functions.stored():
+        _age(path)
+    assert (await functions.serve("retention")).json() == {
+        "erased": 0,
+        "orphaned": 0,
+        "unfinished": 0,
+    }
+    assert len(functions.stored()) == 3
+    assert {row["id"] for row in await functions.documents()} == {kept, binned}
+
+
+async def test_a_file_that_cannot_be_removed_stays_on_the_list(functions: House) -> None:
+    """It is tried again the next time, and holds up no other."""
+    user = await functions.factory.user()
+    for name in ("a.png", "b.png"):
+        document = (await functions.upload(user, house.PNG, name)).json()["document_id"]
+        await functions.factory.call("erase_document", p_document_id=document)
+    stuck = next(path for path in functions.stored() if path.name == "a.png")
+    stuck.unlink()
+    stuck.mkdir()  # no store removes a folder as a file
+    (stuck / "inside").touch()
+    assert (await functions.serve("retention")).json()["erased"] == 1
+    (stuck / "inside").unlink()
+    stuck.rmdir()
+    assert (await functions.serve("retention")).json()["erased"] == 1
