@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -13,14 +12,12 @@ import typer
 from rich.console import Console
 
 from pagewarden import errors, exports
+from pagewarden.commands import ending
 from pagewarden.ocr_command import inputs, progress, selection, work
 from pagewarden.reading import engines, reader
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Iterable, Sequence
-
-UNREAD = 1
-INTERRUPTED = 130
+    from collections.abc import Sequence
 
 
 def command(  # noqa: PLR0913  # each is an option of the command
@@ -67,7 +64,7 @@ def command(  # noqa: PLR0913  # each is an option of the command
     with tempfile.TemporaryDirectory(prefix="pagewarden-") as scratch:
         try:
             order = work.Order(
-                formats=_known(formats.split(","), exports.FORMATS),
+                formats=inputs.known(formats.split(","), exports.FORMATS),
                 folder=None if output == inputs.STANDARD else Path(output),
                 scratch=Path(scratch),
                 languages=tuple(lang.replace("+", ",").split(",")) if lang else (),
@@ -75,22 +72,14 @@ def command(  # noqa: PLR0913  # each is an option of the command
                 unchosen=selection.parse(pages),
             )
             engines.find(engine)
-            _known([profile], engines.PROFILES)
+            inputs.known([profile], engines.PROFILES)
             items = _find(files, order, existing)
         except (inputs.Wrong, errors.EngineMissing) as exc:
             raise typer.BadParameter(str(exc)) from exc
         if inputs.STANDARD in files:
-            _take_standard_input(order.standard_input)
+            inputs.take_standard_input(order.standard_input.path, limit=reader.LIMITS.file_bytes)
         source = reader.Reader(engine=engine, profile=profile, processes=processes)
         sys.exit(_run(source, items, order))
-
-
-def _known(words: Iterable[str], known: Collection[str]) -> list[str]:
-    found = [word.strip() for word in words]
-    for word in found:
-        if word not in known:
-            raise inputs.Wrong(f"{word!r} is not known; choose from {', '.join(known)}")
-    return found
 
 
 def _find(
@@ -103,13 +92,6 @@ def _find(
     return found
 
 
-def _take_standard_input(place: Path) -> None:
-    """Put it on disk, but no more of it than is needed to see that it is too long."""
-    with place.open("xb") as file:
-        while file.tell() <= reader.LIMITS.file_bytes and (part := sys.stdin.buffer.read(1 << 20)):
-            file.write(part)
-
-
 def _run(source: reader.Reader, items: Sequence[inputs.Input], order: work.Order) -> int:
     shown = progress.Progress(Console(stderr=True, highlight=False), len(items))
     if not items:
@@ -118,16 +100,10 @@ def _run(source: reader.Reader, items: Sequence[inputs.Input], order: work.Order
     at_work = work.Work(source, order, shown)
     try:
         with shown.bar():
-            asyncio.run(_until_terminated(at_work.run(items)))
+            asyncio.run(ending.until_terminated(at_work.run(items)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         shown.say("interrupted; what is finished is kept, and nothing is there by half")
-        return INTERRUPTED
+        return ending.INTERRUPTED
     finally:
         shown.sum_up(at_work.outcome)
-    return UNREAD if at_work.outcome.failures else 0
-
-
-async def _until_terminated(working: Coroutine[None, None, None]) -> None:
-    task = asyncio.ensure_future(working)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    await task
+    return ending.SOME_FAILED if at_work.outcome.failures else 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pagewarden import exports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 STANDARD = "-"
 SUFFIXES = frozenset(
@@ -54,11 +54,27 @@ class Input:
         }
 
 
-def find(words: Iterable[str], *, standard: Path, leave_out: Path | None) -> list[Input]:
+def known(words: Iterable[str], all_known: Collection[str]) -> list[str]:
+    """Refuse words that are not among those there are."""
+    found = [word.strip() for word in words]
+    for word in found:
+        if word not in all_known:
+            raise Wrong(f"{word!r} is not known; choose from {', '.join(all_known)}")
+    return found
+
+
+def take_standard_input(place: Path, *, limit: int) -> None:
+    """Put it on disk, but no more of it than is needed to see that it is too long."""
+    with place.open("xb") as file:
+        while file.tell() <= limit and (part := sys.stdin.buffer.read(1 << 20)):
+            file.write(part)
+
+
+def find(words: Iterable[str], *, standard: Input, leave_out: Path | None = None) -> list[Input]:
     """Find the files that were named, and those in folders that were; none of them twice.
 
-    standard is the file that stands for standard input. The folder leave_out has results in it,
-    so it is not searched.
+    standard stands for standard input. The folder leave_out has results in it, so it is not
+    searched.
     """
     found: dict[Path, Input] = {}
     for word in words:
@@ -99,10 +115,10 @@ def _some(paths: Sequence[Path]) -> str:
     return f"{paths[0]} and {others} more are" if others else f"{paths[0]} is"
 
 
-def _named(word: str, standard: Path, leave_out: Path | None) -> Iterator[Input]:
+def _named(word: str, standard: Input, leave_out: Path | None) -> Iterator[Input]:
     path = Path(word)
     if word == STANDARD:
-        yield Input(standard, "standard input", Path("standard-input"))
+        yield standard
     elif path.is_dir():
         yield from _within(path, leave_out)
     elif path.is_file():

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from rich import progress
 from rich.text import Text
 
+from pagewarden import bars
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -30,13 +32,13 @@ class Progress:
             progress.TextColumn("{task.description}"),
             progress.BarColumn(),
             progress.TaskProgressColumn(),
-            progress.MofNCompleteColumn(),
-            _Rate(),
+            bars.Amount(),
+            bars.Rate(),
             progress.TimeRemainingColumn(),
             console=console,
             transient=True,
         )
-        self._task = self._bar.add_task("starting", total=None)
+        self._task = self._bar.add_task("starting", total=None, unit="pages")
 
     @contextlib.contextmanager
     def bar(self) -> Iterator[None]:
@@ -60,8 +62,8 @@ class Progress:
     def finish(self, name: str, read: int = 0, failed: int = 0, where: Iterable[str] = ()) -> None:
         """Take note of a file that is done; without a page it was not read at all."""
         if not self._console.is_terminal:
-            said = [f"{_count(read, 'page')} read" if read else "not read"]
-            said += [f"{_count(failed, 'page')} not"] if failed else []
+            said = [f"{bars.count(read, 'page')} read" if read else "not read"]
+            said += [f"{bars.count(failed, 'page')} not"] if failed else []
             self.say(f"{name}: {', '.join([*said, *where])}")
 
     def say(self, line: str) -> None:
@@ -71,19 +73,10 @@ class Progress:
     def sum_up(self, outcome: work.Outcome) -> None:
         """Say what was done, what was not, and what it cost."""
         seconds = time.monotonic() - self._started
-        self.say(f"{_count(outcome.read, 'page')} read in {seconds:.1f} s")
+        self.say(f"{bars.count(outcome.read, 'page')} read in {seconds:.1f} s")
         if outcome.tokens:
             self.say(f"{outcome.tokens:,} tokens, about ${outcome.cost_usd:.4f}")
         if outcome.failures:
             self.say("Not read:")
         for failure in outcome.failures:
             self.say(f"  {failure}")
-
-
-class _Rate(progress.ProgressColumn):
-    def render(self, task: progress.Task) -> Text:
-        return Text("" if task.speed is None else f"{task.speed:.1f} pages/s")
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"

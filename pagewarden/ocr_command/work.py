@@ -7,16 +7,17 @@ import contextlib
 import shutil
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pagewarden import errors
+from pagewarden.ocr_command import inputs
 from pagewarden.reading import exporting, pages
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
-    from pathlib import Path
 
-    from pagewarden.ocr_command import inputs, progress
+    from pagewarden.ocr_command import progress
     from pagewarden.reading import reader, spool
 
 
@@ -32,9 +33,11 @@ class Order:
     unchosen: Container[int] = frozenset()
 
     @property
-    def standard_input(self) -> Path:
+    def standard_input(self) -> inputs.Input:
         """Say where standard input is put: it may be gone through more than once."""
-        return self.scratch / "standard-input"
+        return inputs.Input(
+            self.scratch / "standard-input", "standard input", Path("standard-input")
+        )
 
 
 @dataclass(slots=True)

@@ -1,0 +1,40 @@
+"""What progress bars and summaries of several commands have in common."""
+
+from __future__ import annotations
+
+from rich import filesize, progress
+from rich.text import Text
+
+BYTES = "bytes"
+
+
+class Amount(progress.ProgressColumn):
+    """How much of how much; the field unit of a task is bytes, or things that are counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bytes = progress.DownloadColumn()
+        self._things = progress.MofNCompleteColumn()
+
+    def render(self, task: progress.Task) -> Text:
+        """Show it."""
+        column = self._bytes if task.fields["unit"] == BYTES else self._things
+        return column.render(task)
+
+
+class Rate(progress.ProgressColumn):
+    """How much in a second."""
+
+    def render(self, task: progress.Task) -> Text:
+        """Show it, once it is known."""
+        unit, speed = task.fields["unit"], task.speed
+        if speed is None:
+            return Text()
+        return Text(
+            f"{filesize.decimal(int(speed))}/s" if unit == BYTES else f"{speed:.1f} {unit}/s"
+        )
+
+
+def count(number: int, thing: str) -> str:
+    """Say how many there are of something."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

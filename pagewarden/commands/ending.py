@@ -1,0 +1,20 @@
+"""How commands end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+SOME_FAILED = 1
+INTERRUPTED = 130
+
+
+async def until_terminated(working: Coroutine[None, None, None]) -> None:
+    """Let SIGTERM end it as Ctrl-C does."""
+    task = asyncio.ensure_future(working)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await task
