@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 # A server that is restarted, or switched off for a moment, is waited for.
 PATIENCE = patience.Patience((0.5, 1.0, 2.0, 4.0, 8.0, 15.0), longest_wait=120.0)
+_NO_PATIENCE = patience.Patience(())
 
 _FUNCTIONS = "/functions/v1"
 _ADDRESS = re.compile(r"https?://[^\s/?#]+")
@@ -65,6 +66,7 @@ class Client:
         self._server = server
         self._caller = caller
         self._patience = waiting
+        self._is_there = True
 
     @property
     def url(self) -> str:
@@ -133,7 +135,15 @@ class Client:
         return await self._patiently(ask)
 
     async def _patiently(self, call: Callable[[dict[str, str]], Awaitable[T]]) -> T:
-        return await self._patience.persist(functools.partial(self._once, call))
+        """Try again what fails in passing; a server that did not come back is not waited for."""
+        waiting = self._patience if self._is_there else _NO_PATIENCE
+        try:
+            answer = await waiting.persist(functools.partial(self._once, call))
+        except errors.ServerAway:
+            self._is_there = False
+            raise
+        self._is_there = True
+        return answer
 
     async def _once(self, call: Callable[[dict[str, str]], Awaitable[T]]) -> T:
         """Call as whoever calls; credentials that are refused are renewed once."""

@@ -12,19 +12,15 @@ from rich.console import Console
 
 from pagewarden import client, errors, settings
 from pagewarden.client import credentials, sign_in
+from pagewarden.commands import options  # noqa: TC001  # typer reads the annotations
 
 out = Console(highlight=False)
-
-Url = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="Address of the server, if not PAGEWARDEN_SITE_URL."),
-]
 
 
 def command(
     *,
     email: Annotated[str | None, typer.Option(help="The address you sign in with.")] = None,
-    url: Url = None,
+    url: options.Url = None,
 ) -> None:
     """Sign in, so that upload and import bring documents in as yours.
 
@@ -37,7 +33,7 @@ def command(
     asyncio.run(_sign_in(chosen, url, email, password))
 
 
-def logout(*, url: Url = None) -> None:
+def logout(*, url: options.Url = None) -> None:
     """Sign out: end the session of this computer."""
     asyncio.run(_sign_out(settings.load(), url))
 

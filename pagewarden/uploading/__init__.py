@@ -1,0 +1,1 @@
+"""What `pagewarden upload` does: files out, their text back."""
