@@ -44,6 +44,7 @@ class Progress(BaseModel):
     ahead: int | None = Field(description="How many documents are read before this one.")
     seconds_left: int | None = Field(description="An estimate; null when nobody knows.")
     created_at: datetime
+    claimed_at: datetime | None = Field(description="When somebody last began to read it.")
     completed_at: datetime | None
 
 

@@ -53,7 +53,7 @@ class Handler:
         """Answer a request, or call the function that a schedule names."""
         budget = _budget_seconds(context)
         if event.get("source") in _SCHEDULERS:
-            name = _scheduled_function(event)
+            name = scheduled_function(event)
             return self._loop.run_until_complete(self._call(self._opened(), name, budget))
         if "http" not in event.get("requestContext", {}):
             raise UnknownEvent(
@@ -111,8 +111,11 @@ def _budget_seconds(context: LambdaContext) -> float:
     return max(left, _MIN_BUDGET_SECONDS)
 
 
-def _scheduled_function(event: LambdaEvent) -> str:
-    """Find the name in the detail, or at the end of the name of the rule or schedule."""
+def scheduled_function(event: LambdaEvent) -> str:
+    """Tell which function a schedule means.
+
+    Its name is in the detail, or at the end of the name of the rule or schedule.
+    """
     detail = event.get("detail") or {}
     detail = json.loads(detail) if isinstance(detail, str) else detail  # the Scheduler sends text
     given = detail.get("function") or next(iter(event.get("resources", [])), "")

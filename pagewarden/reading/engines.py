@@ -45,6 +45,7 @@ _FAKES: Mapping[str, Entry] = MappingProxyType(
     {
         "fake": Entry("pagewarden.reading.fakes", "FakeEngine"),
         "fake-remote": Entry("pagewarden.reading.fakes", "RemoteEngine", remote=True),
+        "fake-steady": Entry("pagewarden.reading.fakes", "Steady"),
         "fake-unloadable": Entry("pagewarden.reading.fakes", "Unloadable"),
     }
 )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+STEADY_SECONDS = 0.1
 _FOREVER = 3600
 
 
@@ -60,6 +61,18 @@ class FakeEngine:
         shade = round(float(image.pixels[image.height // 2, image.width // 2].mean()))
         way = next((name for name, its in SHADES.items() if abs(its - shade) < 4), None)
         return WAYS[way](image) if way else Null().recognise(image, hints)
+
+
+class Steady(Null):
+    """Takes the same time for every page, and says how large it is."""
+
+    name: ClassVar[str] = "fake-steady"
+
+    def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
+        """Wait, and say it."""
+        del hints
+        time.sleep(STEADY_SECONDS)
+        return engine.Recognised(_line(image, f"{image.width}x{image.height}"))
 
 
 class RemoteEngine(FakeEngine):

@@ -89,6 +89,7 @@ begin
       when v_ahead is not null then round(v_each * (v_ahead / v_workers + 1))
     end,
     'created_at', v_document.created_at,
+    'claimed_at', v_document.claimed_at,
     'completed_at', v_document.ocr_completed_at
   );
 end;
