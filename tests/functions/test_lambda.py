@@ -247,7 +247,7 @@ def test_events_that_mean_nothing_to_us_are_errors(
 async def test_a_file_is_taken_in_on_lambda(
     database: databases.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The real app, from its cold start on: an upload, then its status over the same connections."""
+    """The real app, from its cold start on: an upload, then its status and a schedule."""
     user = await database.create_user()
     for name, value in {
         "DATABASE_URL": database.url(),
