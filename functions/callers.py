@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Security, security
 
 from functions import answers, services
 from pagewarden import errors, tokens
@@ -17,7 +17,19 @@ if TYPE_CHECKING:
 OFF_RETRY_SECONDS = 60
 
 
-async def _caller(request: Request, used: services.Used) -> tokens.Caller:
+# The verifier looks at the headers itself; these tell the OpenAPI document of them.
+_BEARER = security.HTTPBearer(auto_error=False, description="The access token of a person.")
+_KEY = security.APIKeyHeader(
+    name="apikey", auto_error=False, description="The secret key of a service."
+)
+
+
+async def _caller(
+    request: Request,
+    used: services.Used,
+    _bearer: Annotated[security.HTTPAuthorizationCredentials | None, Security(_BEARER)],
+    _key: Annotated[str | None, Security(_KEY)],
+) -> tokens.Caller:
     caller = await used.verifier.caller(request.headers)
     if caller.role is tokens.Role.ANON:
         raise errors.NotSignedIn("the publishable key opens nothing by itself; sign in")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pagewarden.database import Database
     from pagewarden.documents import claims
+    from pagewarden.local.sign_in import service as sign_in
     from pagewarden.settings import Settings
     from tests.support import databases
 
@@ -110,7 +111,9 @@ async def opened(
     gateway: Database,
     settings: Settings,
     reader: claims.Reader | None = None,
+    *,
     known: keys.Keys = KEYS,
+    signing_in: sign_in.Service | None = None,
 ) -> AsyncIterator[House]:
     """Serve the functions on loopback; without a reader, they read with the real sandbox."""
     async with contextlib.AsyncExitStack() as resources:
@@ -120,7 +123,9 @@ async def opened(
             reader = await enter(store_reader.opened(store, wishes=WISHES, processes=1))
         exporter = await enter(lazy.opened(services.make_exporter))
         verifier = tokens.Verifier(known)
-        used = services.Services(settings, gateway, store, known, verifier, reader, exporter)
+        used = services.Services(
+            settings, gateway, store, known, verifier, reader, exporter, signing_in
+        )
         url = await enter(serving(app.create_app(used)))
         session = await enter(httpx.AsyncClient(base_url=url, timeout=30))
         factory = await factories.Factory.of(database)

@@ -1,0 +1,115 @@
+"""The OpenAPI document: whatever it allows to be sent gets an answer that it tells of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import checks
+
+from pagewarden.local.sign_in import service as sign_in
+from tests.functions import house
+from tests.functions.sign_in import houses
+
+if TYPE_CHECKING:
+    import uuid
+
+    from pagewarden import database as gateways
+    from pagewarden import settings as settings_module
+    from tests.documents import readers
+    from tests.support import databases
+
+EXAMPLES = 15
+LONG_EXAMPLES = 300
+
+_QUICK = settings(
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+_CHECKS = [
+    checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_schema_conformance,
+]
+
+
+def _examine(url: str, headers: dict[str, str], examples: int) -> set[str]:
+    """Send what the document allows to every route, and name the routes."""
+    schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
+    seen = set()
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        seen.add(operation.label)
+
+        @settings(_QUICK, max_examples=examples)
+        @given(case=operation.as_strategy())
+        def send(case: schemathesis.Case) -> None:
+            case.call_and_validate(headers=headers, checks=_CHECKS, timeout=30)
+
+        send()
+    return seen
+
+
+async def _examined(  # what a server is made of
+    database: databases.Database,
+    gateway: gateways.Database,
+    chosen: settings_module.Settings,
+    recorder: readers.Recorder,
+    *,
+    examples: int,
+    as_service: bool,
+) -> set[str]:
+    service = sign_in.Service(
+        database.url(), houses.KEYS, site_url=houses.SITE, hasher=houses.CHEAP
+    )
+    async with (
+        contextlib.aclosing(service),
+        house.opened(database, gateway, chosen, recorder, signing_in=service) as opened,
+    ):
+        user: uuid.UUID = await opened.factory.user(admin=True)
+        headers = {"Authorization": f"Bearer {house.token(user)}"}
+        if as_service:
+            headers = {"apikey": house.KEYS.secret_key}
+        return await asyncio.to_thread(_examine, opened.url, headers, examples)
+
+
+@pytest.mark.parametrize("as_service", [True, False], ids=["service", "person"])
+async def test_no_route_answers_what_its_document_does_not_tell(
+    database: databases.Database,
+    gateway: gateways.Database,
+    chosen: settings_module.Settings,
+    recorder: readers.Recorder,
+    *,
+    as_service: bool,
+) -> None:
+    """No 500 and no undocumented status, type or shape; for a service and for a person."""
+    seen = await _examined(
+        database, gateway, chosen, recorder, examples=EXAMPLES, as_service=as_service
+    )
+    assert {
+        "POST /functions/v1/upload-to-dropbox",
+        "GET /functions/v1/documents/{document_id}/export",
+        "POST /functions/v1/ocr-worker",
+        "GET /files/v1/{path}",
+        "POST /auth/v1/token",
+        "GET /readyz",
+    } <= seen
+
+
+@pytest.mark.long
+async def test_many_more_examples_find_nothing_either(
+    database: databases.Database,
+    gateway: gateways.Database,
+    chosen: settings_module.Settings,
+    recorder: readers.Recorder,
+) -> None:
+    """The same at length."""
+    await _examined(database, gateway, chosen, recorder, examples=LONG_EXAMPLES, as_service=True)
