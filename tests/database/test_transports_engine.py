@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from pagewarden import database as ways
 from pagewarden import errors
 from tests.support import lite as lites
+from tests.support import transports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -17,20 +17,13 @@ if TYPE_CHECKING:
     from tests.support import databases
 
 
-@pytest.fixture(params=["direct", "http"])
+@pytest.fixture(params=transports.NAMES)
 async def service(
     request: pytest.FixtureRequest, database: databases.Database
 ) -> AsyncIterator[ways.Database]:
     """Connect to a migrated database as service role."""
-    async with contextlib.AsyncExitStack() as stack:
-        if request.param == "direct":
-            connected: ways.Database = await ways.connect_direct(database.url())
-        elif lites.is_installed():
-            lite = await stack.enter_async_context(lites.running(database.tcp_url("authenticator")))
-            connected = ways.connect_http(lite.url, lite.key)
-        else:
-            pytest.skip("@supabase/lite is not installed; make test installs it")
-        yield await stack.enter_async_context(connected)
+    async with transports.opened(request.param, database) as connected:
+        yield connected
 
 
 async def _sign_in(database: databases.Database) -> ways.User:

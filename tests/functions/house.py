@@ -15,6 +15,7 @@ from pagewarden import files, keys, lazy, tokens
 from pagewarden.documents import store_reader
 from tests.database import factories
 from tests.reading import samples
+from tests.support import lite as lites
 from tests.support.serving import serving
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from tests.support import databases
 
 UPLOAD_LIMIT = 6_000_000
-SECRET = "the secret of this test, which is long enough"
+SECRET = lites.JWT_SECRET
 KEYS = keys.Keys("sb_secret_of_a_test", "sb_publishable_of_a_test", SECRET, "whsec_of_a_test")
 # Says how large a white page is.
 WISHES = store_reader.Wishes(engine="fake-remote")

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tests.functions.house import House
 
 
-def _white_png() -> bytes:
+def white_png() -> bytes:
+    """Draw nothing, large enough to be a page."""
     out = io.BytesIO()
     Image.new("L", (640, 480), 255).save(out, "PNG")
     return out.getvalue()
@@ -31,7 +32,7 @@ async def test_an_upload_becomes_text_with_a_call_of_the_worker_of_its_lane(
     """Image and PDF are fetched from the store, read in the sandbox, saved and completed."""
     functions = reading_functions
     user = await functions.factory.user()
-    await functions.upload(user, _white_png(), "photo.png")
+    await functions.upload(user, white_png(), "photo.png")
     await functions.upload(user, house.READABLE_PDF, "letter.pdf")
     for name in ("ocr-worker", "pdf-worker"):
         answer = await functions.serve(name)

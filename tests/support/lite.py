@@ -20,7 +20,7 @@ _SCRIPT = Path(__file__).with_name("lite.mjs")
 _NODE = Path(executable.ROOT_DIR) / "bin" / "node"
 _DEADLINE_SECONDS = 30
 
-_JWT_SECRET = "a secret that everybody may know, because the server is gone in a minute"
+JWT_SECRET = "a secret that everybody may know, because the server is gone in a minute"
 _SECRET_KEY = "sb_secret_of_a_test"
 _PUBLISHABLE_KEY = "sb_publishable_of_a_test"
 
@@ -50,7 +50,7 @@ def token(user_id: str, *, role: str = "authenticated", expires_in: float = 3600
     """Make a token such as Supabase Auth gives somebody who signs in; for seconds."""
     now = time.time()
     claims = {"sub": user_id, "role": role, "aud": role, "iat": now - 1, "exp": now + expires_in}
-    return jwt.encode(claims, _JWT_SECRET, algorithm="HS256")
+    return jwt.encode(claims, JWT_SECRET, algorithm="HS256")
 
 
 @contextlib.asynccontextmanager
@@ -75,7 +75,7 @@ def _configuration(postgres_url: str) -> str:
     return json.dumps(
         {
             "url": postgres_url,
-            "jwtSecret": _JWT_SECRET,
+            "jwtSecret": JWT_SECRET,
             "secretKey": _SECRET_KEY,
             "publishableKey": _PUBLISHABLE_KEY,
         }

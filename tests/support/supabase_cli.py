@@ -11,8 +11,10 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = ROOT / "node_modules" / "@supabase" / "cli-linux-x64" / "bin" / "supabase"
+PROJECT = "abcdefghijklmnopqrst"
 
 _QUIET = {
+    "SUPABASE_ACCESS_TOKEN": f"sbp_{'0' * 40}",
     "DO_NOT_TRACK": "1",
     "SUPABASE_TELEMETRY_DISABLED": "1",
     "SUPABASE_NO_UPDATE_NOTIFIER": "1",
@@ -37,6 +39,24 @@ async def advisors(url: str) -> list[dict[str, Any]]:
         f"--remote={url}",
     )
     return list(answer["results"])
+
+
+async def deploy_functions(api_url: str) -> list[str]:
+    """Deploy all functions with `supabase functions deploy`, and name them.
+
+    api_url is where the CLI finds what it takes for Supabase's management API.
+    """
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as profile:
+        profile.write(
+            f'name = "test"\napi_url = "{api_url}"\ndashboard_url = "{api_url}"\n'
+            'project_host = "supabase.test"\n'
+        )
+        profile.flush()
+        answer = await _run(
+            *("functions", "deploy", "--use-api", "--yes"),
+            *(f"--remote={PROJECT}", f"--profile={profile.name}"),
+        )
+    return [str(name) for name in answer["functions"]]
 
 
 async def _run(*arguments: str) -> dict[str, Any]:
