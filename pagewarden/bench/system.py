@@ -69,7 +69,7 @@ async def running(**settings: str) -> AsyncIterator[System]:
     """Start a system with these settings, and stop it and remove it at the end."""
     with _new_folder() as folder:
         home = folder / "home"
-        port, gpu_port = _free_ports(2)
+        port, gpu_port = free_ports(2)
         environment = os.environ | {
             "PAGEWARDEN_HOME": str(home),
             "PAGEWARDEN_LISTEN_PORT": str(port),
@@ -135,7 +135,8 @@ def _new_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Choose ports that nobody uses at the moment."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

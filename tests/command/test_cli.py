@@ -17,6 +17,7 @@ import pytest
 from typer import testing
 
 from pagewarden import cli
+from pagewarden.bench import system
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -33,12 +34,22 @@ def home() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.fixture
+def free_ports() -> dict[str, str]:
+    """Choose ports that nobody uses, and an engine that is loaded at once."""
+    names = ("PAGEWARDEN_LISTEN_PORT", "PAGEWARDEN_GPU_PORT")
+    ports = dict(zip(names, map(str, system.free_ports(2)), strict=True))
+    return ports | {"PAGEWARDEN_ENGINE": "null", "PAGEWARDEN_GPU_ENGINE": "null"}
+
+
 @contextlib.asynccontextmanager
-async def started(home: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def started(
+    home: Path, *words: str, **settings: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start the command, and see to it that it ends."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pagewarden.cli", *words,
-        env=os.environ | {"PAGEWARDEN_HOME": str(home), "COLUMNS": "200"},
+        env=os.environ | {"PAGEWARDEN_HOME": str(home), "COLUMNS": "200"} | settings,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -49,9 +60,9 @@ async def started(home: Path, *words: str) -> AsyncIterator[asyncio.subprocess.P
         await process.communicate()
 
 
-async def typed(home: Path, *words: str) -> tuple[int | None, str, str]:
+async def typed(home: Path, *words: str, **settings: str) -> tuple[int | None, str, str]:
     """Type a command and wait for its end."""
-    async with started(home, *words) as process:
+    async with started(home, *words, **settings) as process:
         said, complained = await asyncio.wait_for(process.communicate(), PATIENCE)
         return process.returncode, said.decode(), complained.decode()
 
@@ -64,25 +75,28 @@ async def said(process: asyncio.subprocess.Process, text: str) -> None:
             assert line, f"it ended without saying {text!r}"
 
 
-async def test_the_command_from_a_new_folder_to_a_running_system(home: Path) -> None:
-    """Doctor says what is missing, up mends it, two at once share it, and Ctrl-C stops it."""
+async def test_the_command_from_a_new_folder_to_a_running_system(
+    home: Path, free_ports: dict[str, str]
+) -> None:
+    """Doctor says what is missing, up mends it, and Ctrl-C stops everything."""
     code, out, _ = await typed(home, "doctor")
     assert code == 1
     assert 'run "pagewarden migrate"' in out
 
-    async with started(home, "up") as first, started(home, "up") as second:
-        await said(first, "Pagewarden is up")
-        await said(second, "Pagewarden is up")
-        first.send_signal(signal.SIGINT)
-        await asyncio.wait_for(first.wait(), PATIENCE)
-        assert first.returncode == 0
-
+    async with started(home, "up", **free_ports) as process:
+        await said(process, "the first sign-in: admin@pagewarden.local")
+        await said(process, "Pagewarden is up")
         code, out, _ = await typed(home, "status", "--json")
         assert code == 0
         assert json.loads(out)["health"]["queued"] == 0
-        second.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(second.wait(), PATIENCE)
-        assert second.returncode == 0
+
+        code, _, complaint = await typed(home, "up", **free_ports)
+        assert code == 1
+        assert "PAGEWARDEN_LISTEN_PORT" in complaint
+
+        process.send_signal(signal.SIGINT)
+        await asyncio.wait_for(process.wait(), PATIENCE)
+        assert process.returncode == 0
     assert not await asyncio.to_thread(lambda: list(home.glob("**/postmaster.pid")))
 
     code, out, _ = await typed(home, "doctor")
