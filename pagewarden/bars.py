@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich import filesize, progress
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 BYTES = "bytes"
 
@@ -33,6 +38,11 @@ class Rate(progress.ProgressColumn):
         return Text(
             f"{filesize.decimal(int(speed))}/s" if unit == BYTES else f"{speed:.1f} {unit}/s"
         )
+
+
+def say(console: Console, line: str) -> None:
+    """Print a line as it is; of names that are no text, what can be shown."""
+    console.print(Text(line.encode(errors="replace").decode()), soft_wrap=True)
 
 
 def count(number: int, thing: str) -> str:

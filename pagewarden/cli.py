@@ -12,7 +12,7 @@ from rich.table import Table
 
 from pagewarden import errors, logs, ocr_command, settings, users_command
 from pagewarden.bench import fuzz, ocr, pipeline, queue
-from pagewarden.commands import up, work
+from pagewarden.commands import importing, login, up, upload, work
 from pagewarden.local import doctor, stack
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ bench.command("hostile")(fuzz.hostile)
 app.command("ocr")(ocr_command.command)
 app.command("up")(up.command)
 app.command("work")(work.command)
+app.command("upload")(upload.command)
+app.command("import")(importing.command)
+app.command("login")(login.command)
+app.command("logout")(login.logout)
 
 out = Console(highlight=False)
 

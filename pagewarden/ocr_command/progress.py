@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING
 
 from rich import progress
-from rich.text import Text
 
 from pagewarden import bars
 
@@ -68,7 +67,7 @@ class Progress:
 
     def say(self, line: str) -> None:
         """Print a line as it is."""
-        self._console.print(Text(line), soft_wrap=True)
+        bars.say(self._console, line)
 
     def sum_up(self, outcome: work.Outcome) -> None:
         """Say what was done, what was not, and what it cost."""

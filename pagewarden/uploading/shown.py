@@ -6,7 +6,6 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from rich import progress
-from rich.text import Text
 
 from pagewarden import bars
 
@@ -58,7 +57,7 @@ class Shown:
 
     def say(self, line: str) -> None:
         """Print a line as it is."""
-        self._console.print(Text(line), soft_wrap=True)
+        bars.say(self._console, line)
 
 
 class Bar:

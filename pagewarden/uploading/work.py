@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from pagewarden import bars, client, errors
+from pagewarden import bars, client, errors, side_by_side
 from pagewarden.client import waiting
 from pagewarden.exports import files as export_files
 
@@ -61,13 +61,7 @@ class Work:
 
     async def run(self, items: Sequence[inputs.Input]) -> None:
         """Upload them, a few at a time; those that are uploaded are waited for together."""
-        tasks = [asyncio.create_task(self._guarded(item)) for item in items]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await side_by_side.run(map(self._guarded, items))
 
     async def _guarded(self, item: inputs.Input) -> None:
         """Deal with one file; an error of its own is only noted."""
