@@ -1,1 +1,1 @@
-"""The container service that reads PDFs on a GPU."""
+"""The GPU service: PDFs in, one line of JSON for each page out; see docs/gpu-service.md."""

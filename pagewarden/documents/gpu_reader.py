@@ -91,6 +91,9 @@ class GpuReader:
             return self._client.read_url(order.model_copy(update={"url": url}))
         entry = await self._store.stat(path)
         if entry is None:
+            # The store itself may be gone; asked for the file, it says so.
+            async with contextlib.aclosing(self._store.read(path)) as chunks:
+                await anext(chunks, None)
             raise errors.FileNotThere(f"the file of {claim.name!r} is gone; upload it again")
         if entry.size > max_bytes:
             raise errors.TooLarge(

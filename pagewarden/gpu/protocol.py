@@ -41,15 +41,17 @@ class Order(pydantic.BaseModel):
     pages: Annotated[
         ranges.Ranges,
         pydantic.PlainValidator(lambda given: ranges.parse(str(given))),
-        pydantic.PlainSerializer(str),
-    ] = ranges.ALL
+        pydantic.PlainSerializer(str, return_type=str),
+        pydantic.WithJsonSchema({"type": "string", "examples": ["1-3,7,12-"]}),
+    ] = pydantic.Field(default_factory=lambda: ranges.ALL)
     engine: str | None = pydantic.Field(default=None, max_length=100)
     profile: str | None = pydantic.Field(default=None, max_length=100)
     languages: Annotated[
         tuple[str, ...],
         pydantic.BeforeValidator(_split),
-        pydantic.PlainSerializer(",".join),
-    ] = ()
+        pydantic.PlainSerializer(",".join, return_type=str),
+        pydantic.WithJsonSchema({"type": "string", "examples": ["deu,fra"]}),
+    ] = pydantic.Field(default_factory=tuple)
     url: str | None = pydantic.Field(default=None, max_length=8192)
 
 

@@ -1,0 +1,56 @@
+"""How a service is set up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pagewarden import keys, settings
+from pagewarden.reading import engines
+from pagewarden.reading.lines import networks
+
+BATCHED = "batched"
+"""The engine that only this service has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a service needs to know.
+
+    documents are read at a time, waiting more may wait. stores are beginnings of the URLs that it
+    fetches. test_line says whether the engine must prove that it reads before it is ready; those
+    that read nothing cannot. processes are those that open files; None leaves it to the reader.
+    """
+
+    key: str = field(repr=False)
+    engine: str = engines.DEFAULT
+    profile: str = engines.BALANCED
+    documents: int = settings.GPU_DOCUMENTS
+    waiting: int = settings.GPU_WAITING
+    retry_after: int = 2
+    processes: int | None = None
+    max_bytes: int = settings.UPLOAD_MAX_BYTES
+    stores: tuple[str, ...] = ()
+    test_line: bool = True
+
+
+def of_settings(
+    chosen: settings.Settings, *, engine: str | None = None, processes: int | None = None
+) -> Plan:
+    """Do as the settings say; what is given goes before."""
+    named = engine or chosen.gpu_engine or usual_engine()
+    places = (chosen.files_public_url, chosen.s3_endpoint)
+    return Plan(
+        key=keys.secret_key(chosen),
+        engine=named,
+        documents=chosen.gpu_documents,
+        waiting=chosen.gpu_waiting,
+        processes=processes,
+        max_bytes=chosen.upload_max_bytes,
+        stores=tuple(str(place) for place in places if place is not None),
+        test_line=named == BATCHED or engines.find(named).module != engines.find("null").module,
+    )
+
+
+def usual_engine() -> str:
+    """Batch lines where there is CUDA; on a CPU the cascade is quicker, see decision 6."""
+    return BATCHED if networks.CUDA in networks.available() else engines.DEFAULT

@@ -1,0 +1,8 @@
+"""A desk for tests with a database, as those of documents have it."""
+
+from __future__ import annotations
+
+from tests.database.conftest import emptied, module_database
+from tests.documents.conftest import desk
+
+__all__ = ["desk", "emptied", "module_database"]

@@ -1,0 +1,194 @@
+"""Documents of a store are read by the service; when it dies, they resume at the page reached."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pydantic
+import pytest
+
+from pagewarden import errors, files, settings
+from pagewarden.documents import claims, gpu_reader, store_reader
+from tests.database import queries
+from tests.documents.test_store_reader import keep
+from tests.gpu import places
+from tests.reading import drawn
+from tests.support import polling
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from pagewarden.files import FileStore
+    from tests.documents import readers
+
+KEY = "sb_secret_of_a_test_that_is_long_enough_for_it"
+PAGES = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The service in a process of its own."""
+
+    process: asyncio.subprocess.Process
+    url: str
+    session: httpx.AsyncClient
+
+    async def ends(self, number: signal.Signals) -> int:
+        """Send a signal, and wait for the end."""
+        self.process.send_signal(number)
+        async with asyncio.timeout(20):
+            return await self.process.wait()
+
+
+@contextlib.asynccontextmanager
+async def started(home: Path, port: int = 0) -> AsyncIterator[Program]:
+    """Start it as an operator does, and wait until it is ready."""
+    own = {"PAGEWARDEN_SUPABASE_KEY": KEY, "PAGEWARDEN_HOME": str(home)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gpu_service", "--port", str(port), "--engine", "null",
+        env=os.environ | own, stderr=asyncio.subprocess.PIPE, cwd=home,
+    )  # fmt: skip
+    try:
+        url = await _announced(process)
+        async with httpx.AsyncClient(base_url=url) as session:
+            await places.is_ready(session)
+            yield Program(process, url, session)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def _announced(process: asyncio.subprocess.Process) -> str:
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        while line := (await process.stderr.readline()).decode():
+            if found := re.search(r"running on (http://\S+)", line):
+                return found[1]
+    raise AssertionError("the service ended before it began")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[FileStore]:
+    """Have a store on this disk."""
+    async with files.open_store(settings.Settings(files=str(tmp_path / "files"))) as opened:
+        yield opened
+
+
+def reading(
+    url: str, store: FileStore, **changes: Any
+) -> contextlib.AbstractAsyncContextManager[gpu_reader.GpuReader]:
+    """Have the reader that the settings ask for."""
+    chosen = settings.Settings(
+        gpu_service_url=pydantic.HttpUrl(url), supabase_key=pydantic.SecretStr(KEY), **changes
+    )
+    return gpu_reader.opened(chosen, store)
+
+
+async def test_a_killed_service_costs_no_attempt_and_no_page(
+    desk: readers.Desk, store: FileStore, tmp_path: Path
+) -> None:
+    """What was saved stays, the lane pauses, and the next service reads the rest alone."""
+    document = await keep(store, desk, drawn.numbered(PAGES))
+    async with started(tmp_path) as first:
+        port = httpx.URL(first.url).port
+        assert port is not None
+        async with reading(first.url, store) as reader:
+            draining = asyncio.create_task(desk.drain(reader))
+            await polling.until(lambda: _has_saved(desk, 3))
+            assert await first.ends(signal.SIGKILL) == -signal.SIGKILL
+            assert await draining == {"given_back": 1}
+            row = await desk.row(document)
+            assert (row["ocr_status"], row["attempts"], row["retry_count"]) == ("queued", 0, 0)
+            saved = await _saved(desk)
+            assert 3 <= saved < PAGES
+            (lane,) = await desk.link.select("lanes", where={"lane": "image"})
+            assert "see whether it runs" in lane["pause_reason"]
+
+            async with started(tmp_path, port) as second:
+                await desk.factory.call("resume_lane", p_lane="image")
+                assert await desk.drain(reader) == {"completed": 1}
+                place = places.Place(second.url, second.session)
+                read = await place.meter("pagewarden_gpu_pages_total")
+                assert read - 1 == PAGES - saved  # the first one was the test line
+                assert await second.ends(signal.SIGTERM) == 0
+    assert await _saved(desk) == PAGES
+    assert (await desk.row(document))["page_count"] == PAGES
+    assert await queries.violations(desk.factory.conn) == []
+
+
+async def _saved(desk: readers.Desk) -> int:
+    return len(await desk.link.select("ocr_pages", columns="page_number"))
+
+
+async def _has_saved(desk: readers.Desk, count: int) -> bool:
+    return await _saved(desk) >= count
+
+
+async def test_a_document_is_read_as_it_wishes(desk: readers.Desk, store: FileStore) -> None:
+    """Language and profile go along; a wish that cannot be met fails its document alone."""
+    async with places.ready(key=KEY) as place, reading(place.url, store) as reader:
+        await keep(store, desk, drawn.document("polyglot"), language="fr-CA", profile="fast")
+        lost = await keep(store, desk, drawn.document("white"), engine="nope")
+        too_large = await keep(store, desk, b"x" * (places.MAX_BYTES + 1))
+        gone = await keep(store, desk, drawn.document("white"))
+        await store.delete((await desk.row(gone))["dropbox_path"].lstrip("/"))
+        assert await desk.drain(reader) == {"completed": 1, "failed": 3}
+
+    (page,) = await desk.link.select("ocr_pages")
+    assert (page["text"], page["language"]) == ("fra", "fr")
+    (run,) = await desk.link.select("ocr_runs", where={"document_id": page["document_id"]})
+    assert (run["engine"], run["engine_version"], run["profile"]) == ("fake", "1", "fast")
+    assert "choose one of" in (await desk.row(lost))["ocr_error"]
+    assert str(places.MAX_BYTES) in (await desk.row(too_large))["ocr_error"]
+    assert (await desk.row(gone))["ocr_status"] == "dead_letter"
+
+
+async def test_a_service_set_up_wrongly_is_an_outage(store: FileStore) -> None:
+    """With another key, or without the engine that this worker usually has."""
+    async with places.ready(key="another key") as place, reading(place.url, store) as reader:
+        with pytest.raises(errors.EngineAway, match="wants another key"):
+            await reader.run_for(_claim())
+    async with places.ready() as place, place.client() as client:
+        wishing = gpu_reader.GpuReader(store, client, wishes=store_reader.Wishes("fake-remote"))
+        with pytest.raises(errors.EngineAway, match="choose one of"):
+            await wishing.run_for(_claim())
+
+
+async def test_pages_of_two_versions_never_mix(store: FileStore, tmp_path: Path) -> None:
+    """A service that was replaced after the run was named gives no page of it."""
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "scan.tif").write_bytes(drawn.numbered(2))
+    async with (
+        places.ready() as before,
+        places.ready(engine="null") as after,
+        before.client() as client,
+    ):
+        reader = gpu_reader.GpuReader(store, client)
+        assert await reader.run_for(_claim()) == claims.Run("fake", "1")
+        client._http.base_url = httpx.URL(after.url)  # noqa: SLF001  # behind one address
+        with pytest.raises(errors.EngineAway, match="reads with null 1 now"):
+            await anext(reader.read(_claim(), frozenset()))
+        assert await reader.run_for(_claim()) == claims.Run("null", "1")
+        found = [page.number async for page in reader.read(_claim(), frozenset({1}))]
+        assert found == [2]
+
+
+async def test_without_its_url_there_is_no_such_reader(store: FileStore) -> None:
+    """The message names the setting."""
+    with pytest.raises(errors.SettingsError, match="PAGEWARDEN_GPU_SERVICE_URL"):
+        async with gpu_reader.opened(settings.Settings(), store):
+            pass
+
+
+def _claim() -> claims.Claim:
+    return claims.Claim("1", "token", "scan", "pdf", "scan.tif", None, None, None, 1)

@@ -1,0 +1,50 @@
+"""The Dockerfiles, as far as they can be checked where there is no Docker."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = ("gpu_service/Dockerfile", "gpu_service/Dockerfile.cuda")
+
+
+def instructions(name: str) -> list[tuple[str, str]]:
+    """Take a Dockerfile apart: the instructions, and what they are given."""
+    text = re.sub(r"\\\n", " ", (ROOT / name).read_text("utf-8"))
+    rows = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(word, rest.strip()) for word, _, rest in (row.partition(" ") for row in rows)]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_everything_an_image_copies_is_there(name: str) -> None:
+    """A folder that was renamed is noticed here."""
+    copied = [
+        source
+        for word, rest in instructions(name)
+        if word == "COPY" and "--from" not in rest
+        for source in shlex.split(rest)[:-1]
+    ]
+    assert {"requirements.lock", "pagewarden", "gpu_service"} <= {s.rstrip("/") for s in copied}
+    assert [source for source in copied if not (ROOT / source).exists()] == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_image_runs_as_nobody_special_and_says_how_it_is(name: str) -> None:
+    """Not as root, with a health check, and on the port that is documented."""
+    found = dict(instructions(name))
+    assert found["USER"] not in {"root", "0"}
+    assert "/healthz" in found["HEALTHCHECK"]
+    assert found["EXPOSE"] == "54330"
+    assert '"gpu_service"' in found["ENTRYPOINT"]
+
+
+def test_the_gpu_image_has_the_same_onnxruntime() -> None:
+    """Its version is that of the lock, so that both read alike."""
+    lock = (ROOT / "requirements.lock").read_text("utf-8")
+    (locked,) = re.findall(r"^onnxruntime==(\S+)", lock, re.MULTILINE)
+    pinned = re.findall(r"onnxruntime-gpu\S*==(\S+?)\"", (ROOT / FILES[1]).read_text("utf-8"))
+    assert pinned == [locked]

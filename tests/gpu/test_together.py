@@ -1,0 +1,216 @@
+"""Lines of many pages are read together, and none of them can tell."""
+
+from __future__ import annotations
+
+import threading
+from concurrent import futures
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_service import together
+from pagewarden import errors
+from pagewarden.reading import rapid, scripts
+from pagewarden.reading.lines import crops, readings, recognition
+from tests.reading import printed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PATIENCE = 20.0
+BROKEN = 13
+
+
+class Network:
+    """Reads the grey of a line; waits at the gate before each batch, and breaks at some greys."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Semaphore(0)
+        self.batches: list[list[int]] = []
+        self.breaks_at: tuple[int, ...] = ()
+
+    def read_all(self, lines: Sequence[recognition.Scaled]) -> list[readings.Reading]:
+        """Read a batch."""
+        assert self.gate.acquire(timeout=PATIENCE)
+        greys = [round(float((line.planes[0, 0, 0] + 1) * 127.5)) for line in lines]
+        self.batches.append(greys)
+        if set(greys) & set(self.breaks_at):
+            raise RuntimeError("this line cannot be read")
+        return [readings.Reading((readings.Span(str(g), 1.0, 1.0, 0.0, 1.0),)) for g in greys]
+
+
+def line(grey: int, width: int = 480) -> crops.Crop:
+    """Draw a line of one grey."""
+    return crops.Crop(np.full((48, width), grey, np.uint8), np.zeros((4, 2), np.float32))
+
+
+class Bench:
+    """A thread that reads, and pages that wait for it."""
+
+    def __init__(self) -> None:
+        self.network = Network()
+        self.noted: list[tuple[int, int]] = []
+        self.together = together.Together(lambda *batch: self.noted.append(batch))
+        self.pool = futures.ThreadPoolExecutor(8)
+
+    def page(self, *greys: int, width: int = 480) -> futures.Future[list[str]]:
+        """Have a page read beside others; returns once its lines are in."""
+        before = self.together._count  # noqa: SLF001  # there is no other way to know
+        found = self.pool.submit(self._texts, [line(grey, width) for grey in greys])
+        with self.together._news:  # noqa: SLF001
+            arrived = self.together._news.wait_for(  # noqa: SLF001
+                lambda: self.together._count == before + len(greys),  # noqa: SLF001
+                PATIENCE,
+            )
+        assert arrived
+        return found
+
+    def _texts(self, lines: list[crops.Crop]) -> list[str]:
+        return [reading.text for reading in self.together.read(self.network, lines)]
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    """Have a bench, and leave no thread behind."""
+    made = Bench()
+    try:
+        yield made
+    finally:
+        made.network.gate.release(1000)
+        made.together.close()
+        made.pool.shutdown()
+
+
+def test_lines_of_pages_under_way_share_batches(bench: Bench) -> None:
+    """While one batch is read, lines of the others gather; all get what is theirs."""
+    pages = [bench.page(n, n + 1) for n in (10, 20, 30)]
+    bench.network.gate.release(1000)
+    assert [page.result(PATIENCE) for page in pages] == [
+        ["10", "11"], ["20", "21"], ["30", "31"],
+    ]  # fmt: skip
+    assert bench.noted[-1][1] >= 2
+    assert sum(lines for lines, _ in bench.noted) == 6
+
+
+def test_lines_of_different_widths_do_not_go_together(bench: Bench) -> None:
+    """A short line is not made as long as the longest of others."""
+    narrow, wide = bench.page(1, 2, width=100), bench.page(3, 4, width=900)
+    bench.network.gate.release(1000)
+    assert narrow.result(PATIENCE) == ["1", "2"]
+    assert wide.result(PATIENCE) == ["3", "4"]
+    assert all(max(batch) <= 2 or min(batch) >= 3 for batch in bench.network.batches)
+
+
+def test_an_error_costs_only_the_page_it_comes_from(bench: Bench) -> None:
+    """Whoever was in the same batch is read all the same."""
+    bench.network.breaks_at = (BROKEN,)
+    first, bad, good = bench.page(1), bench.page(2, BROKEN), bench.page(3, 4)
+    bench.network.gate.release(1000)
+    assert (first.result(PATIENCE), good.result(PATIENCE)) == (["1"], ["3", "4"])
+    with pytest.raises(errors.AnswerUnusable, match="this line cannot be read"):
+        bad.result(PATIENCE)
+    assert bench.together.alive
+
+
+def test_a_network_that_reads_nothing_any_more_is_an_outage(bench: Bench) -> None:
+    """Then no page is to blame."""
+    bench.network.breaks_at = (BROKEN, 255)
+    page = bench.page(BROKEN)
+    bench.network.gate.release(1000)
+    with pytest.raises(errors.EngineAway, match="start the GPU service again"):
+        page.result(PATIENCE)
+
+
+def test_whoever_came_first_is_read_first(bench: Bench) -> None:
+    """A page of many lines does not keep another one waiting for ever."""
+    long = bench.page(*range(100, 200), width=480)
+    short = bench.page(1, width=100)
+    bench.network.gate.release(2)
+    assert not short.done()
+    bench.network.gate.release(1)
+    assert short.result(PATIENCE) == ["1"]
+    bench.network.gate.release(1000)
+    assert long.result(PATIENCE) == [str(grey) for grey in range(100, 200)]
+    assert max(map(len, bench.network.batches)) <= together.MOST_LINES
+
+
+def test_a_page_nobody_waits_for_stalls_nobody(bench: Bench) -> None:
+    """Its lines are read or not; the others are."""
+    abandoned = bench.page(1, 2)
+    abandoned.cancel()
+    page = bench.page(3)
+    bench.network.gate.release(1000)
+    assert page.result(PATIENCE) == ["3"]
+
+
+def test_when_it_stops_everybody_is_told(bench: Bench) -> None:
+    """The batch that is being read is finished, the others are for another time."""
+    first, second = bench.page(1), bench.page(2, width=900)
+    closing = bench.pool.submit(bench.together.close)
+    with bench.together._news:  # noqa: SLF001
+        while not bench.together._closed:  # noqa: SLF001
+            bench.together._news.wait(0.01)  # noqa: SLF001
+    bench.network.gate.release(1)
+    closing.result(PATIENCE)
+    assert first.result(PATIENCE) == ["1"]
+    with pytest.raises(errors.EngineAway):
+        second.result(PATIENCE)
+    with pytest.raises(errors.EngineAway):
+        bench.together.read(bench.network, [line(3)])
+
+
+@given(st.integers(1, 20_000))
+def test_widths_grow_by_an_eighth_at_most(width: int) -> None:
+    """And are always what the network can take."""
+    wide = together.padded(width)
+    assert wide % recognition.STRIDE == 0
+    assert width <= wide <= max(width * 1.125, width + recognition.STRIDE)
+    assert together.padded(wide) == wide
+
+
+@pytest.fixture(scope="module")
+def recogniser() -> recognition.Recogniser:
+    """Load the network once."""
+    return recognition.Recogniser(scripts.is_latin)
+
+
+@pytest.fixture(scope="module")
+def cut() -> list[recognition.Scaled]:
+    """Cut lines out of two pages of print, and of one that is hard to read."""
+    reader = rapid.Rapid()
+    sheets = [
+        printed.page(printed.ENGLISH),
+        printed.page(printed.GERMAN, size=30),
+        printed.page(printed.ENGLISH, noise=0.2),
+    ]
+    found = [crop for sheet in sheets for crop in reader.cut(sheet)]
+    return [recognition.scale(crop.pixels, padded=together.padded) for crop in found]
+
+
+@pytest.fixture(scope="module")
+def alone(
+    recogniser: recognition.Recogniser, cut: list[recognition.Scaled]
+) -> list[readings.Reading]:
+    """Read every line by itself."""
+    return [recogniser.read_all([one])[0] for one in cut]
+
+
+@given(data=st.data())
+@settings(max_examples=8, deadline=None)
+def test_what_is_read_does_not_depend_on_the_company(
+    recogniser: recognition.Recogniser,
+    cut: list[recognition.Scaled],
+    alone: list[readings.Reading],
+    data: st.DataObject,
+) -> None:
+    """Any lines of one width, in any order, read as each of them does alone."""
+    width = data.draw(st.sampled_from(sorted({one.width for one in cut})))
+    same = [index for index, one in enumerate(cut) if one.width == width]
+    batch = data.draw(st.lists(st.sampled_from(same), min_size=1, max_size=6))
+    found = recogniser.read_all([cut[index] for index in batch])
+    for index, reading in zip(batch, found, strict=True):
+        assert reading.text == alone[index].text
+        assert reading.confidence == pytest.approx(alone[index].confidence, abs=1e-3)
