@@ -18,8 +18,6 @@ from pagewarden.gpu import protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
 
-    from gpu_service import links
-
 IDLE_SECONDS = 30.0
 # For the whole body: a byte now and then does not hold a place for ever.
 BODY_SECONDS = 1800.0
@@ -47,19 +45,18 @@ async def ordered(request: Request) -> protocol.Order:
     return order
 
 
-async def keep(
-    request: Request, order: protocol.Order, ours: links.Links, folder: str, max_bytes: int
-) -> Path:
-    """Write the document into the folder, wherever it comes from."""
-    path = Path(folder, "document")
-    if order.url is not None:
-        chunks = ours.fetch(ours.require_ours(order.url))
-    else:
-        _require_length(request.headers.get("content-length"), max_bytes)
-        chunks = _body(request)
+async def take(request: Request, path: Path, max_bytes: int) -> None:
+    """Write the body of a request to a file."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > max_bytes:
+        raise _too_large(max_bytes)
+    await keep(_body(request), path, max_bytes)
+
+
+async def keep(chunks: AsyncGenerator[bytes], path: Path, max_bytes: int) -> None:
+    """Write what comes to a file, unless it is too much."""
     async with contextlib.aclosing(_limited(chunks, max_bytes)) as limited:
         await disk.save(limited, path)
-    return path
 
 
 async def _body(request: Request) -> AsyncGenerator[bytes]:
@@ -89,11 +86,6 @@ async def _limited(chunks: AsyncGenerator[bytes], limit: int) -> AsyncGenerator[
             if size > limit:
                 raise _too_large(limit)
             yield chunk
-
-
-def _require_length(declared: str | None, limit: int) -> None:
-    if declared is not None and declared.isdecimal() and int(declared) > limit:
-        raise _too_large(limit)
 
 
 def _too_large(limit: int) -> errors.FileTooLarge:

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
+import httpx
 from fastapi import APIRouter, Depends, Request
 
 from gpu_service import answers, callers, deliveries, readers, service
@@ -81,10 +82,27 @@ async def about(
 async def read(request: Request, used: service.Used, stay: Stay) -> answers.Answer:
     """Read a document: the body itself, or one of our store whose URL is in JSON."""
     order = await deliveries.ordered(request)
+    url = used.links.require_ours(order.url) if order.url is not None else None
     chosen = await used.readers.choose(order.engine, order.profile)
-    folder = stay.enter_context(tempfile.TemporaryDirectory(dir=used.folder))
-    path = await deliveries.keep(request, order, used.links, folder, used.plan.max_bytes)
+    path = Path(stay.enter_context(tempfile.TemporaryDirectory(dir=used.folder)), "document")
+    if url is not None:
+        return answers.Answer(_fetched(used, chosen, order, path, url))
+    await deliveries.take(request, path, used.plan.max_bytes)
     return answers.Answer(_lines(used, chosen, order, path))
+
+
+async def _fetched(
+    used: service.Service,
+    chosen: readers.Chosen,
+    order: protocol.Order,
+    path: Path,
+    url: httpx.URL,
+) -> AsyncGenerator[bytes]:
+    """Fetch the document first, while the client is told that we are alive."""
+    await deliveries.keep(used.links.fetch(url), path, used.plan.max_bytes)
+    async with contextlib.aclosing(_lines(used, chosen, order, path)) as lines:
+        async for line in lines:
+            yield line
 
 
 async def _lines(

@@ -118,7 +118,7 @@ async def test_a_document_that_is_too_large_is_not_even_taken_in(place: places.P
 async def test_a_body_that_never_ends_is_cut_off(place: places.Place) -> None:
     """It gets an answer while it is still being sent, and the line is closed."""
     reader, writer = await _begun(place, b"Transfer-Encoding: chunked")
-    answer = asyncio.create_task(reader.read())
+    answer = asyncio.create_task(reader.readline())
     with pytest.raises(OSError, match=r"reset|closed|lost|Broken"):  # noqa: PT012  # until it is
         async with asyncio.timeout(10):
             while True:
@@ -127,7 +127,7 @@ async def test_a_body_that_never_ends_is_cut_off(place: places.Place) -> None:
                 if answer.done():
                     raise ConnectionResetError("closed")
     writer.close()
-    assert b"413" in (await answer).splitlines()[0]
+    assert b"413" in await answer
 
 
 async def test_a_body_that_falls_silent_is_not_waited_for(
