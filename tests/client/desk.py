@@ -1,0 +1,163 @@
+"""A running server, and a person with a computer of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pagewarden import client, patience, settings
+from pagewarden.client import sign_in
+from pagewarden.documents import read_pages
+from tests.documents import readers
+from tests.exports import samples
+from tests.functions import house
+from tests.support import polling
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from pagewarden.local.sign_in import service
+
+ADA = "ada@example.org"
+PASSWORD = "correct horse battery staple"
+TEXT = "first page\n\fsecond page\n"
+PATIENCE = 60.0
+
+
+def recorder(**changes: Any) -> readers.Recorder:
+    """Read two pages of every document."""
+    read = [
+        samples.page(samples.line(f"{word} page"), number=number)
+        for number, word in enumerate(("first", "second"), 1)
+    ]
+    pages = [read_pages.to_page(page, of=2, language=None) for page in read]
+    return readers.Recorder(pages, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What a command said, and how it ended."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+@dataclass(frozen=True, slots=True)
+class Naps:
+    """Sleeps no time at all, remembers for how long, and does something else meanwhile."""
+
+    taken: list[float] = field(default_factory=list)
+    meanwhile: list[Callable[[], Awaitable[object]]] = field(default_factory=list)
+
+    async def __call__(self, seconds: float) -> None:
+        """Let others have their turn."""
+        self.taken.append(seconds)
+        for act in self.meanwhile:
+            await act()
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """A server, and the folders of a person who uses it."""
+
+    house: house.House
+    signing: service.Service
+    folder: Path
+    naps: Naps = field(default_factory=Naps)
+
+    @property
+    def kept(self) -> client.Sessions:
+        """Where that person's sessions are."""
+        return client.Sessions(self.folder / "config" / "pagewarden" / "session.json")
+
+    def settings(self, **changes: Any) -> settings.Settings:
+        """Name the server, and no key."""
+        usual = {"home": self.folder / "nothing", "site_url": self.house.url}
+        return settings.Settings(**usual | changes)
+
+    async def sign_in(self) -> None:
+        """Sign in as Ada, who is added before."""
+        with contextlib.suppress(Exception):
+            await self.signing.users.add(ADA, PASSWORD, is_admin=False)
+        async with client.connected(self.settings()) as server, self.kept.locked():
+            session = await sign_in.with_password(server, ADA, PASSWORD, {})
+            self.kept.keep(self.house.url, session)
+
+    @contextlib.asynccontextmanager
+    async def client(self, url: str | None = None, **changes: Any) -> AsyncIterator[client.Client]:
+        """Have a client of Ada's, or by the key that the settings name."""
+        if not changes:
+            await self.sign_in()
+        session = self.kept.get(self.house.url)
+        if url is not None and session is not None:
+            self.kept.keep(url, session)
+        waiting = patience.Patience((0.1, 0.2, 0.4), self.naps, longest_wait=120)
+        opening = client.opened(self.settings(**changes), url, kept=self.kept, waiting=waiting)
+        async with opening as made:
+            yield made
+
+    def file(self, name: str = "scan.png", content: bytes = house.PNG) -> Path:
+        """Put a file on that person's disk."""
+        path = self.folder / "files" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return path
+
+    async def read_everything(self) -> None:
+        """Read as workers do, until cancelled."""
+        while True:
+            await self.house.read()
+            await asyncio.sleep(0.02)
+
+    @contextlib.asynccontextmanager
+    async def workers(self) -> AsyncIterator[None]:
+        """Have whatever comes read."""
+        task = asyncio.create_task(self.read_everything())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    @contextlib.asynccontextmanager
+    async def started(
+        self, *words: str | Path, stderr: int = asyncio.subprocess.PIPE, **changes: str
+    ) -> AsyncIterator[asyncio.subprocess.Process]:
+        """Start a command in a process of its own, and see to it that it ends."""
+        own = {
+            "PAGEWARDEN_SITE_URL": self.house.url,
+            "PAGEWARDEN_HOME": str(self.folder / "nothing"),
+            "XDG_CONFIG_HOME": str(self.folder / "config"),
+            "XDG_STATE_HOME": str(self.folder / "state"),
+            "COLUMNS": "200",
+        }
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "pagewarden.cli", *words, env=os.environ | own | changes,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=stderr,
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+
+    async def typed(self, *words: str | Path, given: bytes = b"", **changes: str) -> Typed:
+        """Type a command and wait for its end."""
+        async with self.started(*words, **changes) as process:
+            out, err = await asyncio.wait_for(process.communicate(given), PATIENCE)
+        return Typed(process.returncode, out.decode(), err.decode())
+
+    async def has_documents(self, count: int) -> None:
+        """Wait until the server has so many."""
+
+        async def is_so() -> bool:
+            return len(await self.house.documents()) >= count
+
+        await polling.until(is_so, seconds=PATIENCE)

@@ -1,0 +1,7 @@
+"""A server on loopback for commands that bring documents in."""
+
+from __future__ import annotations
+
+from tests.client.conftest import chosen, desk, gateway, recorder
+
+__all__ = ["chosen", "desk", "gateway", "recorder"]
