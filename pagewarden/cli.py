@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from rich import markup
 from rich.console import Console
 from rich.table import Table
 
@@ -51,7 +52,9 @@ def main() -> None:
     try:
         app()
     except errors.PagewardenError as exc:
-        Console(stderr=True, highlight=False).print(f"[red]pagewarden:[/] {exc}")
+        Console(stderr=True, highlight=False).print(
+            f"[red]pagewarden:[/] {markup.escape(str(exc))}"
+        )
         sys.exit(1)
 
 

@@ -114,7 +114,7 @@ def _until_end(
 
 def _say_what_would_be(looker: looking.Looker) -> None:
     for found in looker.look().ready:
-        name = looker.journal.name_of(looker.tree.folder, found.path)
+        name = looker.known.name_of(looker.wanted.folder, found.path)
         line = f"{found.path}\t{name}\n"
         sys.stdout.buffer.write(line.encode(errors="surrogateescape"))
     sys.stdout.buffer.flush()

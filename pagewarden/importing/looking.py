@@ -33,10 +33,10 @@ class Looker:
     again: what the journal knows is sent once more.
     """
 
-    tree: tree.Tree
-    journal: journal.Journal
+    wanted: tree.Tree
+    known: journal.Journal
     resting: growing.Resting
-    summary: summary.Summary
+    told: summary.Summary
     again: bool = False
     now: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
@@ -44,13 +44,13 @@ class Looker:
     def look(self) -> Look:
         """Go through the whole tree; this waits for the disk."""
         began, ready, unfinished = self.now(), [], False
-        for item in self.tree.walk():
+        for item in self.wanted.walk():
             fate = self._fate(item)
             if fate is None:
                 assert isinstance(item, tree.Found)  # noqa: S101  # for the type checker
                 ready.append(item)
             else:
-                self.summary.fates[item.path] = fate
+                self.told.fates[item.path] = fate
                 unfinished |= fate.why == tree.Reason.UNFINISHED
         return Look(ready, unfinished, self.now() - began)
 
@@ -61,21 +61,22 @@ class Looker:
                 return summary.Fate(summary.Kind.PASSED, why=reason)
             case tree.Unseen(why=why):
                 return summary.Fate(summary.Kind.FAILED, why=f"cannot be looked at: {why}")
-            case tree.Found() if self.summary.is_dealt_with(item, self.now()):
-                return self.summary.fates[item.path]
+            case tree.Found() if self.told.is_dealt_with(item, self.now()):
+                return self.told.fates[item.path]
             case tree.Found():
                 return self._fate_of_file(item)
 
     def _fate_of_file(self, found: tree.Found) -> summary.Fate | None:
-        if not self.again and self.journal.has(found):
+        if not self.again and self.known.has(found):
             return summary.Fate(summary.Kind.THERE, found.stamp)
         if not self.resting.rests(found, now=self.now(), wall=self.wall()):
             return summary.Fate(summary.Kind.PASSED, why=tree.Reason.UNFINISHED)
         try:
-            is_wanted = self.tree.is_of_wanted_type(found.path)
+            is_wanted = self.wanted.is_of_wanted_type(found.path)
         except OSError as exc:
             why = f"cannot be read: {exc.strerror or exc}"
-            return summary.Fate(summary.Kind.FAILED, found.stamp, why)
+            retry_at = self.now() + summary.RETRY_SECONDS
+            return summary.Fate(summary.Kind.FAILED, found.stamp, why, retry_at)
         if not is_wanted:
             return summary.Fate(summary.Kind.PASSED, found.stamp, tree.Reason.OTHER_TYPE)
         return None

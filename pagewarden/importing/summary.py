@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from pagewarden.importing import tree
 
+RETRY_SECONDS = 30.0
+
 _EXAMPLES = 5
 
 

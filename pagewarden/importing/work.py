@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pagewarden.importing import looking, shown, tree
 
 SIDE_BY_SIDE = 4
-RETRY_SECONDS = 30.0
 # Looking at a large tree again and again must not keep a machine busy.
 _LOOKING_SHARE = 0.1
 # So many documents of the journal are asked for, to see whether it is about this server.
@@ -33,17 +32,17 @@ class Import:
     """An import of what the looker finds."""
 
     looker: looking.Looker
-    client: client.Client
+    server: client.Client
     wishes: client.Wishes
-    shown: shown.Shown
+    seen: shown.Shown
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def require_same_server(self) -> None:
         """Refuse to believe a journal that is about another server than the one that answers."""
-        sample = await settling.in_thread(self.looker.journal.some_documents, _SAMPLE)
+        sample = await settling.in_thread(self.looker.known.some_documents, _SAMPLE)
         for document_id in sample:
             try:
-                await self.client.status(document_id)
+                await self.server.status(document_id)
             except errors.CallRefused as exc:
                 if exc.status not in _UNKNOWN:
                     raise
@@ -51,7 +50,7 @@ class Import:
                 return
         if sample and not self.looker.again:
             raise errors.SettingsError(
-                f"{self.client.url} knows none of the documents that were taken in there before; "
+                f"{self.server.url} knows none of the documents that were taken in there before; "
                 "if it was set up anew, say --again to send everything once more"
             )
 
@@ -71,26 +70,26 @@ class Import:
         look = await settling.in_thread(self.looker.look)
         files = iter(look.ready)
         if look.ready:
-            with self.shown.bar(look.ready):
+            with self.seen.bar(look.ready):
                 await side_by_side.run(self._take_from(files) for _ in range(SIDE_BY_SIDE))
         return look
 
     async def _take_from(self, files: Iterator[tree.Found]) -> None:
         for found in files:
-            with self.shown.file(found) as file:
-                self.looker.summary.fates[found.path] = await self._take(found, file)
+            with self.seen.file(found) as file:
+                self.looker.told.fates[found.path] = await self._take(found, file)
 
     async def _take(self, found: tree.Found, file: shown.File) -> summary.Fate:
         """Take in one file; an error of its own is only noted."""
         try:
             is_new = await self._send_file(found, file)
-        except errors.ServerAway as exc:
-            retry_at = self.looker.now() + RETRY_SECONDS
-            return summary.Fate(summary.Kind.FAILED, found.stamp, str(exc), retry_at)
-        except (errors.CallRefused, errors.LocalFileError) as exc:
+        except errors.CallRefused as exc:
+            return summary.Fate(summary.Kind.FAILED, found.stamp, str(exc))
+        except (errors.ServerAway, errors.LocalFileError) as exc:
             if not await asyncio.to_thread(os.path.lexists, found.path):
                 return summary.Fate(summary.Kind.PASSED, why="deleted meanwhile")
-            return summary.Fate(summary.Kind.FAILED, found.stamp, str(exc))
+            retry_at = self.looker.now() + summary.RETRY_SECONDS
+            return summary.Fate(summary.Kind.FAILED, found.stamp, str(exc), retry_at)
         return summary.Fate(summary.Kind.NEW if is_new else summary.Kind.THERE, found.stamp)
 
     async def _send_file(self, found: tree.Found, file: shown.File) -> bool:
@@ -98,17 +97,17 @@ class Import:
 
         Killed before the last line, it is sent again, and the server knows it by name and bytes.
         """
-        journal = self.looker.journal
+        known = self.looker.known
         sha256 = await settling.in_thread(_digest, found.path)
-        entry = await settling.in_thread(journal.begin, self.looker.tree.folder, found, sha256)
+        entry = await settling.in_thread(known.begin, self.looker.wanted.folder, found, sha256)
         if entry.document_id is not None and not self.looker.again:
             return False
-        accepted = await self.client.upload(
+        accepted = await self.server.upload(
             found.path, name=entry.name, wishes=self.wishes, sent=file.send
         )
-        await settling.in_thread(journal.finish, entry, accepted.document_id)
+        await settling.in_thread(known.finish, entry, accepted.document_id)
         said = "already there" if accepted.existing else "uploaded"
-        self.shown.tell(f"{found.path}: {said} as {accepted.document_id}")
+        self.seen.tell(f"{found.path}: {said} as {accepted.document_id}")
         return not accepted.existing
 
 

@@ -67,7 +67,7 @@ class Bar:
         self._progress = shown
         self._name = name
         self._task: progress.TaskID | None = None
-        self._total: int | None = None
+        self._counts: tuple[str, int | None] = ("", None)
 
     def begin_sending(self, size: int) -> None:
         """Show how much there is to send."""
@@ -80,7 +80,7 @@ class Bar:
 
     def read(self, seen: client.Progress) -> None:
         """Show how far the server is."""
-        if self._task is None or self._total != seen.page_count:
+        if self._task is None or self._counts != (_PAGES, seen.page_count):
             self._begin(_PAGES, seen.page_count, "")
         assert self._task is not None  # noqa: S101  # for the type checker
         self._progress.update(self._task, completed=seen.pages_done, state=_state(seen))
@@ -95,7 +95,7 @@ class Bar:
         """Begin anew: rich can neither forget a total nor a speed."""
         self.remove()
         self._task = self._progress.add_task(self._name, total=total, unit=unit, state=state)
-        self._total = total
+        self._counts = (unit, total)
 
 
 def _state(seen: client.Progress) -> str:

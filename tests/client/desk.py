@@ -14,7 +14,7 @@ from pagewarden.client import sign_in
 from pagewarden.documents import read_pages
 from tests.documents import readers
 from tests.exports import samples
-from tests.functions import house
+from tests.functions import house as houses
 from tests.support import polling
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Naps:
 class Desk:
     """A server, and the folders of a person who uses it."""
 
-    house: house.House
+    house: houses.House
     signing: service.Service
     folder: Path
     naps: Naps = field(default_factory=Naps)
@@ -76,7 +76,7 @@ class Desk:
         """Where that person's sessions are."""
         return client.Sessions(self.folder / "config" / "pagewarden" / "session.json")
 
-    def settings(self, **changes: Any) -> settings.Settings:
+    def chosen(self, **changes: Any) -> settings.Settings:
         """Name the server, and no key."""
         usual = {"home": self.folder / "nothing", "site_url": self.house.url}
         return settings.Settings(**usual | changes)
@@ -85,12 +85,14 @@ class Desk:
         """Sign in as Ada, who is added before."""
         with contextlib.suppress(Exception):
             await self.signing.users.add(ADA, PASSWORD, is_admin=False)
-        async with client.connected(self.settings()) as server, self.kept.locked():
+        async with client.connected(self.chosen()) as server, self.kept.locked():
             session = await sign_in.with_password(server, ADA, PASSWORD, {})
             self.kept.keep(self.house.url, session)
 
     @contextlib.asynccontextmanager
-    async def client(self, url: str | None = None, **changes: Any) -> AsyncIterator[client.Client]:
+    async def connected(
+        self, url: str | None = None, **changes: Any
+    ) -> AsyncIterator[client.Client]:
         """Have a client of Ada's, or by the key that the settings name."""
         if not changes:
             await self.sign_in()
@@ -98,11 +100,11 @@ class Desk:
         if url is not None and session is not None:
             self.kept.keep(url, session)
         waiting = patience.Patience((0.1, 0.2, 0.4), self.naps, longest_wait=120)
-        opening = client.opened(self.settings(**changes), url, kept=self.kept, waiting=waiting)
+        opening = client.opened(self.chosen(**changes), url, kept=self.kept, waiting=waiting)
         async with opening as made:
             yield made
 
-    def file(self, name: str = "scan.png", content: bytes = house.PNG) -> Path:
+    def file(self, name: str = "scan.png", content: bytes = houses.PNG) -> Path:
         """Put a file on that person's disk."""
         path = self.folder / "files" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ async def test_a_file_goes_in_and_its_text_comes_out(desk: Desk) -> None:
     """Sent in pieces that are told of, under its own name, with the wishes; then read."""
     path = desk.file("Ärzte & Co.png", house.PNG + b"\0" * 3_000_000)
     sent: list[int] = []
-    async with desk.client() as ada:
+    async with desk.connected() as ada:
         case = str(await desk.house.factory.case(await _id_of(desk)))
         wishes = client.Wishes(case, "deu", "rapid", "fast")
         accepted = await ada.upload(path, wishes=wishes, sent=sent.append)
@@ -51,7 +51,7 @@ async def test_a_file_goes_in_and_its_text_comes_out(desk: Desk) -> None:
 
 async def test_the_same_file_again_is_already_there(desk: Desk) -> None:
     """The answer says so, and names the same document."""
-    async with desk.client() as ada:
+    async with desk.connected() as ada:
         first, again = [await ada.upload(desk.file()) for _ in range(2)]
     assert (first.existing, again.existing) == (False, True)
     assert first.document_id == again.document_id
@@ -59,7 +59,7 @@ async def test_the_same_file_again_is_already_there(desk: Desk) -> None:
 
 async def test_a_document_can_be_cancelled(desk: Desk) -> None:
     """Whoever waits is told that it will not be read, and what can be done."""
-    async with desk.client() as ada:
+    async with desk.connected() as ada:
         accepted = await ada.upload(desk.file())
         await ada.cancel(accepted.document_id)
         progress = await waiting.until_ended(ada, accepted.document_id, seen=lambda _seen: None)
@@ -70,12 +70,12 @@ async def test_a_document_can_be_cancelled(desk: Desk) -> None:
 async def test_a_service_uploads_with_the_key_of_the_installation(desk: Desk) -> None:
     """Without a case it goes to the inbox of the first administrator."""
     admin = await desk.house.factory.user(admin=True)
-    async with desk.client(supabase_key=house.KEYS.secret_key + "x" * 20) as nobody:
+    async with desk.connected(supabase_key=house.KEYS.secret_key + "x" * 20) as nobody:
         with pytest.raises(errors.NotSignedIn, match="does not know the secret key"):
             await nobody.upload(desk.file())
     (desk.folder / "home").mkdir(parents=True)
     (desk.folder / "home" / "secret_key").write_text(house.KEYS.secret_key)
-    async with desk.client(home=desk.folder / "home") as service:
+    async with desk.connected(home=desk.folder / "home") as service:
         accepted = await service.upload(desk.file())
         assert service.account == "service"
     (case,) = await desk.house.used.database.select("cases", where={"id": accepted.case_id})
@@ -87,7 +87,7 @@ async def test_a_line_that_breaks_in_the_middle_is_tried_again(desk: Desk) -> No
     path = desk.file(content=house.PNG + b"\0" * 2_000_000)
     sent: list[int] = []
     async with breaking.line(desk.house.url, cuts=2, after=100_000) as line:
-        async with desk.client(line.url) as ada:
+        async with desk.connected(line.url) as ada:
             accepted = await ada.upload(path, sent=sent.append)
         assert line.broken == 2
     assert sent.count(0) == 3
@@ -101,7 +101,7 @@ async def test_a_server_that_wants_us_to_wait_is_waited_for(desk: Desk) -> None:
     switch = "update edge_function_config set enabled = %s where function_name = %s"
     conn = desk.house.factory.conn
 
-    async with desk.client() as ada:
+    async with desk.connected() as ada:
         await conn.execute(switch, (False, "upload-to-dropbox"))
         desk.naps.meanwhile.append(lambda: conn.execute(switch, (True, "upload-to-dropbox")))
         assert (await ada.upload(desk.file())).ocr_status == "queued"
@@ -110,7 +110,7 @@ async def test_a_server_that_wants_us_to_wait_is_waited_for(desk: Desk) -> None:
 
 async def test_patience_with_a_server_that_is_gone_is_spent_once(desk: Desk) -> None:
     """The first call waits for it, the next ones do not; when it is back, all is well again."""
-    async with breaking.line(desk.house.url, cuts=0) as line, desk.client(line.url) as ada:
+    async with breaking.line(desk.house.url, cuts=0) as line, desk.connected(line.url) as ada:
         accepted = await ada.upload(desk.file())
         line.cuts, line.after = 100, 0
         for naps in (3, 3):
@@ -129,7 +129,7 @@ async def test_nobody_there_is_said_before_anything_is_done(desk: Desk) -> None:
     """What to do is said, too."""
     await desk.sign_in()
     with pytest.raises(errors.ServerAway, match=r"no server at .*`pagewarden up`.*--url"):
-        async with desk.client("http://127.0.0.1:1"):
+        async with desk.connected("http://127.0.0.1:1"):
             pass
 
 
@@ -137,7 +137,7 @@ async def test_what_is_refused_is_said_in_the_words_of_the_server(desk: Desk) ->
     """With status and code; also when it hangs up before it has heard everything."""
     large = desk.file("large.png", house.PNG + b"\0" * house.UPLOAD_LIMIT)
     elsewhere = client.Wishes(case_id=str(uuid.uuid4()))
-    async with desk.client() as ada:
+    async with desk.connected() as ada:
         for path, wishes, status, code in (
             (desk.file("empty.png", b""), clients.NO_WISHES, 422, "EMPTY_FILE"),
             (desk.file("a.exe", b"\x7fELF" + b"\0" * 99), clients.NO_WISHES, 415, "FORBIDDEN_TYPE"),
@@ -154,7 +154,7 @@ async def test_what_is_refused_is_said_in_the_words_of_the_server(desk: Desk) ->
 
 async def test_another_kind_of_server_is_recognised(desk: Desk) -> None:
     """What answers there is no Pagewarden."""
-    async with serving(FastAPI()) as url, desk.client(url) as ada:
+    async with serving(FastAPI()) as url, desk.connected(url) as ada:
         with pytest.raises(errors.CallRefused, match=r"answered 404; is there a Pagewarden|Not"):
             await ada.upload(desk.file())
 
@@ -170,7 +170,7 @@ async def test_a_file_that_changes_meanwhile_is_not_sent_by_half(
         with path.open("r+b") as file:
             file.truncate(size)
 
-    async with desk.client() as ada:
+    async with desk.connected() as ada:
         path = desk.file("grows.png", content)
         await ada.upload(path, sent=lambda _position: change(path, len(content) * 2))
         shrinking = desk.file("shrinks.png", content)

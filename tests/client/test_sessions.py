@@ -79,11 +79,11 @@ async def test_only_one_at_a_time_changes_sessions(tmp_path: Path) -> None:
 
 async def test_a_session_goes_on_when_its_token_is_about_to_end(desk: Desk) -> None:
     """The next refresh token is kept, so that the next command goes on as well."""
-    async with desk.client() as ada:
+    async with desk.connected() as ada:
         accepted = await ada.upload(desk.file())
     for _ in range(2):
         old = outdate(desk)
-        async with client.opened(desk.settings(), kept=desk.kept) as ada:
+        async with client.opened(desk.chosen(), kept=desk.kept) as ada:
             assert await ada.status(accepted.document_id)
         new = desk.kept.get(desk.house.url)
         assert new is not None
@@ -93,13 +93,13 @@ async def test_a_session_goes_on_when_its_token_is_about_to_end(desk: Desk) -> N
 
 async def test_many_at_once_refresh_once(desk: Desk) -> None:
     """A refresh token can be used once; tasks and other processes take what the first one got."""
-    async with desk.client() as ada:
+    async with desk.connected() as ada:
         accepted = await ada.upload(desk.file())
     outdate(desk)
     before = await _refreshes(desk)
 
     async def ask() -> None:
-        async with client.opened(desk.settings(), kept=desk.kept) as other:
+        async with client.opened(desk.chosen(), kept=desk.kept) as other:
             await asyncio.gather(*(other.status(accepted.document_id) for _ in range(3)))
 
     await asyncio.gather(*(ask() for _ in range(4)))
@@ -108,12 +108,12 @@ async def test_many_at_once_refresh_once(desk: Desk) -> None:
 
 async def test_a_token_that_is_refused_is_renewed(desk: Desk) -> None:
     """The clock of this computer may be wrong, or the token's secret another one now."""
-    async with desk.client() as ada:
+    async with desk.connected() as ada:
         accepted = await ada.upload(desk.file())
     session = desk.kept.get(desk.house.url)
     assert session is not None
     desk.kept.keep(desk.house.url, replace(session, access_token="stale"))
-    async with client.opened(desk.settings(), kept=desk.kept) as ada:
+    async with client.opened(desk.chosen(), kept=desk.kept) as ada:
         assert await ada.status(accepted.document_id)
         assert await ada.upload(desk.file())
 
@@ -123,18 +123,18 @@ async def test_a_session_that_has_ended_is_forgotten(desk: Desk) -> None:
     await desk.sign_in()
     outdate(desk)
     await desk.house.factory.conn.execute("delete from auth.sessions")
-    async with client.opened(desk.settings(), kept=desk.kept) as ada:
+    async with client.opened(desk.chosen(), kept=desk.kept) as ada:
         with pytest.raises(errors.NotSignedIn, match=r"has ended.*pagewarden login"):
             await ada.upload(desk.file())
     assert desk.kept.get(desk.house.url) is None
     with pytest.raises(errors.NotSignedIn, match=r"not signed in at http.*pagewarden login"):
-        async with client.opened(desk.settings(), kept=desk.kept):
+        async with client.opened(desk.chosen(), kept=desk.kept):
             pass
 
 
 async def test_the_secret_key_goes_nowhere_but_home(desk: Desk) -> None:
     """Another address gets it only when the settings name that address; none is ever made."""
-    chosen = desk.settings(supabase_key=house.KEYS.secret_key + "x" * 20)
+    chosen = desk.chosen(supabase_key=house.KEYS.secret_key + "x" * 20)
     for url, is_home in ((desk.house.url, True), ("http://elsewhere.example.org", False)):
         server = calls.Calls(url)
         if is_home:
@@ -146,7 +146,7 @@ async def test_the_secret_key_goes_nowhere_but_home(desk: Desk) -> None:
 
     server = calls.Calls(desk.house.url)
     with pytest.raises(errors.NotSignedIn):
-        credentials.find(desk.settings(), server, desk.kept)
+        credentials.find(desk.chosen(), server, desk.kept)
     await server.aclose()
     assert not (desk.folder / "nothing").exists()
 

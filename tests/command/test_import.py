@@ -189,7 +189,7 @@ async def test_a_file_that_grows_is_taken_when_it_rests(desk: Desk) -> None:
 
     grow()
     taken = Round(desk, folder, meanwhile=grow)
-    async with desk.client() as ada:
+    async with desk.connected() as ada:
         told = await taken.run(ada)
         assert taken.counts() == {"NEW": 1, "PASSED": 1}
         assert "left out: 1 still being written" in "\n".join(told.lines())
@@ -206,7 +206,7 @@ async def test_one_that_is_refused_stops_no_other(desk: Desk) -> None:
     folder = fill(desk, "a.png", "b.exe", "c.png")
     write(folder / "b.exe", b"\x7fELF" + b"\0" * 99)
     taken = Round(desk, folder, patterns=("*",))
-    async with desk.client() as ada:
+    async with desk.connected() as ada:
         told = await taken.run(ada)
         assert taken.counts() == {"NEW": 2, "FAILED": 1}
         assert "is a program" in "\n".join(told.lines())
@@ -220,7 +220,7 @@ async def test_one_that_is_refused_stops_no_other(desk: Desk) -> None:
 async def test_a_server_that_goes_away_is_tried_again_later(desk: Desk) -> None:
     """What could not be sent is told; a watch sends it when the server is back."""
     folder = fill(desk, *(f"{number}.png" for number in range(8)))
-    async with breaking.line(desk.house.url, cuts=0) as line, desk.client(line.url) as ada:
+    async with breaking.line(desk.house.url, cuts=0) as line, desk.connected(line.url) as ada:
         taken = Round(desk, folder)
 
         def mend() -> None:
@@ -242,7 +242,7 @@ async def test_a_server_that_goes_away_is_tried_again_later(desk: Desk) -> None:
 async def test_a_journal_about_another_server_is_not_believed(desk: Desk) -> None:
     """A server that was set up anew has nothing, whatever the journal says; --again sends it."""
     folder = fill(desk, "a.png", "b.png")
-    async with desk.client() as ada:
+    async with desk.connected() as ada:
         await Round(desk, folder).run(ada)
         await desk.house.factory.conn.execute("delete from documents")
         with pytest.raises(errors.SettingsError, match="--again"):
@@ -260,7 +260,7 @@ async def test_a_session_that_ends_ends_the_import(desk: Desk) -> None:
     assert session is not None
     desk.kept.keep(desk.house.url, replace(session, access_token="stale"))
     await desk.house.factory.conn.execute("delete from auth.sessions")
-    async with client.opened(desk.settings(), kept=desk.kept) as ada:
+    async with client.opened(desk.chosen(), kept=desk.kept) as ada:
         with pytest.raises(errors.NotSignedIn, match="has ended"):
             await Round(desk, folder).run(ada)
     assert await desk.house.documents() == []
