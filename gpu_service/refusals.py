@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import math
 from typing import TYPE_CHECKING, cast
 
@@ -14,6 +16,8 @@ from pagewarden import errors
 from pagewarden.gpu import protocol
 
 if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
     from gpu_service.service import Service
 
 RETRY_AFTER_SECONDS = 5
@@ -29,8 +33,9 @@ _STATUS: tuple[tuple[type[errors.PagewardenError], int], ...] = (
     (errors.EngineMissing, 400),
     (errors.RateLimited, 429),
 )
-# What is left of the body need not be sent; without this, somebody could send it for ever.
+# What is left of the body is of no use, and need not be waited for.
 _HANG_UP = {401, 408, 413, 415}
+LINGER_SECONDS = 30.0
 
 
 class Refused(Exception):
@@ -48,6 +53,25 @@ class Refused(Exception):
         super().__init__(message)
         self.status = status
         self.fault = protocol.Fault(code, message, category, retry_after is not None, retry_after)
+
+
+class Parting(Response):
+    """Says its word at once, and hangs up when the body has come, or goes on for too long.
+
+    Hanging up while somebody is sending would destroy the answer on its way.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send, and wait."""
+        del scope
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while (await receive()).get("more_body"):
+                    pass
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def install(app: FastAPI) -> None:
@@ -69,10 +93,11 @@ def _answer(request: Request, status: int, fault: protocol.Fault) -> Response:
         headers["Retry-After"] = str(math.ceil(fault.retry_after or RETRY_AFTER_SECONDS))
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if status in _HANG_UP:
+    kind = Parting if status in _HANG_UP else Response
+    if kind is Parting:
         headers["Connection"] = "close"
     body = protocol.pack(protocol.Line(error=fault))
-    return Response(body, status, headers, media_type="application/json")
+    return kind(body, status, headers, media_type="application/json")
 
 
 async def _refused(request: Request, exc: Exception) -> Response:

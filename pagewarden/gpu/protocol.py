@@ -136,7 +136,7 @@ def unpack_about(text: bytes) -> About:
         return _ABOUT.validate_json(text)
     except ValueError as exc:
         raise errors.EngineAway(
-            "there is something else at the address of the GPU service"
+            "something else than the GPU service answers; see PAGEWARDEN_GPU_SERVICE_URL"
         ) from exc
 
 

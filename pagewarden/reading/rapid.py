@@ -27,11 +27,11 @@ class Rapid:
 
     name = "rapid"
 
-    def __init__(self) -> None:
+    def __init__(self, device: networks.Device = networks.ONE_CORE) -> None:
         cv2.setNumThreads(1)
-        self._detector = detection.Detector(LONG_SIDE)
-        self._latin = recognition.Recogniser(scripts.is_latin)
-        self._full = recognition.Recogniser(scripts.is_any)
+        self._detector = detection.Detector(LONG_SIDE, device)
+        self._latin = recognition.Recogniser(scripts.is_latin, device)
+        self._full = recognition.Recogniser(scripts.is_any, device)
 
     @property
     def version(self) -> str:
@@ -55,16 +55,20 @@ class Rapid:
 
     def sample(self, lines: Sequence[crops.Crop]) -> list[readings.Reading]:
         """Read the longest lines, with whatever characters there are."""
-        return [self._full.read(crop) for crop in longest(lines)]
+        return self.read(longest(lines), self._full)
+
+    def read(
+        self, lines: Sequence[crops.Crop], chosen: recognition.Recogniser
+    ) -> list[readings.Reading]:
+        """Read lines of a page."""
+        return [chosen.read(crop) for crop in lines]
 
     def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
         """Find and read the lines."""
         cropped = self.cut(image)
-        chosen = self.recogniser(cropped, hints)
-        read = [(crop, without_noise(chosen.read(crop))) for crop in cropped]
-        return engine.Recognised(
-            [placing.settle(found, crop).line(crop) for crop, found in read if found.text]
-        )
+        found = map(without_noise, self.read(cropped, self.recogniser(cropped, hints)))
+        read = [(crop, words) for crop, words in zip(cropped, found, strict=True) if words.text]
+        return engine.Recognised([placing.settle(words, crop).line(crop) for crop, words in read])
 
 
 def longest(lines: Sequence[crops.Crop]) -> list[crops.Crop]:

@@ -64,9 +64,13 @@ class Place:
         await polling.until(is_so)
 
 
-def caller(url: str, key: str = KEY, *, silence_seconds: float = 10.0) -> client.Client:
+def caller(
+    url: str, key: str = KEY, *, silence_seconds: float = 10.0, patience_seconds: float = 20.0
+) -> client.Client:
     """Make a client."""
-    return client.Client(url, key, silence_seconds=silence_seconds)
+    return client.Client(
+        url, key, silence_seconds=silence_seconds, patience_seconds=patience_seconds
+    )
 
 
 def order(**wishes: Any) -> protocol.Order:

@@ -107,9 +107,7 @@ async def test_a_client_has_patience_but_not_for_ever(place: places.Place) -> No
         for waiting in (0, 1):
             await others.enter_async_context(sleeping(place))
             await place.inside(reading=1, waiting=waiting)
-        async with places.client.Client(
-            place.url, places.KEY, silence_seconds=10, patience_seconds=0.5
-        ) as client:
+        async with place.client(patience_seconds=0.5) as client:
             with pytest.raises(errors.EngineAway, match="no room"):
                 await places.pages(client.read(places.order(), *places.sent(drawn.numbered(1))))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent import futures
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from pagewarden.reading.lines import crops, readings, recognition
 from tests.reading import printed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 PATIENCE = 20.0
 BROKEN = 13
@@ -47,6 +48,14 @@ def line(grey: int, width: int = 480) -> crops.Crop:
     return crops.Crop(np.full((48, width), grey, np.uint8), np.zeros((4, 2), np.float32))
 
 
+def _until(condition: Callable[[], bool]) -> None:
+    """Wait for another thread."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 class Bench:
     """A thread that reads, and pages that wait for it."""
 
@@ -60,12 +69,7 @@ class Bench:
         """Have a page read beside others; returns once its lines are in."""
         before = self.together._count  # noqa: SLF001  # there is no other way to know
         found = self.pool.submit(self._texts, [line(grey, width) for grey in greys])
-        with self.together._news:  # noqa: SLF001
-            arrived = self.together._news.wait_for(  # noqa: SLF001
-                lambda: self.together._count == before + len(greys),  # noqa: SLF001
-                PATIENCE,
-            )
-        assert arrived
+        _until(lambda: self.together._count == before + len(greys))  # noqa: SLF001
         return found
 
     def _texts(self, lines: list[crops.Crop]) -> list[str]:
@@ -150,9 +154,7 @@ def test_when_it_stops_everybody_is_told(bench: Bench) -> None:
     """The batch that is being read is finished, the others are for another time."""
     first, second = bench.page(1), bench.page(2, width=900)
     closing = bench.pool.submit(bench.together.close)
-    with bench.together._news:  # noqa: SLF001
-        while not bench.together._closed:  # noqa: SLF001
-            bench.together._news.wait(0.01)  # noqa: SLF001
+    _until(lambda: bench.together._closed)  # noqa: SLF001
     bench.network.gate.release(1)
     closing.result(PATIENCE)
     assert first.result(PATIENCE) == ["1"]

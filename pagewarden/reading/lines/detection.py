@@ -28,8 +28,8 @@ _THINNEST = 3.0
 class Detector:
     """Finds lines; long_side is what the longer side of a page is scaled to, in pixels."""
 
-    def __init__(self, long_side: int) -> None:
-        self._session = networks.detector()
+    def __init__(self, long_side: int, device: networks.Device = networks.ONE_CORE) -> None:
+        self._session = networks.detector(device)
         self._long_side = long_side
 
     def find(self, pixels: NDArray[np.uint8]) -> list[NDArray[np.float32]]:

@@ -1,4 +1,4 @@
-"""The PP-OCR networks of RapidOCR's wheel, as sessions of one thread each.
+"""The PP-OCR networks of RapidOCR's wheel, as sessions of one thread each unless asked otherwise.
 
 One process reads one page; parallelism is many processes, never threads in one of them. All
 engines of a process share the sessions, which remember nothing.
@@ -7,6 +7,7 @@ engines of a process share the sessions, which remember nothing.
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from importlib import metadata, resources
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,29 @@ if TYPE_CHECKING:
 DETECTOR = "PP-OCRv6_det_small.onnx"
 RECOGNISER = "PP-OCRv6_rec_small.onnx"
 
+CPU = "CPUExecutionProvider"
+CUDA = "CUDAExecutionProvider"
+
 _BLANK = ""
 _ERRORS_ONLY = 3
+# Lines and pages are of many sizes; the usual search would try all ways anew for each of them.
+_OPTIONS = {CUDA: {"cudnn_conv_algo_search": "HEURISTIC"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where networks run: a provider of onnxruntime, and threads for what runs on the CPU."""
+
+    provider: str
+    threads: int
+
+
+ONE_CORE = Device(CPU, 1)
+
+
+def available() -> Sequence[str]:
+    """List the providers that onnxruntime has here."""
+    return list(onnxruntime.get_available_providers())
 
 
 def version() -> str:
@@ -36,13 +58,15 @@ def version() -> str:
 
 
 @functools.cache
-def detector() -> onnxruntime.InferenceSession:
+def detector(device: Device) -> onnxruntime.InferenceSession:
     """Load the network that finds lines."""
-    return _session(_path(DETECTOR).read_bytes())
+    return _session(_path(DETECTOR).read_bytes(), device)
 
 
 @functools.cache
-def recogniser(wanted: Callable[[str], bool]) -> tuple[onnxruntime.InferenceSession, list[str]]:
+def recogniser(
+    wanted: Callable[[str], bool], device: Device
+) -> tuple[onnxruntime.InferenceSession, list[str]]:
     """Load the network that reads lines, and the characters its classes stand for.
 
     Only classes of wanted characters are kept: the other 18,000 cost a sixth of the time, and a
@@ -52,7 +76,7 @@ def recogniser(wanted: Callable[[str], bool]) -> tuple[onnxruntime.InferenceSess
     characters = _characters(model)
     kept = [i for i, c in enumerate(characters) if c == _BLANK or wanted(c)]
     _cut_head(model, kept)
-    return _session(model.SerializeToString()), [characters[i] for i in kept]
+    return _session(model.SerializeToString(), device), [characters[i] for i in kept]
 
 
 def planes(image: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -80,12 +104,22 @@ def _cut_head(model: onnx.ModelProto, kept: Sequence[int]) -> None:
     model.graph.output[0].type.tensor_type.shape.dim[2].dim_value = len(kept)
 
 
-def _session(model: bytes) -> onnxruntime.InferenceSession:
+def _session(model: bytes, device: Device) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads = device.threads
     options.inter_op_num_threads = 1
     options.log_severity_level = _ERRORS_ONLY
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    if device.provider == CUDA:
+        # Its libraries come in wheels of their own.
+        onnxruntime.preload_dlls()
+    chosen = (device.provider, _OPTIONS.get(device.provider, {}))
+    session = onnxruntime.InferenceSession(model, options, providers=[chosen])
+    # onnxruntime itself would go on without the GPU, and say nothing.
+    if device.provider not in session.get_providers():
+        raise errors.EngineMissing(
+            f"{device.provider} does not work; install its libraries, or choose another engine"
+        )
+    return session
 
 
 def _path(name: str) -> Path:

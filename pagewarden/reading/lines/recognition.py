@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cv2
@@ -11,33 +12,55 @@ import numpy as np
 from pagewarden.reading.lines import networks, readings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from pagewarden.reading.lines import crops
 
-_HEIGHT = 48
+HEIGHT = 48
 _LEAST_WIDTH = 48
 
-# One column of the answer stands for so many of the image.
-_STRIDE = 8
+STRIDE = 8
+"""One column of the answer stands for so many of the image."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaled:
+    """A line as the network wants it; with what was added it is stretch times as long."""
+
+    planes: NDArray[np.float32]
+    stretch: float
+
+    @property
+    def width(self) -> int:
+        """Count the columns."""
+        return int(self.planes.shape[2])
 
 
 class Recogniser:
-    """Reads one line at a time: at one thread that is faster than batches, and nothing is padded.
+    """Reads lines: one at a time, unless there is a GPU to be kept busy.
 
-    Only wanted characters are read.
+    At one thread that is faster than batches, and nothing is padded. Only wanted characters are
+    read.
     """
 
-    def __init__(self, wanted: Callable[[str], bool]) -> None:
-        self._session, self._characters = networks.recogniser(wanted)
+    def __init__(
+        self, wanted: Callable[[str], bool], device: networks.Device = networks.ONE_CORE
+    ) -> None:
+        self._session, self._characters = networks.recogniser(wanted, device)
 
     def read(self, crop: crops.Crop) -> readings.Reading:
         """Read a line."""
-        planes, stretch = _planes(crop.pixels)
-        (answer,) = self._session.run(None, {"x": planes})
-        return readings.Reading(tuple(self._words(answer[0], stretch)))
+        return self.read_all([scale(crop.pixels)])[0]
+
+    def read_all(self, lines: Sequence[Scaled]) -> list[readings.Reading]:
+        """Read lines of one width together."""
+        (answers,) = self._session.run(None, {"x": np.stack([line.planes for line in lines])})
+        return [
+            readings.Reading(tuple(self._words(answer, line.stretch)))
+            for answer, line in zip(answers, lines, strict=True)
+        ]
 
     def _words(self, answer: NDArray[np.float32], stretch: float) -> Iterator[readings.Span]:
         """Drop blanks and repetitions; spaces part words."""
@@ -64,13 +87,18 @@ def _word(letters: list[tuple[str, float, float]], column: float) -> readings.Sp
     )
 
 
-def _planes(pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float32], float]:
-    """Scale a line as the network wants it; also how much longer than the line that is."""
+def to_stride(width: int) -> int:
+    """Add as little as the network can do with."""
+    return -(-width // STRIDE) * STRIDE
+
+
+def scale(pixels: NDArray[np.uint8], *, padded: Callable[[int], int] = to_stride) -> Scaled:
+    """Scale a line, and add to its width what padded asks for: always whole strides."""
     height, width = pixels.shape[:2]
-    scaled = max(round(width * _HEIGHT / height), 1)
-    padded = -(-max(scaled, _LEAST_WIDTH) // _STRIDE) * _STRIDE
-    way = cv2.INTER_AREA if height > _HEIGHT else cv2.INTER_LINEAR
-    image = cv2.resize(pixels, (scaled, _HEIGHT), interpolation=way).astype(np.float32)
-    planes = np.zeros((1, 3, _HEIGHT, padded), np.float32)
-    planes[0, :, :, :scaled] = networks.planes(image)
-    return planes, padded / scaled
+    scaled = max(round(width * HEIGHT / height), 1)
+    whole = padded(max(scaled, _LEAST_WIDTH))
+    way = cv2.INTER_AREA if height > HEIGHT else cv2.INTER_LINEAR
+    image = cv2.resize(pixels, (scaled, HEIGHT), interpolation=way).astype(np.float32)
+    planes = np.zeros((3, HEIGHT, whole), np.float32)
+    planes[:, :, :scaled] = networks.planes(image)
+    return Scaled(planes, whole / scaled)
