@@ -37,7 +37,7 @@ class Calls:
     async def require_there(self) -> None:
         """See that anybody answers, before anything is begun."""
         with self._translated():
-            await self._http.get("/healthz", timeout=CONNECT_SECONDS)
+            await self._http.get("/healthz")
 
     async def call(self, method: str, path: str, **options: Any) -> httpx.Response:  # noqa: ANN401
         """Make a call; an answer that is none of success is raised."""

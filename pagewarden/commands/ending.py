@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,5 +17,6 @@ INTERRUPTED = 130
 async def until_terminated(working: Coroutine[None, None, None]) -> None:
     """Let SIGTERM end it as Ctrl-C does."""
     task = asyncio.ensure_future(working)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    if threading.current_thread() is threading.main_thread():  # no other one hears signals
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     await task

@@ -45,7 +45,6 @@ def _is_clear(joined: str, parts: tuple[str, ...]) -> bool:
     """Tell whether the name leads back to the file, and looks like no marked one."""
     return (
         tuple(joined.split(SEPARATOR)) == parts
-        and not any("\udc80" <= char <= "\udcff" for char in joined)
         and files.safe_name(joined) == joined
         and _MARKED.search(joined) is None
     )

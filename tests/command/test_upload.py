@@ -108,11 +108,11 @@ async def test_a_terminal_sees_a_bar_for_each_file(desk: Desk) -> None:
     await desk.sign_in()
     path = desk.file(content=house.PNG + b"\0" * 3_000_000)
     ours, theirs = pty.openpty()
-    async with desk.started("upload", path, "--wait", stderr=theirs, TERM="xterm") as process:
+    async with desk.started("upload", path, "--wait", stderr=theirs) as process:
         os.close(theirs)
         shown: list[bytes] = []
         listening = asyncio.create_task(asyncio.to_thread(_listen, ours, shown))
-        await desk.has_documents(1)
+        await desk.has_documents(1, process)
         await polling.until(lambda: b"waiting, 0 ahead" in b"".join(shown))
         await desk.house.read()
         await asyncio.wait_for(process.wait(), PATIENCE)
