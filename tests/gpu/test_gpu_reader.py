@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.documents import readers
 
 KEY = "sb_secret_of_a_test_that_is_long_enough_for_it"
-PAGES = 150
+PAGES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,7 @@ async def test_a_killed_service_costs_no_attempt_and_no_page(
                 await desk.factory.call("resume_lane", p_lane="image")
                 assert await desk.drain(reader) == {"completed": 1}
                 place = places.Place(second.url, second.session)
-                read = await place.meter("pagewarden_gpu_pages_total")
-                assert read - 1 == PAGES - saved  # the first one was the test line
+                assert await place.meter("pagewarden_gpu_pages_total") == PAGES - saved
                 assert await second.ends(signal.SIGTERM) == 0
     assert await _saved(desk) == PAGES
     assert (await desk.row(document))["page_count"] == PAGES
