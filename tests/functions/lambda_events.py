@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mangum.types import LambdaCognitoIdentity, LambdaMobileClientContext
 
 ACCOUNT = "123456789012"
 HOST = "abcde12345.execute-api.eu-central-1.amazonaws.com"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Context:
-    """The part of Lambda's context that somebody looks at."""
+    """What Lambda says of a call; so many seconds of its time are left."""
 
     seconds: float = 300.0
+    function_name: str = "pagewarden"
+    function_version: str = "$LATEST"
+    invoked_function_arn: str = f"arn:aws:lambda:eu-central-1:{ACCOUNT}:function:pagewarden"
+    memory_limit_in_mb: int = 1769
     aws_request_id: str = "8476a536-e9f4-11e8-9739-2dfe598c3fcd"
+    log_group_name: str = "/aws/lambda/pagewarden"
+    log_stream_name: str = "2026/11/16/[$LATEST]58419525dade4d17a495dceeeed44708"
+    identity: LambdaCognitoIdentity | None = None
+    client_context: LambdaMobileClientContext | None = None
 
     def get_remaining_time_in_millis(self) -> int:
         """Say how much of the time limit is left."""
         return int(self.seconds * 1000)
 
 
-def request(  # what API Gateway has so many fields for
+def request(
     method: str,
     path: str,
     *,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import deno
+import deno  # type: ignore[import-untyped]  # the wheel comes without types
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

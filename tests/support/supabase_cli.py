@@ -46,11 +46,9 @@ async def deploy_functions(api_url: str) -> list[str]:
 
     api_url is where the CLI finds what it takes for Supabase's management API.
     """
-    with tempfile.NamedTemporaryFile("w", suffix=".toml") as profile:
-        profile.write(
-            f'name = "test"\napi_url = "{api_url}"\ndashboard_url = "{api_url}"\n'
-            'project_host = "supabase.test"\n'
-        )
+    places = {"name": "test", "api_url": api_url, "dashboard_url": api_url}
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as profile:
+        json.dump(places | {"project_host": "supabase.test"}, profile)
         profile.flush()
         answer = await _run(
             *("functions", "deploy", "--use-api", "--yes"),

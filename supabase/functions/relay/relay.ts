@@ -73,13 +73,15 @@ function forwarded(
 ): Headers {
   const headers = endToEnd(given);
   const client = "hostname" in info.remoteAddr ? info.remoteAddr.hostname : "";
-  const clients = [given.get("x-forwarded-for"), client].filter(Boolean);
-  headers.set("x-forwarded-for", clients.join(", "));
-  headers.set("x-forwarded-host", given.get("x-forwarded-host") ?? url.host);
-  headers.set(
-    "x-forwarded-proto",
-    given.get("x-forwarded-proto") ?? url.protocol.slice(0, -1),
-  );
+  const caller = {
+    "x-forwarded-for": client,
+    "x-forwarded-host": url.host,
+    "x-forwarded-proto": url.protocol.slice(0, -1),
+  };
+  // Supabase's gateway has said it already, and its runtime knows no better.
+  for (const [name, value] of Object.entries(caller)) {
+    if (!headers.has(name)) headers.set(name, value);
+  }
   // fetch would unpack what comes packed: time of the processor for nothing.
   headers.set("accept-encoding", "identity");
   headers.delete("expect");
@@ -115,14 +117,19 @@ async function forward(
     return answered(answer);
   } catch (error) {
     if (giveUp.signal.aborted) return tooSlow();
-    // The message of the error has the whole address, and with it the query.
-    console.error(String(error).replaceAll(target.href, "Pagewarden"));
+    logError(error);
     return away();
   } finally {
     // From here on whoever leaves ends the body, and with it what we fetch.
     request.signal.removeEventListener("abort", leave);
     clearTimeout(timer);
   }
+}
+
+/** Write down why, without the address: its query may have secrets. */
+function logError(error: unknown): void {
+  const cause = error instanceof Error ? error.cause ?? error : error;
+  console.error(String(cause).replace(/https?:\/\/[^\s)]+/g, "Pagewarden"));
 }
 
 function answered(answer: Response): Response {

@@ -1,0 +1,37 @@
+"""A relay in front of a server that remembers what it was asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from tests.relay import upstream as upstreams
+from tests.support import deno, serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """The relay, the server behind it, and a client in front of it."""
+
+    relay: deno.Relay
+    upstream: upstreams.Upstream
+    upstream_url: str
+    client: httpx.AsyncClient
+
+
+@pytest.fixture
+async def relayed() -> AsyncIterator[Relayed]:
+    """Run a relay, and a server for it to call."""
+    upstream = upstreams.Upstream()
+    async with (
+        serving.serving(upstream) as url,
+        deno.relaying(url) as relay,
+        httpx.AsyncClient(base_url=relay.url, timeout=20) as client,
+    ):
+        yield Relayed(relay, upstream, url, client)

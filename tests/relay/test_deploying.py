@@ -1,0 +1,58 @@
+"""The real Supabase CLI deploys the relay, under every name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, Request, Response
+
+from functions import switchboard
+from tests.support import deno, serving, supabase_cli
+
+pytestmark = pytest.mark.skipif(
+    not supabase_cli.PROGRAM.exists(), reason="the Supabase CLI is not installed on this platform"
+)
+
+
+@dataclass(slots=True)
+class ManagementApi:
+    """The part of Supabase's management API that deploying takes, as the CLI sees it."""
+
+    deployed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sources: dict[str, set[bytes]] = field(default_factory=dict)
+    active: list[str] = field(default_factory=list)
+
+    def app(self) -> FastAPI:
+        """Serve it."""
+        app = FastAPI()
+        functions = f"/v1/projects/{supabase_cli.PROJECT}/functions"
+        app.add_api_route(f"{functions}/deploy", self._deploy, methods=["POST"], status_code=201)
+        app.add_api_route(functions, self._activate, methods=["PUT"])
+        return app
+
+    async def _deploy(self, slug: str, request: Request) -> dict[str, Any]:
+        async with request.form() as form:
+            self.deployed[slug] = json.loads(str(form["metadata"]))
+            files = [item for item in form.getlist("file") if not isinstance(item, str)]
+            self.sources[slug] = {await file.read() for file in files}
+        return {"id": slug, "slug": slug, "name": slug, "status": "ACTIVE", "version": 1}
+
+    async def _activate(self, request: Request) -> Response:
+        self.active = [function["slug"] for function in await request.json()]
+        return Response("{}", media_type="application/json")
+
+
+async def test_the_cli_deploys_the_relay_under_every_name() -> None:
+    """With the whole source, and asked for a user's token where config.toml says so."""
+    api = ManagementApi()
+    async with serving.serving(api.app()) as url:
+        await supabase_cli.deploy_functions(url)
+    source = {path.read_bytes() for path in deno.RELAY.glob("*.ts")}
+    assert set(api.deployed) == set(api.active) == switchboard.names()
+    for name, metadata in api.deployed.items():
+        assert metadata["verify_jwt"] is switchboard.wants_user_jwt(name)
+        assert metadata["entrypoint_path"] == "supabase/functions/relay/index.ts"
+        assert api.sources[name] == source
