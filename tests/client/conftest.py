@@ -6,22 +6,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pagewarden import database
 from pagewarden.local.sign_in import service
 from tests.client import desk as desks
+from tests.database.conftest import emptied, module_database
 from tests.functions import house
-from tests.functions.conftest import chosen, gateway
+from tests.functions.conftest import chosen
 from tests.functions.sign_in import houses
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from pagewarden import database as gateways
     from pagewarden import settings
     from tests.documents import readers
     from tests.support import databases
 
-__all__ = ["chosen", "desk", "gateway", "recorder"]
+__all__ = ["chosen", "desk", "emptied", "module_database", "recorder"]
 
 
 @pytest.fixture
@@ -32,14 +33,16 @@ def recorder() -> readers.Recorder:
 
 @pytest.fixture
 async def desk(
-    database: databases.Database,
-    gateway: gateways.Database,
+    emptied: databases.Database,
     chosen: settings.Settings,
     recorder: readers.Recorder,
     tmp_path: Path,
 ) -> AsyncIterator[desks.Desk]:
     """Serve all functions and the sign-in, with a reader of the test's."""
-    signing = service.Service(database.url(), house.KEYS, site_url="http://x", hasher=houses.CHEAP)
-    async with house.opened(database, gateway, chosen, recorder, signing_in=signing) as opened:
+    signing = service.Service(emptied.url(), house.KEYS, site_url="http://x", hasher=houses.CHEAP)
+    async with (
+        await database.connect_direct(emptied.url()) as gateway,
+        house.opened(emptied, gateway, chosen, recorder, signing_in=signing) as opened,
+    ):
         yield desks.Desk(opened, signing, tmp_path / "computer")
     await signing.aclose()

@@ -85,7 +85,7 @@ class Desk:
 
     async def sign_in(self) -> None:
         """Sign in as Ada, who is added before."""
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(errors.SignInRefused):
             await self.signing.users.add(ADA, PASSWORD, is_admin=False)
         async with client.connected(self.chosen()) as server, self.kept.locked():
             session = await sign_in.with_password(server, ADA, PASSWORD, {})

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.client.conftest import chosen, desk, gateway, recorder
+from tests.client.conftest import chosen, desk, emptied, module_database, recorder
 
-__all__ = ["chosen", "desk", "gateway", "recorder"]
+__all__ = ["chosen", "desk", "emptied", "module_database", "recorder"]

@@ -95,6 +95,8 @@ async def test_ctrl_c_says_what_goes_on_being_read(desk: Desk, recorder: readers
     await desk.sign_in()
     async with desk.workers(), desk.started("upload", desk.file(), "--wait") as process:
         document_id = await recorder.next()
+        assert process.stderr is not None
+        assert b"scan.png: uploaded as" in await process.stderr.readline()
         process.send_signal(signal.SIGINT)
         out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert (process.returncode, out) == (130, b"")
