@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from tests.relay import upstream as upstreams
 from tests.support import deno, serving
@@ -25,9 +26,9 @@ class Relayed:
     client: httpx.AsyncClient
 
 
-@pytest.fixture
-async def relayed() -> AsyncIterator[Relayed]:
-    """Run a relay, and a server for it to call."""
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_relay() -> AsyncIterator[Relayed]:
+    """Run a relay, and a server for it to call, for all tests."""
     upstream = upstreams.Upstream()
     async with (
         serving.serving(upstream) as url,
@@ -35,3 +36,10 @@ async def relayed() -> AsyncIterator[Relayed]:
         httpx.AsyncClient(base_url=relay.url, timeout=20) as client,
     ):
         yield Relayed(relay, upstream, url, client)
+
+
+@pytest.fixture
+def relayed(shared_relay: Relayed) -> Relayed:
+    """Give the test a relay whose server has seen nothing yet."""
+    shared_relay.upstream.forget()
+    return shared_relay

@@ -7,6 +7,8 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.relay import upstream as upstreams
 
 if TYPE_CHECKING:
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from tests.relay.conftest import Relayed
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")  # all share one relay
 
 PATIENCE_SECONDS = 15
 BLOCK = bytes(range(256)) * 4096  # 1 MB

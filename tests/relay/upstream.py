@@ -41,6 +41,12 @@ class Upstream:
     behaviour: Behaviour | None = None
     seen: list[Seen] = field(default_factory=list)
 
+    def forget(self) -> None:
+        """Be as new."""
+        self.status, self.headers, self.body = 200, (), b""
+        self.behaviour = None
+        self.seen.clear()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
