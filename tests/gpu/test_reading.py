@@ -196,7 +196,23 @@ async def test_text_with_any_end_of_line_in_it_is_one_line() -> None:
     assert found.page.text == text
 
 
-async def test_an_answer_without_its_end_is_an_outage() -> None:
+async def test_an_answer_that_ends_too_early_is_an_outage() -> None:
+    """Also where it looks complete, as after a proxy."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        del receive
+        line = protocol.Line(document=protocol.Document(2, "fake", "1", "fast"))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": protocol.pack(line)})
+
+    async with serving(app) as url, places.caller(url) as client:
+        with pytest.raises(errors.EngineAway, match="stopped in the middle"):
+            await places.pages(client.read(places.order(), *places.sent(b"x")))
+
+
+async def test_a_service_that_stops_in_the_middle_is_an_outage() -> None:
     """Whatever came before it counts; the rest is read by the next attempt."""
     async with places.ready() as place, place.client() as client:
         found = client.read(places.order(), *places.sent(drawn.document("white", "asleep")))
