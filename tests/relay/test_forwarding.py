@@ -93,6 +93,13 @@ async def test_what_is_meant_for_one_connection_stays_there(relayed: Relayed) ->
     assert {"x-inner", "keep-alive"}.isdisjoint(answer.headers)
 
 
+async def test_bytes_travel_unpacked(relayed: Relayed) -> None:
+    """Deno would unpack what comes packed, and the processor's time is short on Supabase."""
+    await relayed.client.get("/documents/1", headers={"accept-encoding": "gzip, br"})
+    (seen,) = relayed.upstream.seen
+    assert seen.header("accept-encoding") == "identity"
+
+
 async def test_pagewarden_learns_who_called_and_where(relayed: Relayed) -> None:
     """The Host is its own; whom the caller meant, and who that was, is said beside it."""
     await relayed.client.get("/documents/1")
