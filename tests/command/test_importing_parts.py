@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagewarden import errors, files
-from pagewarden.importing import growing, journal, names, tree
+from pagewarden.importing import growing, journal, names, summary, tree
 from tests.functions import house
 
 FOLDER = Path("/home/ada/Letters")
@@ -60,6 +60,13 @@ def test_names_that_could_be_misread_are_marked(path: str) -> None:
     assert name.startswith("Letters__")
     assert PurePath(name).suffix == ".pdf"
     assert name.endswith("].pdf")
+
+
+def test_a_name_that_looks_marked_is_marked_itself() -> None:
+    """So nobody can be given the marked name of another file."""
+    marked = names.plain(FOLDER, FOLDER / "what?.pdf")
+    pretender = FOLDER / marked.removeprefix("Letters__")
+    assert names.plain(FOLDER, pretender) != marked
 
 
 def walked(folder: Path, *patterns: str) -> dict[str, str]:
@@ -135,6 +142,18 @@ def test_a_file_rests_when_it_was_left_alone_for_long_enough() -> None:
     assert not resting.rests(found(path, size=3, mtime_ns=500 * ns), now=8, wall=107)
 
 
+def test_a_failure_is_not_tried_again_for_nothing() -> None:
+    """Only when the file has changed, or when it is time to try again."""
+    file = found(FOLDER / "a.png")
+    told = summary.Summary()
+    assert not told.is_dealt_with(file, now=0)
+    told.fates[file.path] = summary.Fate(summary.Kind.FAILED, file.stamp, "refused")
+    assert told.is_dealt_with(file, now=1e9)
+    assert not told.is_dealt_with(found(file.path, size=2), now=0)
+    told.fates[file.path] = summary.Fate(summary.Kind.FAILED, file.stamp, "away", retry_at=30)
+    assert [told.is_dealt_with(file, now=now) for now in (29, 30)] == [True, False]
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """Where a journal is."""
@@ -179,6 +198,19 @@ def test_a_name_belongs_to_one_file(place: Path, tmp_path: Path) -> None:
         second = known.begin(there, found(there / "1.png"), "2" * 64)
         assert known.name_of(there, there / "1.png") == second.name != first.name
         assert known.name_of(here, here / "1.png") == first.name
+
+
+def test_a_copy_is_a_file_of_its_own(place: Path, tmp_path: Path) -> None:
+    """Its bytes are those of another, which is still there."""
+    here, there = (tmp_path / part / "Scans" for part in ("here", "there"))
+    for folder in (here, there):
+        folder.mkdir(parents=True)
+        (folder / "1.png").write_bytes(house.PNG)
+    with journal.opened("inbox", place) as known:
+        known.finish(known.begin(here, found(here / "1.png"), "1" * 64), "id")
+        copy = known.begin(there, found(there / "1.png"), "1" * 64)
+        assert (copy.document_id, copy.name == "Scans__1.png") == (None, False)
+        assert known.has(found(here / "1.png"))
 
 
 def test_a_file_that_was_moved_is_recognised(place: Path, tmp_path: Path) -> None:
