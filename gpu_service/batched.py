@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from gpu_service import plans, together
+from gpu_service import devices, plans, together
 from pagewarden.reading import rapid
-from pagewarden.reading.lines import networks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +19,7 @@ class Batched(rapid.Rapid):
     name = plans.BATCHED
 
     def __init__(self, noted: Callable[[int, int], None]) -> None:
-        super().__init__(device())
+        super().__init__(devices.best())
         self._together = together.Together(noted)
 
     @property
@@ -43,11 +41,3 @@ class Batched(rapid.Rapid):
     def close(self) -> None:
         """End the thread."""
         self._together.close()
-
-
-def device() -> networks.Device:
-    """Use the first GPU, or all cores."""
-    cores = os.cpu_count() or 1
-    if networks.CUDA in networks.available():
-        return networks.Device(networks.CUDA, cores)
-    return networks.Device(networks.CPU, cores)

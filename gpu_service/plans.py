@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gpu_service import devices
 from pagewarden import keys, settings
 from pagewarden.reading import engines
 from pagewarden.reading.lines import networks
@@ -53,4 +54,4 @@ def of_settings(
 
 def usual_engine() -> str:
     """Batch lines where there is CUDA; on a CPU the cascade is quicker, see decision 6."""
-    return BATCHED if networks.CUDA in networks.available() else engines.DEFAULT
+    return BATCHED if devices.best().provider == networks.CUDA else engines.DEFAULT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,17 +20,31 @@ def instructions(name: str) -> list[tuple[str, str]]:
     return [(word, rest.strip()) for word, _, rest in (row.partition(" ") for row in rows)]
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_everything_an_image_copies_is_there(name: str) -> None:
-    """A folder that was renamed is noticed here."""
-    copied = [
-        source
+def copied(name: str) -> list[str]:
+    """List what an image copies from here."""
+    return [
+        source.rstrip("/")
         for word, rest in instructions(name)
         if word == "COPY" and "--from" not in rest
         for source in shlex.split(rest)[:-1]
     ]
-    assert {"requirements.lock", "pagewarden", "gpu_service"} <= {s.rstrip("/") for s in copied}
-    assert [source for source in copied if not (ROOT / source).exists()] == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_everything_an_image_copies_is_there(name: str) -> None:
+    """A folder that was renamed is noticed here."""
+    assert [source for source in copied(name) if not (ROOT / source).exists()] == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_everything_that_makes_up_the_package_is_copied(name: str) -> None:
+    """Otherwise the wheel cannot be built."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    meta = [project["project"]["readme"], *project["project"]["license-files"]]
+    needed = ["requirements.lock", *meta, *wheel["packages"], *wheel["force-include"]]
+    there = copied(name)
+    assert [path for path in needed if path not in there and path.split("/")[0] not in there] == []
 
 
 @pytest.mark.parametrize("name", FILES)
