@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -116,16 +117,23 @@ def scheduled_function(event: LambdaEvent) -> str:
 
     Its name is in the detail, or at the end of the name of the rule or schedule.
     """
-    detail = event.get("detail") or {}
-    detail = json.loads(detail) if isinstance(detail, str) else detail  # the Scheduler sends text
-    given = detail.get("function") or next(iter(event.get("resources", [])), "")
+    named = _detail(event).get("function")
+    rule = "" if named else "".join(event.get("resources", [])[:1])
     for name in SCHEDULED:
-        if given == name or given.endswith((f"/{name}", f"-{name}")):
+        if named == name or rule.endswith((f"/{name}", f"-{name}")):
             return name
     raise UnknownEvent(
-        f"no scheduled function is called {given!r}; name one of {', '.join(sorted(SCHEDULED))} "
+        f"{named or rule!r} is no scheduled function; name one of {', '.join(sorted(SCHEDULED))} "
         'as {"source": "aws.scheduler", "detail": {"function": …}}, the input of the schedule'
     )
+
+
+def _detail(event: LambdaEvent) -> dict[str, Any]:
+    detail = event.get("detail")
+    if isinstance(detail, str):  # what the Scheduler sends by itself
+        with contextlib.suppress(ValueError):
+            detail = json.loads(detail)
+    return detail if isinstance(detail, dict) else {}
 
 
 def _with_budget(event: LambdaEvent, seconds: float) -> LambdaEvent:

@@ -1,4 +1,4 @@
-"""What AWS calls a Lambda function with, as its documentation and its logs show it."""
+"""What AWS calls a Lambda function with, in the shapes of its documentation."""
 
 from __future__ import annotations
 

@@ -24,13 +24,17 @@ class ManagementApi:
     deployed: dict[str, dict[str, Any]] = field(default_factory=dict)
     sources: dict[str, set[bytes]] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)
+    secrets: list[dict[str, str]] = field(default_factory=list)
 
     def app(self) -> FastAPI:
         """Serve it."""
         app = FastAPI()
-        functions = f"/v1/projects/{supabase_cli.PROJECT}/functions"
-        app.add_api_route(f"{functions}/deploy", self._deploy, methods=["POST"], status_code=201)
-        app.add_api_route(functions, self._activate, methods=["PUT"])
+        project = f"/v1/projects/{supabase_cli.PROJECT}"
+        app.add_api_route(
+            f"{project}/functions/deploy", self._deploy, methods=["POST"], status_code=201
+        )
+        app.add_api_route(f"{project}/functions", self._activate, methods=["PUT"])
+        app.add_api_route(f"{project}/secrets", self._keep, methods=["POST"], status_code=201)
         return app
 
     async def _deploy(self, slug: str, request: Request) -> dict[str, Any]:
@@ -44,6 +48,9 @@ class ManagementApi:
         self.active = [function["slug"] for function in await request.json()]
         return Response("{}", media_type="application/json")
 
+    async def _keep(self, request: Request) -> None:
+        self.secrets = await request.json()
+
 
 async def test_the_cli_deploys_the_relay_under_every_name() -> None:
     """With the whole source, and asked for a user's token where config.toml says so."""
@@ -56,3 +63,11 @@ async def test_the_cli_deploys_the_relay_under_every_name() -> None:
         assert metadata["verify_jwt"] is switchboard.wants_user_jwt(name)
         assert metadata["entrypoint_path"] == "supabase/functions/relay/index.ts"
         assert api.sources[name] == source
+
+
+async def test_the_cli_tells_the_relay_where_pagewarden_is() -> None:
+    """As a secret of the project, under the name that the relay looks for."""
+    api = ManagementApi()
+    async with serving.serving(api.app()) as url:
+        await supabase_cli.set_secret(url, "PAGEWARDEN_URL", "https://pagewarden.example.org")
+    assert api.secrets == [{"name": "PAGEWARDEN_URL", "value": "https://pagewarden.example.org"}]

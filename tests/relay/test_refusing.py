@@ -108,6 +108,7 @@ async def test_a_server_that_is_away_is_said_to_be(relayed: Relayed) -> None:
     assert url not in answer.text
     assert b"Pagewarden" in relay.log
     assert b"secret" not in relay.log
+    assert url.encode() not in relay.log
     assert relayed.upstream.seen == []
 
 

@@ -46,15 +46,22 @@ async def deploy_functions(api_url: str) -> list[str]:
 
     api_url is where the CLI finds what it takes for Supabase's management API.
     """
+    answer = await _run_hosted(api_url, "functions", "deploy", "--use-api")
+    return [str(name) for name in answer["functions"]]
+
+
+async def set_secret(api_url: str, name: str, value: str) -> None:
+    """Give functions an environment variable, with `supabase secrets set`."""
+    await _run_hosted(api_url, "secrets", "set", f"{name}={value}")
+
+
+async def _run_hosted(api_url: str, *arguments: str) -> dict[str, Any]:
     places = {"name": "test", "api_url": api_url, "dashboard_url": api_url}
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as profile:
         json.dump(places | {"project_host": "supabase.test"}, profile)
         profile.flush()
-        answer = await _run(
-            *("functions", "deploy", "--use-api", "--yes"),
-            *(f"--remote={PROJECT}", f"--profile={profile.name}"),
-        )
-    return [str(name) for name in answer["functions"]]
+        target = f"--remote={PROJECT}", f"--profile={profile.name}"
+        return await _run(*arguments, "--yes", *target)
 
 
 async def _run(*arguments: str) -> dict[str, Any]:

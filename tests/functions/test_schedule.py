@@ -1,0 +1,50 @@
+"""python -m functions.schedule: what pg_cron does, where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from tests.functions import house
+from tests.relay import upstream as upstreams
+from tests.support import polling, serving
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support import databases
+
+KEY = "sb_secret_that_is_long_enough_for_a_test"
+
+
+async def test_functions_are_called_when_they_are_due_until_it_is_told_to_stop(
+    database: databases.Database, tmp_path: Path
+) -> None:
+    """With the secret key, at the address it was given; it ends cleanly."""
+    connection = await database.connect()
+    await connection.execute(
+        "update edge_function_config set schedule = '1 seconds' where function_name = 'retention'"
+    )
+    server = upstreams.Upstream()
+    async with serving.serving(server) as url:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "functions.schedule", url),
+            env=os.environ
+            | {
+                "PAGEWARDEN_DATABASE_URL": database.url(),
+                "PAGEWARDEN_HOME": str(tmp_path),
+                "PAGEWARDEN_SUPABASE_KEY": KEY,
+                "PAGEWARDEN_JWT_SECRET": house.SECRET,
+            },
+        )
+        try:
+            await polling.until(lambda: len(server.seen) > 1)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            code = await process.wait()
+    assert code == 0
+    assert {seen.target for seen in server.seen} == {"/functions/v1/retention"}
+    assert {seen.header("apikey") for seen in server.seen} == {KEY}
