@@ -19,6 +19,7 @@ def main() -> None:
         host=chosen.listen_host,
         port=chosen.listen_port,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        loop="asyncio",  # uvloop cannot start the embedded server under another account
         access_log=False,
         log_level="warning",
     )

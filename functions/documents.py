@@ -17,7 +17,17 @@ from pagewarden import exports
 
 NAME = "documents"
 
-Format = enum.StrEnum("Format", {name: name for name in exports.FORMATS})
+
+class Format(enum.StrEnum):
+    """The formats of pagewarden.exports."""
+
+    TXT = "txt"
+    JSON = "json"
+    PDF = "pdf"
+    HOCR = "hocr"
+    ALTO = "alto"
+    PAGE = "page"
+
 
 router = APIRouter(
     prefix=f"/{NAME}/{{document_id}}",
@@ -74,7 +84,7 @@ async def _made(
     document_id: uuid.UUID,
     caller: callers.Caller,
     used: services.Used,
-    format: Annotated[Format, Query()] = Format.txt,  # noqa: A002  # its name in the query
+    format: Annotated[Format, Query()] = Format.TXT,  # noqa: A002  # its name in the query
 ) -> AsyncIterator[exporting.Made]:
     """Keep the export until it is sent."""
     database = callers.database_of(caller, used)
@@ -82,7 +92,7 @@ async def _made(
         yield made
 
 
-_FILE = {
+_FILE: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The file.",
         "content": {form.media_type: {} for form in exports.FORMATS.values()},

@@ -42,6 +42,7 @@ def main(
         port=place.port if port is None else port,  # type: ignore[arg-type]  # http has one
         timeout_graceful_shutdown=GRACE_SECONDS,
         access_log=False,
+        log_level="warning",
     )
     # uvicorn repeats the signal it was stopped by, once it has; that would end us as if killed.
     for number in (signal.SIGINT, signal.SIGTERM):

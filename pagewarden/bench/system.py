@@ -73,7 +73,7 @@ async def running(**settings: str) -> AsyncIterator[System]:
         environment = os.environ | {
             "PAGEWARDEN_HOME": str(home),
             "PAGEWARDEN_LISTEN_PORT": str(port),
-            "PAGEWARDEN_GPU_PORT": str(gpu_port),
+            "PAGEWARDEN_GPU_SERVICE_URL": f"http://127.0.0.1:{gpu_port}",
             "COLUMNS": "300",
             **{f"PAGEWARDEN_{name.upper()}": value for name, value in settings.items()},
         }

@@ -14,7 +14,7 @@ from psycopg import pq
 from rich.console import Console
 from rich.text import Text
 
-from pagewarden import database, errors, keys, settings
+from pagewarden import database, errors, keys, settings, weak_secrets
 from pagewarden.local import scheduler, stack, supervisor
 from pagewarden.local.sign_in import service as sign_in
 
@@ -41,8 +41,9 @@ async def _up(chosen: settings.Settings) -> None:
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
     served = f"http://{chosen.listen_host}:{chosen.listen_port}"
-    gpu_url = f"http://{chosen.gpu_host}:{chosen.gpu_port}"
-    for url in (served, gpu_url):
+    gpu_url = str(chosen.gpu_service_url or settings.GPU_SERVICE_URL).rstrip("/")
+    gpu_is_ours = weak_secrets.is_this_machine(gpu_url)
+    for url in (served, gpu_url) if gpu_is_ours else (served,):
         _require_free(url)
     with out.status("starting the database"):
         resources = contextlib.AsyncExitStack()
@@ -57,18 +58,20 @@ async def _up(chosen: settings.Settings) -> None:
             timetable = scheduler.Scheduler(connection, served, known.secret_key)
             group.create_task(scheduler.sweep(connection, stop, seconds=chosen.sweep_seconds))
             group.create_task(timetable.run(stop))
-            group.create_task(supervisor.run(_parts(gpu_url), stop, _say))
+            group.create_task(supervisor.run(_parts(gpu_url, here=gpu_is_ours), stop, _say))
             group.create_task(_announce(served, gpu_url, stop))
         out.print("stopped")
 
 
-def _parts(gpu_url: str) -> Sequence[supervisor.Part]:
+def _parts(gpu_url: str, *, here: bool) -> Sequence[supervisor.Part]:
     gpu = {"PAGEWARDEN_GPU_SERVICE_URL": gpu_url}
-    return (
+    parts = [
         supervisor.Part("functions", supervisor.program("functions"), gpu),
-        supervisor.Part("gpu", supervisor.program("gpu_service"), gpu),
         supervisor.Part("worker", supervisor.program("pagewarden.cli", "work"), gpu),
-    )
+    ]
+    if here:
+        parts.append(supervisor.Part("gpu", supervisor.program("gpu_service"), gpu))
+    return parts
 
 
 def _require_free(url: str) -> None:
@@ -81,7 +84,7 @@ def _require_free(url: str) -> None:
         except OSError as exc:
             raise errors.LocalStackError(
                 f"{place.netloc} cannot be used: {exc.strerror}; end what runs there, or set "
-                "PAGEWARDEN_LISTEN_PORT or PAGEWARDEN_GPU_PORT to another port"
+                "PAGEWARDEN_LISTEN_PORT or PAGEWARDEN_GPU_SERVICE_URL to another port"
             ) from exc
 
 

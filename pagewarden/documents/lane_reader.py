@@ -65,7 +65,7 @@ async def opened(
         return store_reader.opened(store, wishes=wishes, processes=processes)
 
     def there() -> contextlib.AbstractAsyncContextManager[claims.Reader]:
-        return gpu_reader.opened(store, settings, profile=wishes.profile)
+        return gpu_reader.opened(settings, store, wishes=wishes)
 
     async with lazy.opened(here) as local, lazy.opened(there) as remote:
         yield LaneReader(local, remote if settings.gpu_service_url else None)

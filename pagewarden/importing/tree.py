@@ -90,11 +90,13 @@ class Tree:
             except OSError as exc:
                 yield Unseen(folder, exc.strerror or str(exc))
                 continue
-            inner = [entry for entry in found if entry.is_dir(follow_symlinks=False)]
-            folders += [Path(entry) for entry in reversed(inner) if not _is_hidden(entry.name)]
+            inner = []
             for entry in found:
-                if entry not in inner:
+                if entry.is_dir(follow_symlinks=False) and not _is_hidden(entry.name):
+                    inner.append(Path(entry))
+                else:
                     yield from self._look(entry)
+            folders += reversed(inner)
 
     def is_of_wanted_type(self, path: Path) -> bool:
         """Tell by content whether we read such files; with patterns they are all wanted."""

@@ -84,9 +84,7 @@ class Scheduler:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(stop.wait(), TICK_SECONDS)
             finally:
-                for task in self._under_way.values():
-                    task.cancel()
-                await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+                await self.aclose()
 
     async def look(self, client: httpx.AsyncClient) -> list[str]:
         """Start calling what is due, and name it. Nothing is called while it is still at work."""
@@ -100,6 +98,12 @@ class Scheduler:
             self._last[name] = self.now()
             self._under_way[name] = asyncio.create_task(_call(client, name))
         return due
+
+    async def aclose(self) -> None:
+        """Wait for no call any longer."""
+        for task in self._under_way.values():
+            task.cancel()
+        await asyncio.gather(*self._under_way.values(), return_exceptions=True)
 
     def _is_due(self, row: Mapping[str, Any]) -> bool:
         name, schedule = row["function_name"], row["schedule"]

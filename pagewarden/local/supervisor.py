@@ -126,6 +126,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             await process.wait()
     except TimeoutError:
         log.warning("part_killed", pid=process.pid, after_seconds=GRACE_SECONDS)
+        process.kill()
 
 
 def _die_with_parent() -> None:

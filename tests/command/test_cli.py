@@ -37,9 +37,13 @@ def home() -> Iterator[Path]:
 @pytest.fixture
 def free_ports() -> dict[str, str]:
     """Choose ports that nobody uses, and an engine that is loaded at once."""
-    names = ("PAGEWARDEN_LISTEN_PORT", "PAGEWARDEN_GPU_PORT")
-    ports = dict(zip(names, map(str, system.free_ports(2)), strict=True))
-    return ports | {"PAGEWARDEN_ENGINE": "null", "PAGEWARDEN_GPU_ENGINE": "null"}
+    port, gpu_port = system.free_ports(2)
+    return {
+        "PAGEWARDEN_LISTEN_PORT": str(port),
+        "PAGEWARDEN_GPU_SERVICE_URL": f"http://127.0.0.1:{gpu_port}",
+        "PAGEWARDEN_ENGINE": "null",
+        "PAGEWARDEN_GPU_ENGINE": "null",
+    }
 
 
 @contextlib.asynccontextmanager

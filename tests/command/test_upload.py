@@ -7,6 +7,8 @@ import contextlib
 import os
 import pty
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -161,6 +163,15 @@ def test_what_makes_no_sense_is_refused(
     result = runner.invoke(cli.app, ["upload", *words])
     assert result.exit_code == 2, result.output
     assert said in result.stderr
+
+
+def test_what_people_type_is_no_markup(tmp_path: Path) -> None:
+    """An error quotes it as it is, in one line, whatever brackets it has."""
+    (tmp_path / "scan.png").write_bytes(house.PNG)
+    words = [sys.executable, "-m", "pagewarden.cli", "upload", "scan.png", "--url", "[/]"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("pagewarden: '[/]' is no address of a server")
 
 
 @pytest.mark.parametrize("words", [["upload"], ["import"], ["login"], ["logout"]])

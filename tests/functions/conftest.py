@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pydantic import HttpUrl, SecretStr
 
 from pagewarden import database as gateways
 from pagewarden import settings as settings_module
@@ -31,8 +32,8 @@ def chosen(tmp_path: Path) -> settings_module.Settings:
     return settings_module.Settings(
         home=tmp_path,
         upload_max_bytes=house.UPLOAD_LIMIT,
-        files_public_url="http://127.0.0.1/files/v1",
-        files_signing_key="Zm9yIHRoaXMgdGVzdCBvbmx5LCBvZiBjb3Vyc2U",
+        files_public_url=HttpUrl("http://127.0.0.1/files/v1"),
+        files_signing_key=SecretStr("Zm9yIHRoaXMgdGVzdCBvbmx5LCBvZiBjb3Vyc2U"),
     )
 
 

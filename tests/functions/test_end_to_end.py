@@ -47,6 +47,7 @@ async def test_an_upload_becomes_text_over_either_transport(either: House) -> No
         answer = await client.functions.invoke(
             "upload-to-dropbox", {"body": content, "headers": headers}
         )
+        assert isinstance(answer, bytes)
         ids[name] = json.loads(answer)["document_id"]
     await either.read()
     for name, expected in {"photo.png": "640x480", "letter.pdf": samples.PROSE[0]}.items():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import checks
+from schemathesis.core import result
 
 from pagewarden.local.sign_in import service as sign_in
 from tests.functions import house
@@ -46,12 +47,13 @@ def _examine(url: str, headers: dict[str, str], examples: int) -> set[str]:
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
     seen = set()
     for found in schema.get_all_operations():
+        assert isinstance(found, result.Ok), found
         operation = found.ok()
         seen.add(operation.label)
 
         @settings(_QUICK, max_examples=examples)
         @given(case=operation.as_strategy())
-        def send(case: schemathesis.Case) -> None:
+        def send(case: schemathesis.Case[Any]) -> None:
             case.call_and_validate(headers=headers, checks=_CHECKS, timeout=30)
 
         send()

@@ -77,11 +77,10 @@ async def test_a_file_that_cannot_be_removed_stays_on_the_list(functions: House)
     for name in ("a.png", "b.png"):
         document = (await functions.upload(user, house.PNG, name)).json()["document_id"]
         await functions.factory.call("erase_document", p_document_id=document)
-    stuck = next(path for path in functions.stored() if path.name == "a.png")
-    stuck.unlink()
-    stuck.mkdir()  # no store removes a folder as a file
-    (stuck / "inside").touch()
+    stuck = next(path.parent for path in functions.stored() if path.name == "a.png")
+    aside = stuck.rename(functions.folder / "aside")
+    stuck.symlink_to(aside)  # no store follows links
     assert (await functions.serve("retention")).json()["erased"] == 1
-    (stuck / "inside").unlink()
-    stuck.rmdir()
+    stuck.unlink()
+    aside.rename(stuck)
     assert (await functions.serve("retention")).json()["erased"] == 1

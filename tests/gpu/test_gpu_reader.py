@@ -19,6 +19,7 @@ from pagewarden import errors, files, settings
 from pagewarden.documents import claims, gpu_reader, store_reader
 from tests.database import queries
 from tests.documents.test_store_reader import keep
+from tests.files import places as file_places
 from tests.gpu import places
 from tests.reading import drawn
 from tests.support import polling
@@ -150,6 +151,26 @@ async def test_a_document_is_read_as_it_wishes(desk: readers.Desk, store: FileSt
     assert "choose one of" in (await desk.row(lost))["ocr_error"]
     assert str(places.MAX_BYTES) in (await desk.row(too_large))["ocr_error"]
     assert (await desk.row(gone))["ocr_status"] == "dead_letter"
+
+
+async def test_a_service_that_reaches_the_store_fetches_files_itself(tmp_path: Path) -> None:
+    """It is sent a signed URL, and refuses one that it was not set up for."""
+    (tmp_path / "scan.tif").write_bytes(drawn.numbered(2))
+    with file_places.folder(tmp_path) as folder:
+        async with (
+            files.open_store(folder.settings) as store,
+            places.ready(key=KEY, stores=(folder.url,)) as place,
+            reading(place.url, store, gpu_fetches_files=True) as reader,
+        ):
+            pages = [page async for page in reader.read(_claim(), frozenset({1}))]
+            assert [(page.number, page.of) for page in pages] == [(2, 2)]
+        async with (
+            files.open_store(folder.settings) as store,
+            places.ready(key=KEY) as place,
+            reading(place.url, store, gpu_fetches_files=True) as reader,
+        ):
+            with pytest.raises(errors.EngineAway, match="PAGEWARDEN_FILES"):
+                await anext(reader.read(_claim(), frozenset()))
 
 
 async def test_a_service_set_up_wrongly_is_an_outage(store: FileStore) -> None:

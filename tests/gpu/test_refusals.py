@@ -10,7 +10,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gpu_service import deliveries, links, refusals
+from gpu_service import deliveries, links, plans, refusals
+from pagewarden import files, settings
 from tests.gpu import places
 from tests.reading import drawn
 
@@ -199,6 +200,32 @@ async def test_urls_of_our_store_are_taken() -> None:
     async with links.Links([]) as none:
         with pytest.raises(refusals.Refused):
             none.require_ours("https://files.example/open/a")
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {
+            "files": "somewhere",
+            "files_public_url": "https://files.example/open",
+            "files_signing_key": "bkVx0UGM5xyfXx6nNxWDo7dVv8uJ1a2b",
+        },
+        {"files": "s3://bucket/some/prefix"},
+        {"files": "s3://bucket", "s3_region": "eu-central-1"},
+        {"files": "s3://bucket", "s3_endpoint": "https://project.example/storage/v1/s3"},
+    ],
+)
+async def test_urls_that_our_stores_sign_are_of_our_store(chosen: dict[str, str]) -> None:
+    """With the same settings on both sides, whatever the file is called."""
+    key = {"s3_access_key_id": "id", "s3_secret_access_key": "secret"}
+    own = settings.Settings.model_validate({**chosen, **key, "supabase_key": "sb_secret_" * 5})
+    plan = plans.of_settings(own, engine="null")
+    async with files.open_store(own) as store, links.Links(plan.stores) as ours:
+        url = await store.signed_url("case/Über alles..pdf", 60)
+        assert url is not None
+        ours.require_ours(url)
+        with pytest.raises(refusals.Refused):
+            ours.require_ours(url.replace("/open/", "/").replace("/bucket/", "/other/"))
 
 
 async def _begun(

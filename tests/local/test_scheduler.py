@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,22 @@ async def gateway(database: databases.Database) -> AsyncIterator[gateways.Databa
         yield found
 
 
+@pytest.fixture
+def clock() -> Clock:
+    """Have a time of the test's own."""
+    return Clock()
+
+
+@pytest.fixture
+async def timetable(
+    gateway: gateways.Database, client: httpx.AsyncClient, clock: Clock
+) -> AsyncIterator[scheduler.Scheduler]:
+    """Have a scheduler, which waits for no call in the end."""
+    del client  # closed after it
+    async with contextlib.aclosing(scheduler.Scheduler(gateway, "", "", now=clock)) as found:
+        yield found
+
+
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [
@@ -95,11 +112,9 @@ def test_schedules_mean_what_they_mean_to_pg_cron(schedule: str, expected: dt.da
 
 
 async def test_functions_are_called_when_they_are_due_and_not_before(
-    gateway: gateways.Database, client: httpx.AsyncClient
+    timetable: scheduler.Scheduler, clock: Clock, client: httpx.AsyncClient
 ) -> None:
     """Once each time; the first time is counted from the start."""
-    clock = Clock()
-    timetable = scheduler.Scheduler(gateway, "", "", now=clock)
     seen = []
     for _ in range(3):
         seen.append(await timetable.look(client))
@@ -110,12 +125,10 @@ async def test_functions_are_called_when_they_are_due_and_not_before(
 
 
 async def test_a_function_that_is_still_at_work_is_not_called_again(
-    gateway: gateways.Database, client: httpx.AsyncClient, functions: Functions
+    timetable: scheduler.Scheduler, clock: Clock, client: httpx.AsyncClient, functions: Functions
 ) -> None:
     """Others are."""
-    clock = Clock()
     functions.held = "often"
-    timetable = scheduler.Scheduler(gateway, "", "", now=clock)
     await timetable.look(client)
     clock.forward(seconds=11)
     assert await timetable.look(client) == ["often"]
@@ -130,7 +143,10 @@ async def test_a_function_that_is_still_at_work_is_not_called_again(
 
 
 async def test_functions_that_are_off_or_serve_lanes_are_not_called(
-    gateway: gateways.Database, client: httpx.AsyncClient, database: databases.Database
+    timetable: scheduler.Scheduler,
+    clock: Clock,
+    client: httpx.AsyncClient,
+    database: databases.Database,
 ) -> None:
     """A worker of this machine serves the lanes; the sweep is SQL."""
     conn = await database.connect()
@@ -138,8 +154,6 @@ async def test_functions_that_are_off_or_serve_lanes_are_not_called(
     await conn.execute(
         "update edge_function_config set enabled = false where function_name = 'hourly'"
     )
-    clock = Clock()
-    timetable = scheduler.Scheduler(gateway, "", "", now=clock)
     await timetable.look(client)
     clock.forward(seconds=2)
     due = set(await timetable.look(client))

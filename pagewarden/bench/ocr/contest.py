@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil  # type: ignore[import-untyped]  # it ships no types
+import psutil
 
 from pagewarden import errors
 from pagewarden.bench.ocr import corpus, runner, scans, scoring

@@ -26,14 +26,30 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from pagewarden.reading import engine, engines, upright
+from pagewarden.reading import engine, engines, limits, opening, upright
 from pagewarden.reading.sandbox import child, confinement, wire
 
 # What a child would import by itself when it comes to it, each one anew.
 LIBRARIES = ("encodings.ascii", "numpy.ma")
 MAX_PACKET = 1 << 16
+YOUNG_OBJECTS = 100_000
+"""How many objects a child makes before it looks for garbage; most documents end before."""
 MOST_LANGUAGES = 16
 """How many sets of languages are kept in memory for all children."""
+
+
+# Its font is none of those that PDFium knows by itself.
+_WRITTEN_PAGE = b"""%PDF-1.4
+1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj
+2 0 obj <</Type/Pages/Kids[3 0 R]/Count 1>> endobj
+3 0 obj <</Type/Page/Parent 2 0 R/MediaBox[0 0 200 200]/Contents 4 0 R
+  /Resources<</Font<</F 5 0 R>>>>>> endobj
+4 0 obj <</Length 44>> stream
+BT /F 9 Tf 20 99 Td (every page, none lost) Tj ET
+endstream endobj
+5 0 obj <</Type/Font/Subtype/TrueType/BaseFont/Verdana>> endobj
+trailer <</Root 1 0 R>>
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,25 +163,27 @@ def main(descriptor: str, name: str, profile: str, folder: str) -> None:
     confinement.leave_network()
     confinement.drop_rights()
     try:
-        loaded = load(name, profile)
+        loaded = load(name, profile, Path(folder))
     except Exception as exc:  # noqa: BLE001  # the host raises it
         control.send(json.dumps({"error": wire.pack_error(exc)}).encode())
         return
     # Children share the memory of what is here now; the collector would write to all of it.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
     control.send(json.dumps({"ready": loaded.version if loaded else ""}).encode())
     Zygote(control, loaded).serve()
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def load(name: str, profile: str) -> engine.Engine | None:
+def load(name: str, profile: str, folder: Path) -> engine.Engine | None:
     """Import all that children need, and load the engine, if there is to be one."""
     for library in LIBRARIES:
         importlib.import_module(library)
     Image.init()
     cv2.setNumThreads(1)
     upright.straighten(_drawn_page())
+    _read_written_page(folder / "written.pdf")
     return engines.make(name, profile) if name else None
 
 
@@ -175,6 +193,15 @@ def _drawn_page() -> engine.PageImage:
     for line in range(100, 1300, 40):
         cv2.putText(pixels, "Every page read, none lost", (80, line), 0, 1.2, (0,), 2)
     return engine.PageImage(pixels, 120)
+
+
+def _read_written_page(path: Path) -> None:
+    """Have PDFium look through the fonts of this machine; a child would, for every document."""
+    path.write_bytes(_WRITTEN_PAGE)
+    document = opening.open_document(path, limits.Limits())
+    document.page(1).layer()
+    document.close()
+    path.unlink()
 
 
 def _kill_group(leader: int) -> None:
