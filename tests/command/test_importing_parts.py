@@ -99,7 +99,8 @@ def test_a_tree_is_searched_without_what_nobody_means(tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe.png")
 
     assert walked(folder) == {
-        ".git": "HIDDEN", ".hidden.png": "HIDDEN", "Thumbs.db": "TEMPORARY", "a.png": "", "a.png.part": "TEMPORARY",
+        ".git": "HIDDEN", ".hidden.png": "HIDDEN", "Thumbs.db": "TEMPORARY", "a.png": "",
+        "a.png.part": "TEMPORARY",
         "empty.png": "EMPTY", "large.png": "TOO_LARGE", "link.png": "LINK", "linked": "LINK",
         "pipe.png": "SPECIAL", "~$a.png": "TEMPORARY", "b/deep.png": "",
     }  # fmt: skip
