@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Depends, Request, Security, security
+from fastapi import Depends, Request, Security, params, security
 
-from functions import answers, services
+from functions import answers, services, switchboard
 from pagewarden import errors, tokens
 
 if TYPE_CHECKING:
@@ -46,17 +46,19 @@ async def _service(caller: Caller) -> tokens.Caller:
     return caller
 
 
-Service = Annotated[tokens.Caller, Depends(_service)]
-"""A parameter of this type is one of our services."""
-
-
 def database_of(caller: tokens.Caller, used: services.Services) -> Database:
     """See the database as the caller does; row level security decides."""
     return used.database if caller.is_service else used.database.acting_as(caller.user())
 
 
-def switched_on(name: str) -> Callable[[services.Services], Awaitable[None]]:
-    """Make a dependency that refuses while edge_function_config says that the function is off.
+def guards(name: str) -> list[params.Depends]:
+    """Let those in whom supabase/config.toml names for a function, while it is switched on."""
+    wanted = _caller if switchboard.wants_user_jwt(name) else _service
+    return [Depends(wanted), Depends(_switched_on(name))]
+
+
+def _switched_on(name: str) -> Callable[[services.Services], Awaitable[None]]:
+    """Refuse while edge_function_config says that the function is off.
 
     It is asked at every call: whoever throws the switch means now.
     """

@@ -32,7 +32,7 @@ class Format(enum.StrEnum):
 router = APIRouter(
     prefix=f"/{NAME}/{{document_id}}",
     tags=[NAME],
-    dependencies=[Depends(callers.switched_on(NAME))],
+    dependencies=callers.guards(NAME),
     responses=answers.documented(400, 401, 403, 404, 503),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from functions import answers, callers, services
@@ -15,7 +15,7 @@ NAME = "retention"
 router = APIRouter(
     prefix=f"/{NAME}",
     tags=[NAME],
-    dependencies=[Depends(callers.switched_on(NAME))],
+    dependencies=callers.guards(NAME),
     responses=answers.documented(401, 403, 503),
 )
 
@@ -29,7 +29,7 @@ class Cleaned(BaseModel):
 
 
 @router.post("")
-async def clean(_caller: callers.Service, used: services.Used) -> Cleaned:
+async def clean(used: services.Used) -> Cleaned:
     """Remove them; calling it often does no harm."""
     done = await retention.clean(used.database, used.store, now=dt.datetime.now(dt.UTC))
     return Cleaned(erased=done.erased, orphaned=done.orphaned, unfinished=done.unfinished)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel
 
 from functions import answers, callers, services
@@ -12,7 +12,7 @@ NAME = "stale-monitor"
 router = APIRouter(
     prefix=f"/{NAME}",
     tags=[NAME],
-    dependencies=[Depends(callers.switched_on(NAME))],
+    dependencies=callers.guards(NAME),
     responses=answers.documented(401, 403, 503),
 )
 
@@ -24,6 +24,6 @@ class Swept(BaseModel):
 
 
 @router.post("")
-async def sweep(_caller: callers.Service, used: services.Used) -> Swept:
+async def sweep(used: services.Used) -> Swept:
     """Look for locks that have expired, now."""
     return Swept(documents=await used.database.rpc("sweep_documents"))

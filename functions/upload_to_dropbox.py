@@ -7,7 +7,7 @@ import uuid
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from functions import answers, callers, incoming, services
@@ -23,9 +23,7 @@ NAME = "upload-to-dropbox"
 
 _FORBIDDEN = "a program"
 
-router = APIRouter(
-    prefix=f"/{NAME}", tags=[NAME], dependencies=[Depends(callers.switched_on(NAME))]
-)
+router = APIRouter(prefix=f"/{NAME}", tags=[NAME], dependencies=callers.guards(NAME))
 
 _BODY = {
     "requestBody": {
@@ -106,7 +104,7 @@ async def upload(
         await used.store.delete(path)  # the document keeps the file it has
     if callback := arriving.fields.get("callback_url"):
         await database.rpc("request_webhook", p_document_id=answer["document_id"], p_url=callback)
-    accepted = _accepted(answer, case_id, name, request)
+    accepted = _accepted(answer, case_id, name, request, used.settings.site_url)
     response.headers["Location"] = accepted.status_url
     return accepted
 
@@ -183,8 +181,11 @@ async def _no_orphan(store: files.FileStore, path: str) -> AsyncIterator[None]:
         raise
 
 
-def _accepted(answer: dict[str, Any], case_id: str, name: str, request: Request) -> Accepted:
-    status = request.url_for("document_status", document_id=answer["document_id"])
+def _accepted(
+    answer: dict[str, Any], case_id: str, name: str, request: Request, site_url: str
+) -> Accepted:
+    # Where people reach us, which is not where a relay does.
+    path = request.app.url_path_for("document_status", document_id=answer["document_id"])
     return Accepted(
         document_id=answer["document_id"],
         case_id=uuid.UUID(case_id),
@@ -192,5 +193,5 @@ def _accepted(answer: dict[str, Any], case_id: str, name: str, request: Request)
         document_version=answer["document_version"],
         ocr_status=answer["ocr_status"],
         existing=answer["existing"],
-        status_url=str(status),
+        status_url=f"{site_url}{path}",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel
 
 from functions import answers, callers, services
@@ -13,7 +13,7 @@ NAME = "webhooks"
 router = APIRouter(
     prefix=f"/{NAME}",
     tags=[NAME],
-    dependencies=[Depends(callers.switched_on(NAME))],
+    dependencies=callers.guards(NAME),
     responses=answers.documented(401, 403, 503),
 )
 
@@ -25,7 +25,7 @@ class Told(BaseModel):
 
 
 @router.post("")
-async def tell(_caller: callers.Service, used: services.Used) -> Told:
+async def tell(used: services.Used) -> Told:
     """Send everything that is due; what fails is tried again later, for a day."""
     secret = used.keys.webhook_secret
     if secret is None:

@@ -9,7 +9,7 @@ import socket
 import uuid
 from typing import TYPE_CHECKING
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from functions import answers, callers, services
@@ -59,9 +59,7 @@ def draining(name: str, lanes: Sequence[str]) -> APIRouter:
     router = _router(name)
 
     @router.post("", name=name)
-    async def work(
-        _caller: callers.Service, used: services.Used, turn: Turn | None = None
-    ) -> Worked:
+    async def work(used: services.Used, turn: Turn | None = None) -> Worked:
         """Claim and read until nothing is left, or the time is up."""
         return await _drain(used, name, lanes, (turn or Turn()).budget_seconds)
 
@@ -73,7 +71,7 @@ def reading(name: str, lanes: Sequence[str]) -> APIRouter:
     router = _router(name)
 
     @router.post("", name=name, responses=answers.documented(409))
-    async def read(claimed: Claimed, _caller: callers.Service, used: services.Used) -> Ended:
+    async def read(claimed: Claimed, used: services.Used) -> Ended:
         """Read it, with heartbeats, and complete or fail it."""
         return await _read(used, lanes, claimed)
 
@@ -84,7 +82,7 @@ def _router(name: str) -> APIRouter:
     return APIRouter(
         prefix=f"/{name}",
         tags=[name],
-        dependencies=[Depends(callers.switched_on(name))],
+        dependencies=callers.guards(name),
         responses=answers.documented(400, 401, 403, 503),
     )
 

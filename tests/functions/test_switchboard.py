@@ -10,7 +10,7 @@ from pagewarden import errors
 
 def test_every_function_that_is_mounted_has_a_table() -> None:
     """What nobody could deploy to Supabase is not served either."""
-    assert {function.NAME for function in app.FUNCTIONS} <= switchboard.names()
+    assert {function.NAME for function in app.FUNCTIONS} == switchboard.names()
 
 
 def test_people_call_some_functions_and_services_the_others() -> None:
