@@ -11,7 +11,7 @@ import uvicorn
 from pydantic import HttpUrl
 
 from gpu_service import app, plans
-from pagewarden import errors, settings
+from pagewarden import errors, logs, settings
 from pagewarden.reading import engines
 
 # Documents that take longer are cut off, and resume where they are.
@@ -30,6 +30,7 @@ def main(
     ] = None,
 ) -> None:
     """Read documents for others, by default at PAGEWARDEN_GPU_SERVICE_URL."""
+    logs.configure()
     try:
         chosen = settings.load()
         plan = plans.of_settings(chosen, engine=engine, processes=processes)
@@ -41,6 +42,7 @@ def main(
         host=host or place.host or "",
         port=place.port if port is None else port,  # type: ignore[arg-type]  # http has one
         timeout_graceful_shutdown=GRACE_SECONDS,
+        loop="asyncio",  # whatever else is installed
         access_log=False,
         log_level="warning",
     )

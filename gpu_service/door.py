@@ -7,7 +7,6 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from gpu_service import refusals
-from pagewarden import errors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -36,7 +35,7 @@ class Door:
                 503,
                 "Busy",
                 "the GPU service has no room for another document; try again soon",
-                category=errors.Category.TRANSIENT,
+                ours=True,
                 retry_after=self._retry_after,
             )
         self._inside += 1

@@ -44,8 +44,8 @@ class Links:
             raise _refused(f"that is no URL: {exc}") from exc
         if not any(_leads_into(url, place) for place in self._beginnings):
             raise _refused(
-                "that is no URL of our own store; send the document itself, or set "
-                "PAGEWARDEN_FILES_PUBLIC_URL or PAGEWARDEN_S3_ENDPOINT for the GPU service"
+                "that is no URL of our own store; set PAGEWARDEN_FILES and what belongs to it for "
+                "the GPU service as for everybody else, or send the document itself"
             )
         return url
 
@@ -91,4 +91,5 @@ def _reached() -> Iterator[None]:
 
 
 def _refused(message: str) -> refusals.Refused:
-    return refusals.Refused(400, "UrlRefused", message)
+    # Only our own stores make them, so it is not the document's fault.
+    return refusals.Refused(400, "UrlRefused", message, ours=True)

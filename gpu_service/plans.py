@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from gpu_service import devices
 from pagewarden import keys, settings
@@ -11,6 +13,8 @@ from pagewarden.reading.lines import networks
 
 BATCHED = "batched"
 """The engine that only this service has."""
+AMAZONS_REGION = "us-east-1"
+"""The one of a bucket that names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,6 @@ def of_settings(
 ) -> Plan:
     """Do as the settings say; what is given goes before."""
     named = engine or chosen.gpu_engine or usual_engine()
-    places = (chosen.files_public_url, chosen.s3_endpoint)
     return Plan(
         key=keys.secret_key(chosen),
         engine=named,
@@ -47,9 +50,21 @@ def of_settings(
         waiting=chosen.gpu_waiting,
         processes=processes,
         max_bytes=chosen.upload_max_bytes,
-        stores=tuple(str(place) for place in places if place is not None),
+        stores=tuple(_stores(chosen)),
         test_line=named == BATCHED or engines.find(named).module != engines.find("null").module,
     )
+
+
+def _stores(chosen: settings.Settings) -> Iterator[str]:
+    """Tell how signed URLs of our files begin; those of a Dropbox can be anywhere."""
+    if chosen.files_public_url is not None:
+        yield str(chosen.files_public_url)
+    place = urlsplit(chosen.files or "")
+    bucket = place.netloc if place.scheme == "s3" else ""
+    if chosen.s3_endpoint is not None:
+        yield f"{str(chosen.s3_endpoint).rstrip('/')}/{bucket}"
+    elif bucket:
+        yield f"https://s3.{chosen.s3_region or AMAZONS_REGION}.amazonaws.com/{bucket}"
 
 
 def usual_engine() -> str:

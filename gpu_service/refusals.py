@@ -39,7 +39,7 @@ LINGER_SECONDS = 30.0
 
 
 class Refused(Exception):
-    """Ends a request that is none of our errors' business."""
+    """Ends a request that is none of our errors' business; ours: no document can help it."""
 
     def __init__(
         self,
@@ -47,12 +47,14 @@ class Refused(Exception):
         code: str,
         message: str,
         *,
-        category: errors.Category = errors.Category.PERMANENT,
         retry_after: int | None = None,
+        ours: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.fault = protocol.Fault(code, message, category, retry_after is not None, retry_after)
+        wait = errors.Category.CONFIGURATION if retry_after is None else errors.Category.TRANSIENT
+        category = wait if ours else errors.Category.PERMANENT
+        self.fault = protocol.Fault(code, message, category, ours, retry_after)
 
 
 class Parting(Response):

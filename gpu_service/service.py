@@ -57,7 +57,7 @@ class Service:
                 503,
                 "Starting",
                 "the GPU service is still loading its models; try again soon",
-                category=errors.Category.TRANSIENT,
+                ours=True,
                 retry_after=self.plan.retry_after,
             )
 

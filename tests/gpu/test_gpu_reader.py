@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import signal
+import socket
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -50,32 +50,34 @@ class Program:
             return await self.process.wait()
 
 
+def free_port() -> int:
+    """Find a port that nobody has."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
 @contextlib.asynccontextmanager
-async def started(home: Path, port: int = 0) -> AsyncIterator[Program]:
+async def started(home: Path, port: int) -> AsyncIterator[Program]:
     """Start it as an operator does, and wait until it is ready."""
-    own = {"PAGEWARDEN_SUPABASE_KEY": KEY, "PAGEWARDEN_HOME": str(home)}
+    url = f"http://127.0.0.1:{port}"
+    own = {
+        "PAGEWARDEN_SUPABASE_KEY": KEY,
+        "PAGEWARDEN_HOME": str(home),
+        "PAGEWARDEN_GPU_SERVICE_URL": url,
+    }
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gpu_service", "--port", str(port), "--engine", "null",
-        env=os.environ | own, stderr=asyncio.subprocess.PIPE, cwd=home,
-    )  # fmt: skip
+        sys.executable, "-m", "gpu_service", "--engine", "null", env=os.environ | own, cwd=home
+    )
     try:
-        url = await _announced(process)
         async with httpx.AsyncClient(base_url=url) as session:
             await places.is_ready(session)
             yield Program(process, url, session)
     finally:
         if process.returncode is None:
             process.kill()
-        await process.communicate()
-
-
-async def _announced(process: asyncio.subprocess.Process) -> str:
-    assert process.stderr is not None
-    async with asyncio.timeout(60):
-        while line := (await process.stderr.readline()).decode():
-            if found := re.search(r"running on (http://\S+)", line):
-                return found[1]
-    raise AssertionError("the service ended before it began")
+        await process.wait()
 
 
 @pytest.fixture
@@ -100,27 +102,25 @@ async def test_a_killed_service_costs_no_attempt_and_no_page(
 ) -> None:
     """What was saved stays, the lane pauses, and the next service reads the rest alone."""
     document = await keep(store, desk, drawn.numbered(PAGES))
-    async with started(tmp_path) as first:
-        port = httpx.URL(first.url).port
-        assert port is not None
-        async with reading(first.url, store) as reader:
-            draining = asyncio.create_task(desk.drain(reader))
-            await polling.until(lambda: _has_saved(desk, 3))
-            assert await first.ends(signal.SIGKILL) == -signal.SIGKILL
-            assert await draining == {"given_back": 1}
-            row = await desk.row(document)
-            assert (row["ocr_status"], row["attempts"], row["retry_count"]) == ("queued", 0, 0)
-            saved = await _saved(desk)
-            assert 3 <= saved < PAGES
-            (lane,) = await desk.link.select("lanes", where={"lane": "image"})
-            assert "see whether it runs" in lane["pause_reason"]
+    port = free_port()
+    async with started(tmp_path, port) as first, reading(first.url, store) as reader:
+        draining = asyncio.create_task(desk.drain(reader))
+        await polling.until(lambda: _has_saved(desk, 3))
+        assert await first.ends(signal.SIGKILL) == -signal.SIGKILL
+        assert await draining == {"given_back": 1}
+        row = await desk.row(document)
+        assert (row["ocr_status"], row["attempts"], row["retry_count"]) == ("queued", 0, 0)
+        saved = await _saved(desk)
+        assert 3 <= saved < PAGES
+        (lane,) = await desk.link.select("lanes", where={"lane": "image"})
+        assert "see whether it runs" in lane["pause_reason"]
 
-            async with started(tmp_path, port) as second:
-                await desk.factory.call("resume_lane", p_lane="image")
-                assert await desk.drain(reader) == {"completed": 1}
-                place = places.Place(second.url, second.session)
-                assert await place.meter("pagewarden_gpu_pages_total") == PAGES - saved
-                assert await second.ends(signal.SIGTERM) == 0
+        async with started(tmp_path, port) as second:
+            await desk.factory.call("resume_lane", p_lane="image")
+            assert await desk.drain(reader) == {"completed": 1}
+            place = places.Place(second.url, second.session)
+            assert await place.meter("pagewarden_gpu_pages_total") == PAGES - saved
+            assert await second.ends(signal.SIGTERM) == 0
     assert await _saved(desk) == PAGES
     assert (await desk.row(document))["page_count"] == PAGES
     assert await queries.violations(desk.factory.conn) == []
