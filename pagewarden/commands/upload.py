@@ -129,10 +129,10 @@ def _run(
         with seen.bars():
             asyncio.run(ending.until_terminated(upload()))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        _print(order, items, outcome)
         _say_interrupted(seen, outcome)
         return ending.INTERRUPTED
-    _print(order, items, outcome)
+    finally:
+        _print(order, items, outcome)
     _sum_up(seen, items, outcome)
     return ending.SOME_FAILED if outcome.failures else 0
 
