@@ -41,6 +41,9 @@ class Answer(StreamingResponse):
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
+        except asyncio.CancelledError:
+            # The server stops. Raised on, this would be a page of its log for each document.
+            log.warning("cut_off")
         finally:
             for task in (sending, leaving):
                 task.cancel()
