@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 from typer import testing
@@ -41,7 +42,9 @@ async def test_files_are_uploaded_and_named_line_by_line(desk: Desk) -> None:
         [documents["a.png"], "already there", str(first)],
         [documents["b.pdf"], "new", str(second)],
     ]
-    status = await desk.house.session.get(lines[1][3], headers={"apikey": house.KEYS.secret_key})
+    # It leads to where people reach the server, which this one knows nothing of.
+    asked = urlsplit(lines[1][3]).path
+    status = await desk.house.session.get(asked, headers={"apikey": house.KEYS.secret_key})
     assert status.json()["document_id"] == documents["b.pdf"]
     assert "1 file uploaded, 1 already there" in typed.err
 
@@ -88,7 +91,7 @@ async def test_what_goes_wrong_is_listed_and_stops_nothing_else(desk: Desk) -> N
     said = typed.err.partition("Not done:")[2]
     assert "empty.png: empty.png is empty" in said
     assert "letter.txt: its type is not known; somebody has to route it" in said
-    assert f"{desk.house.url}/functions/v1/documents/" in said
+    assert "/functions/v1/documents/" in said
 
 
 @pytest.mark.parametrize("recorder", [desks.recorder(stuck=True)])
@@ -103,7 +106,8 @@ async def test_ctrl_c_says_what_goes_on_being_read(desk: Desk, recorder: readers
         out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert (process.returncode, out) == (130, b"")
     assert b"uploads nothing twice" in err
-    assert f"scan.png: {desk.house.url}/functions/v1/documents/{document_id}" in err.decode()
+    assert b"  scan.png: http" in err
+    assert f"/functions/v1/documents/{document_id}" in err.decode()
     assert b"Traceback" not in err
 
 
