@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pagewarden import errors, logs, ocr_command, settings, users_command
-from pagewarden.bench import fuzz, layers, ocr, pipeline, queue
+from pagewarden.bench import fuzz, layers, memory, ocr, pipeline, queue
 from pagewarden.commands import importing, login, up, upload, work
 from pagewarden.local import doctor, stack
 
@@ -33,6 +33,7 @@ app.add_typer(users_command.app, name="user")
 bench.command("queue")(queue.command)
 bench.command("ocr")(ocr.command)
 bench.command("layers")(layers.command)
+bench.command("memory")(memory.command)
 bench.command("pipeline")(pipeline.command)
 bench.command("fuzz")(fuzz.command)
 bench.command("hostile")(fuzz.hostile)

@@ -34,7 +34,7 @@ DAMAGED = b"%PDF-1.7\n" + b"x" * 2000
 
 def _page(number: int) -> Image.Image:
     """Draw a page that no other is like."""
-    page = Image.new("L", (600 + number, 400), 255)
+    page = Image.new("L", (800, 400), 255)
     font = ImageFont.load_default(size=32)
     ImageDraw.Draw(page).text((40, 40), f"page of document {number}", fill=0, font=font)
     return page

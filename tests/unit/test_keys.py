@@ -52,11 +52,13 @@ def test_keys_of_the_embedded_server_are_made_once(
     assert first.secret_key.startswith("sb_secret_")
     assert (first.publishable_key or "").startswith("sb_publishable_")
     assert first.jwt_secret
-    for made in (first.secret_key, first.jwt_secret):
+    assert first.webhook_secret
+    for made in (first.secret_key, first.jwt_secret, first.webhook_secret):
         assert not weak_secrets.is_weak(made)
         assert made not in repr(first)
     files = list(tmp_path.iterdir())
-    assert {file.name for file in files} == {"secret_key", "publishable_key", "jwt_secret"}
+    names = {"secret_key", "publishable_key", "jwt_secret", "webhook_secret"}
+    assert {file.name for file in files} == names
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
@@ -77,9 +79,10 @@ def test_keys_that_are_set_come_before_those_that_are_kept(monkeypatch: pytest.M
         jwt_secret=STRONG,
         supabase_key=STRONG[::-1],
         publishable_key="sb_publishable_x",
+        webhook_secret=STRONG,
     )
 
-    assert found == keys.Keys(STRONG[::-1], "sb_publishable_x", STRONG)
+    assert found == keys.Keys(STRONG[::-1], "sb_publishable_x", STRONG, STRONG)
 
 
 def test_folder_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
