@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pagewarden.reading import pages
 
+_DIGITS = 6  # of a line's height after the point; no tie is decided by less
 _TALL = 1.8  # what is taller than this, like a drop cap, belongs to the first line it stands by
 
 
@@ -49,10 +50,12 @@ def level(lines: Sequence[pages.Line]) -> tuple[list[Piece], list[Piece]]:
     unit = float(np.median((high - low)[aside == aside.all(), 1])) or 1.0
     if _right_to_left(lines):
         low[:, 0], high[:, 0] = -high[:, 0], -low[:, 0]
+    # Rounded, so that what is level on one page is level on the same page at another resolution.
+    low, high = (((edge - low.min(0)) / unit).round(_DIGITS) for edge in (low, high))
     pieces = [
-        Piece(line, left, right, top, bottom, top + _depth(bottom - top))
+        Piece(line, left, right, top, bottom, round(top + _depth(bottom - top), _DIGITS))
         for line, (left, top), (right, bottom) in zip(
-            lines, (low / unit).tolist(), (high / unit).tolist(), strict=True
+            lines, low.tolist(), high.tolist(), strict=True
         )
     ]
     return (
