@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pagewarden import errors
+from pagewarden import errors, signatures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,10 +57,12 @@ def load(settings: Settings) -> Keys:
             _set(settings.webhook_secret),
         )
     return Keys(
-        _set(settings.supabase_key) or _kept(settings.home / "secret_key", "sb_secret_"),
-        settings.publishable_key or _kept(settings.home / "publishable_key", "sb_publishable_"),
-        _set(settings.jwt_secret) or _kept(settings.home / "jwt_secret"),
-        _set(settings.webhook_secret) or _kept(settings.home / "webhook_secret"),
+        _set(settings.supabase_key) or _kept(settings.home / "secret_key", _random("sb_secret_")),
+        settings.publishable_key
+        or _kept(settings.home / "publishable_key", _random("sb_publishable_")),
+        _set(settings.jwt_secret) or _kept(settings.home / "jwt_secret", _random()),
+        _set(settings.webhook_secret)
+        or _kept(settings.home / "webhook_secret", signatures.make_secret()),
     )
 
 
@@ -92,11 +94,15 @@ def _required(secret: SecretStr | None, name: str) -> str:
     return secret.get_secret_value()
 
 
-def _kept(path: Path, prefix: str = "") -> str:
-    """Read a secret that only the owner of the file can read, making it when it is missing."""
+def _random(prefix: str = "") -> str:
+    return prefix + secrets.token_urlsafe(_RANDOM_BYTES)
+
+
+def _kept(path: Path, new: str) -> str:
+    """Read a secret that only its owner can read; when there is none, keep the new one."""
     try:
         if not path.exists():
-            _keep(path, prefix + secrets.token_urlsafe(_RANDOM_BYTES))
+            _keep(path, new)
         return path.read_text("ascii").strip()
     except OSError as exc:
         raise errors.LocalStackError(

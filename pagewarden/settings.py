@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from pagewarden import errors, weak_secrets
+from pagewarden import errors, signatures, weak_secrets
 from pagewarden.reading import engines
 
 PREFIX = "PAGEWARDEN_"
@@ -99,7 +99,10 @@ class Settings(BaseSettings):
     )
     webhook_secret: SecretStr | None = Field(
         default=None,
-        description="Secret that webhooks are signed with, so that receivers can tell ours.",
+        description=(
+            "Secret that webhooks are signed with, so that receivers can tell ours; base64, with "
+            "or without `whsec_` before it."
+        ),
     )
     jwt_issuer: str | None = Field(
         default=None, description="Who must have issued a token (its claim `iss`), where it is set."
@@ -317,6 +320,17 @@ class Settings(BaseSettings):
                 "PAGEWARDEN_FILES_SIGNING_KEY is a default or too weak; make one with "
                 '"openssl rand -base64 48"'
             )
+        return self
+
+    @model_validator(mode="after")
+    def _sign_webhooks(self) -> Self:
+        try:
+            signatures.key_of(self.webhook_secret.get_secret_value() if self.webhook_secret else "")
+        except ValueError as exc:
+            raise ValueError(
+                "PAGEWARDEN_WEBHOOK_SECRET must be base64, with or without whsec_ before it, or "
+                'receivers could not use it; make one with "openssl rand -base64 48"'
+            ) from exc
         return self
 
     @model_validator(mode="after")

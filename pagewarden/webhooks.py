@@ -7,10 +7,7 @@ webhook-signature let the receiver check who sent a message, when, and whether i
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import hashlib
-import hmac
 import ipaddress
 import json
 import socket
@@ -20,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import structlog
+
+from pagewarden import signatures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,13 +37,6 @@ _LONGEST_URL = 2000
 
 class UndeliverableError(Exception):
     """Trying this address again would not help."""
-
-
-def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
-    """Sign a message as Standard Webhooks says."""
-    signed = f"{message_id}.{timestamp}.".encode() + body
-    digest = hmac.new(secret.encode(), signed, hashlib.sha256).digest()
-    return "v1," + base64.b64encode(digest).decode()
 
 
 def problem_of(url: str) -> str | None:
@@ -116,7 +108,7 @@ class Sender:
             "user-agent": "pagewarden",
             "webhook-id": webhook["id"],
             "webhook-timestamp": str(timestamp),
-            "webhook-signature": sign(self.secret, webhook["id"], timestamp, body),
+            "webhook-signature": signatures.sign(self.secret, webhook["id"], timestamp, body),
         }
         # What was checked is what is connected to: a name could point elsewhere the next time.
         pinned = url.copy_with(host=await self._address(url))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 UPLOAD_LIMIT = 6_000_000
 SECRET = lites.JWT_SECRET
-KEYS = keys.Keys("sb_secret_of_a_test", "sb_publishable_of_a_test", SECRET, "whsec_of_a_test")
+KEYS = keys.Keys("sb_secret_of_a_test", "sb_publishable_of_a_test", SECRET, "whsec_b2YgYSB0ZXN0")
 # Says how large a white page is.
 WISHES = store_reader.Wishes(engine="fake-remote")
 

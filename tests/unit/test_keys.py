@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import jwt
 import pytest
 
-from pagewarden import errors, keys, settings, weak_secrets
+from pagewarden import errors, keys, settings, signatures, weak_secrets
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 STRONG = "Zm9yIHRoaXMgdGVzdCBvbmx5LCBvZiBjb3Vyc2U"
+SIGNING = f"whsec_{STRONG}="
 PROJECT = "https://project.example.org"
 # What the Supabase CLI, and the example of a self-hosted installation, start with.
 DEFAULTS = [
@@ -53,6 +54,8 @@ def test_keys_of_the_embedded_server_are_made_once(
     assert (first.publishable_key or "").startswith("sb_publishable_")
     assert first.jwt_secret
     assert first.webhook_secret
+    assert first.webhook_secret.startswith("whsec_")
+    assert len(signatures.key_of(first.webhook_secret)) == 32
     for made in (first.secret_key, first.jwt_secret, first.webhook_secret):
         assert not weak_secrets.is_weak(made)
         assert made not in repr(first)
@@ -79,10 +82,21 @@ def test_keys_that_are_set_come_before_those_that_are_kept(monkeypatch: pytest.M
         jwt_secret=STRONG,
         supabase_key=STRONG[::-1],
         publishable_key="sb_publishable_x",
-        webhook_secret=STRONG,
+        webhook_secret=SIGNING,
     )
 
-    assert found == keys.Keys(STRONG[::-1], "sb_publishable_x", STRONG, STRONG)
+    assert found == keys.Keys(STRONG[::-1], "sb_publishable_x", STRONG, SIGNING)
+
+
+@pytest.mark.parametrize("secret", [STRONG, "whsec_" + STRONG, STRONG + "=-"])
+def test_webhook_secret_that_receivers_could_not_use_is_refused(
+    monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    """Their libraries want base64; the message says how to make some, and does not show it."""
+    with pytest.raises(errors.SettingsError, match=r"WEBHOOK_SECRET must be base64") as caught:
+        loaded(monkeypatch, webhook_secret=secret)
+
+    assert STRONG not in str(caught.value)
 
 
 def test_folder_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
