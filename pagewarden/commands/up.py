@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import shutil
 import signal
 import socket
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -122,7 +126,14 @@ async def _announce(served: str, gpu_url: str, stop: asyncio.Event) -> None:
                 return
             out.print(f"[green]●[/] {name} at {url}")
     out.print("Pagewarden is up. Ctrl-C stops it. Give it something to read:")
-    out.print("  [bold]pagewarden upload FILE --wait[/]")
+    out.print(f"  [bold]{_command_name()} upload FILE --wait[/]")
+
+
+def _command_name() -> str:
+    """Name our command so that it can be typed in this folder."""
+    if shutil.which("pagewarden"):
+        return "pagewarden"
+    return os.path.relpath(Path(sys.executable).parent / "pagewarden")
 
 
 async def _is_ready(client: httpx.AsyncClient, url: str, stop: asyncio.Event) -> bool:
