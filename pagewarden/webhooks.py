@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ipaddress
 import json
+import re
 import socket
 import time
 from dataclasses import dataclass
@@ -33,6 +34,15 @@ SEND_SECONDS = 15.0
 
 _GONE = 410
 _LONGEST_URL = 2000
+_WEB_ADDRESS = re.compile(r"https?://[^\s/?#]+\S*")  # as the database has it
+_MAX_PORT = 65535
+
+_UNICAST = ipaddress.ip_network("2000::/3")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# Not for everybody either, which not every Python knows; in some of them clouds tell secrets.
+_SPECIAL = tuple(
+    map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "3fff::/20"))
+)
 
 
 class UndeliverableError(Exception):
@@ -45,22 +55,49 @@ def problem_of(url: str) -> str | None:
     Names are looked up when something is sent, and not before.
     """
     try:
-        found = httpx.URL(url)
-    except (httpx.InvalidURL, ValueError) as exc:
-        return f"it is no URL: {exc}"
-    if found.scheme not in {"http", "https"} or not found.host or len(url) > _LONGEST_URL:
-        return f"it must begin with https:// or http:// and have at most {_LONGEST_URL} characters"
+        host = _parse(url).host
+    except ValueError as exc:
+        return str(exc)
     with contextlib.suppress(ValueError):
-        if not is_public(found.host):
-            return f"{found.host} is no public address"
+        if not is_public(host):
+            return f"{host} is no public address"
     return None
+
+
+def _parse(url: str) -> httpx.URL:
+    """Take an address apart; a ValueError says why that cannot be done."""
+    if len(url.encode(errors="replace")) > _LONGEST_URL or not _WEB_ADDRESS.fullmatch(url):
+        raise ValueError(
+            "it must begin with https:// or http://, have no spaces and at most "
+            f"{_LONGEST_URL} bytes"
+        )
+    try:
+        found = httpx.URL(url)
+        found.host.encode("idna")  # as it will be looked up
+    except (httpx.InvalidURL, ValueError) as exc:
+        raise ValueError(f"it is no URL: {exc}") from exc
+    if not found.host or (found.port or 0) > _MAX_PORT:
+        raise ValueError("it is no URL: there is no such host or port")
+    return found
 
 
 def is_public(address: str) -> bool:
     """Tell whether an address is out in the open: not ours, not a neighbour's, not the cloud's."""
     found = ipaddress.ip_address(address)
-    embedded = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None)
-    return found.is_global and not found.is_multicast and (not embedded or embedded.is_global)
+    if isinstance(found, ipaddress.IPv6Address):
+        if embedded := _embedded(found):
+            return is_public(str(embedded))
+        if found not in _UNICAST:
+            return False
+    special = found.is_multicast or any(found in network for network in _SPECIAL)
+    return found.is_global and not special
+
+
+def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Find the address of the old kind that one of the new kind leads to."""
+    if address in _NAT64:
+        return ipaddress.IPv4Address(address.packed[-4:])
+    return address.ipv4_mapped or address.sixtofour
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +120,11 @@ class Sender:
     async def _deliver(self, webhook: Mapping[str, Any]) -> None:
         error, final = None, False
         try:
-            await self._send(webhook)
+            async with asyncio.timeout(SEND_SECONDS):
+                await self._send(webhook)
         except UndeliverableError as exc:
             error, final = str(exc), True
-        except (httpx.HTTPError, OSError, TimeoutError) as exc:
+        except (httpx.HTTPError, OSError, ValueError) as exc:  # what it answers may be anything
             error = f"{type(exc).__name__}: {exc}"
         if error:
             log.warning("webhook_failed", webhook=webhook["id"], error=error, final=final)
@@ -99,7 +137,10 @@ class Sender:
         )
 
     async def _send(self, webhook: Mapping[str, Any]) -> None:
-        url = httpx.URL(webhook["url"])
+        try:
+            url = _parse(webhook["url"])
+        except ValueError as exc:
+            raise UndeliverableError(str(exc)) from exc
         body = json.dumps(webhook["body"]).encode()
         timestamp = round(self.now())
         headers = {
@@ -113,7 +154,6 @@ class Sender:
         # What was checked is what is connected to: a name could point elsewhere the next time.
         pinned = url.copy_with(host=await self._address(url))
         async with (
-            asyncio.timeout(SEND_SECONDS),
             httpx.AsyncClient(follow_redirects=False, trust_env=False) as client,
             client.stream(
                 "POST",

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 import standardwebhooks
 from fastapi import FastAPI, Request, Response
@@ -32,13 +33,14 @@ class Receiver:
         self.received: list[tuple[dict[str, str], bytes]] = []
         self.answers: deque[int] = deque()
         self.url = ""
+        self.elsewhere = "/elsewhere"
         self.app = FastAPI()
         self.app.post("/done")(self._receive)
 
     async def _receive(self, request: Request) -> Response:
         self.received.append((dict(request.headers), await request.body()))
         status = self.answers.popleft() if self.answers else 200
-        return Response(status_code=status, headers={"location": "/elsewhere"})
+        return Response(status_code=status, headers={"location": self.elsewhere})
 
 
 @pytest.fixture
@@ -169,6 +171,56 @@ async def test_an_attempt_that_lost_its_time_settles_nothing(
 
 
 @pytest.mark.parametrize(
+    "url",
+    [
+        "http://[::1",
+        "http://a..b/",
+        f"http://{'a' * 64}.example/",
+        "http://xn--a/",
+        "http://example.org:99999/",
+        "http://:80/",
+    ],
+)
+async def test_an_address_that_is_none_is_given_up_and_holds_up_no_other(
+    gateway: gateways.Database, factory: factories.Factory, receiver: Receiver, url: str
+) -> None:
+    """People can ask the database itself for it, which knows less of addresses."""
+    assert webhooks.problem_of(url)
+    webhook, other = [await _requested(factory, it) for it in (url, receiver.url)]
+    assert await sender(gateway).deliver_due() == 2
+    row = await _row(gateway, webhook)
+    assert (row["delivered"], row["error"].partition(":")[0]) == (False, "it is no URL")
+    assert (await _row(gateway, other))["delivered"] is True
+
+
+async def test_an_answer_that_makes_no_sense_is_told_again_later(
+    gateway: gateways.Database, factory: factories.Factory, receiver: Receiver
+) -> None:
+    """Whatever the address says, it cannot keep others from being told."""
+    webhook = await _requested(factory, receiver.url)
+    receiver.answers.append(302)
+    receiver.elsewhere = "http://xn--a/"
+    assert await sender(gateway).deliver_due() == 1
+    row = await _row(gateway, webhook)
+    assert (row["settled_at"], row["attempts"]) == (None, 1)
+    assert row["error"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://example.org/a b", "http://example.org/\u00a0", "https://example.org/" + "é" * 1000],
+)
+async def test_what_the_database_would_refuse_is_known_before(
+    factory: factories.Factory, url: str
+) -> None:
+    """An upload must not be refused when it is a document already."""
+    assert "no spaces and at most" in (webhooks.problem_of(url) or "")
+    document = await factory.completed(await factory.case())
+    with pytest.raises(psycopg.errors.InvalidParameterValue):
+        await factory.call("request_webhook", p_document_id=document, p_url=url)
+
+
+@pytest.mark.parametrize(
     "address",
     [
         "127.0.0.1",
@@ -184,6 +236,15 @@ async def test_an_attempt_that_lost_its_time_settles_nothing(
         "fd00::1",
         "::ffff:127.0.0.1",
         "2002:7f00:1::",
+        "::127.0.0.1",
+        "::ffff:0:127.0.0.1",
+        "64:ff9b::7f00:1",
+        "64:ff9b:1::7f00:1",
+        "2001:0:7f00:1::",
+        "fec0::1",
+        "3fff::1",
+        "192.0.0.192",
+        "168.63.129.16",
     ],
 )
 def test_addresses_of_the_house_are_no_public_addresses(address: str) -> None:
@@ -191,7 +252,10 @@ def test_addresses_of_the_house_are_no_public_addresses(address: str) -> None:
     assert not webhooks.is_public(address)
 
 
-@pytest.mark.parametrize("address", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])
+@pytest.mark.parametrize(
+    "address",
+    ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::5db8:d70e"],
+)
 def test_addresses_out_in_the_open_are_public(address: str) -> None:
-    """Of both families."""
+    """Of both families, and of one by way of the other."""
     assert webhooks.is_public(address)
