@@ -1,1 +1,1 @@
-"""Commands of pagewarden, one module each; cli.py mounts them."""
+"""Commands of pagewarden, one module each; cli.py has the list of them."""

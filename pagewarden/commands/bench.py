@@ -1,0 +1,42 @@
+"""pagewarden bench: what is measured, one command each."""
+
+from __future__ import annotations
+
+import typer
+
+from pagewarden.commands import deferred
+
+COMMANDS = {
+    "queue": deferred.Deferred(
+        "pagewarden.bench.queue",
+        "Measure our queue beside pgmq, procrastinate and pgqueuer on the same server.",
+    ),
+    "ocr": deferred.Deferred(
+        "pagewarden.bench.ocr",
+        "Measure how well and how fast we read, beside RapidOCR, Tesseract and OCRmyPDF.",
+    ),
+    "layers": deferred.Deferred(
+        "pagewarden.bench.layers",
+        "Read the text layers of a folder of PDFs on one core, beside pdftotext.",
+    ),
+    "memory": deferred.Deferred(
+        "pagewarden.bench.memory",
+        "Read a scan of 10 pages and a long one, and compare the peaks of memory.",
+    ),
+    "pipeline": deferred.Deferred(
+        "pagewarden.bench.pipeline",
+        "Measure the way of a document through the whole system, in a system of its own.",
+    ),
+    "fuzz": deferred.Deferred(
+        "pagewarden.bench.fuzz",
+        "Break files at random and read them: each ends in pages or one typed error.",
+    ),
+    "hostile": deferred.Deferred(
+        "pagewarden.bench.fuzz",
+        "Read every file of a folder as it is, a hundred at a time, in any order.",
+        "hostile",
+    ),
+}
+
+app = typer.Typer(help="Measure Pagewarden beside its peers.", no_args_is_help=True)
+deferred.mount(app, COMMANDS)
