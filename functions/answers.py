@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +133,8 @@ async def _malformed(_request: Request, exc: Exception) -> JSONResponse:
 
 async def _http(_request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, HTTPException)  # noqa: S101  # for the type checker
-    words = str(exc.detail)
-    return _answer(exc.status_code, words.upper().replace(" ", "_"), words, headers=exc.headers)
+    error = http.HTTPStatus(exc.status_code).phrase.upper().replace(" ", "_")
+    return _answer(exc.status_code, error, str(exc.detail), headers=exc.headers)
 
 
 async def _gone(_request: Request, _exc: Exception) -> JSONResponse:

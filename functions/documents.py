@@ -13,7 +13,7 @@ from fastapi.responses import FileResponse
 from pydantic import BaseModel, Field
 
 from functions import answers, callers, exporting, services
-from pagewarden import exports
+from pagewarden import exports, small_bodies
 
 NAME = "documents"
 
@@ -34,6 +34,7 @@ router = APIRouter(
     tags=[NAME],
     dependencies=callers.guards(NAME),
     responses=answers.documented(400, 401, 403, 404, 503),
+    route_class=small_bodies.Route,
 )
 
 
@@ -113,7 +114,7 @@ async def cancel(document_id: uuid.UUID, caller: callers.Caller, used: services.
     return Done.model_validate(answer)
 
 
-@router.post("/read-again", responses=answers.documented(409), status_code=202)
+@router.post("/read-again", responses=answers.documented(408, 409, 413), status_code=202)
 async def read_again(
     document_id: uuid.UUID, wishes: Wishes, caller: callers.Caller, used: services.Used
 ) -> Done:

@@ -13,7 +13,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from functions import answers, callers, services
-from pagewarden import documents
+from pagewarden import documents, small_bodies
 from pagewarden.documents import attempts
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def _router(name: str) -> APIRouter:
         prefix=f"/{name}",
         tags=[name],
         dependencies=callers.guards(name),
-        responses=answers.documented(400, 401, 403, 503),
+        responses=answers.documented(400, 401, 403, 408, 413, 503),
+        route_class=small_bodies.Route,
     )
 
 

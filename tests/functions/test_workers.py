@@ -162,6 +162,15 @@ async def test_functions_of_services_want_the_secret_key_and_obey_their_switch(
     assert int(answer.headers["retry-after"]) > 0
 
 
+@pytest.mark.parametrize(
+    "name", ["ocr-worker", "ocr-universal", f"documents/{uuid.uuid4()}/read-again"]
+)
+async def test_a_large_body_is_not_taken_in(functions: House, name: str) -> None:
+    """Bodies are read before anybody asks who sends them, so strangers could fill the memory."""
+    answer = await functions.post(name, json={"engine": "x" * 20_000})
+    assert (answer.status_code, answer.json()["error"]) == (413, "REQUEST_ENTITY_TOO_LARGE")
+
+
 def test_the_answer_has_a_count_for_every_outcome() -> None:
     """A new way to end would otherwise not be told."""
     counted = set(working.Worked.model_fields) - {"busy"}

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
-from fastapi import Request, Response, exceptions, routing
+from fastapi import Request, Response, exceptions
 from starlette.exceptions import HTTPException
 
-from pagewarden import errors
+from pagewarden import errors, small_bodies
 from pagewarden.local.sign_in import answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from starlette.types import Message, Receive
-
-MAX_BODY_BYTES = 16_384
-BODY_SECONDS = 10.0
 _RETRY_SECONDS = 5
 
 _CODES = {408: "request_timeout", 400: "bad_json"}
 
 
-class Route(routing.APIRoute):
+class Route(small_bodies.Route):
     """A route that answers as Supabase Auth does, whatever goes wrong."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -32,7 +27,7 @@ class Route(routing.APIRoute):
 
         async def answer(request: Request) -> Response:
             try:
-                response = await handle(Request(request.scope, _bounded(request.receive)))
+                response = await handle(request)
             except (
                 errors.PagewardenError,
                 HTTPException,
@@ -43,26 +38,6 @@ class Route(routing.APIRoute):
             return response
 
         return answer
-
-
-def _bounded(receive: Receive) -> Receive:
-    """Read no more than a sign-in needs, and wait no longer than that takes."""
-    deadline = asyncio.get_running_loop().time() + BODY_SECONDS
-    left = MAX_BODY_BYTES
-
-    async def bounded() -> Message:
-        nonlocal left
-        try:
-            async with asyncio.timeout_at(deadline):
-                message = await receive()
-        except TimeoutError as exc:
-            raise HTTPException(408, "the request took too long to arrive") from exc
-        left -= len(message.get("body", b""))
-        if left < 0:
-            raise HTTPException(413, f"a request has at most {MAX_BODY_BYTES} bytes")
-        return message
-
-    return bounded
 
 
 def _refusal(exc: Exception) -> errors.SignInRefused:

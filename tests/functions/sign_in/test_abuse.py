@@ -14,8 +14,8 @@ from fastapi import FastAPI
 from supabase_auth import errors as auth_errors
 
 import supabase
-from pagewarden import errors
-from pagewarden.local.sign_in import route, routes, service, sessions
+from pagewarden import errors, small_bodies
+from pagewarden.local.sign_in import routes, service, sessions
 from tests.functions.sign_in import houses
 from tests.support.serving import serving
 
@@ -152,7 +152,7 @@ async def test_body_that_never_ends_is_given_up(
     house: houses.House, monkeypatch: pytest.MonkeyPatch, piece: bytes, status: int
 ) -> None:
     """Neither one that stops half-way nor an endless one holds the server."""
-    monkeypatch.setattr(route, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(small_bodies, "SECONDS", 0.3)
     where = urlsplit(house.url)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
     writer.write(
