@@ -122,7 +122,7 @@ class Verifier:
         return claims
 
     async def _key(self, header: Mapping[str, Any]) -> jwt.PyJWK:
-        algorithm, key = header.get("alg"), None
+        algorithm, key = str(header.get("alg")), None
         if algorithm == SECRET_ALGORITHM:
             key = self._signing_key
         elif algorithm in jwks.ALGORITHMS and self._public_keys and header.get("kid"):

@@ -169,10 +169,12 @@ async def test_clocks_may_differ_by_seconds(verifier: tokens.Verifier) -> None:
         unsigned_parts({"alg": "none"}, claims()) + ".",
         unsigned_parts({"alg": "None", "typ": "JWT"}, claims()) + ".",
         unsigned_parts({"typ": "JWT"}, claims()) + ".",
+        unsigned_parts({"alg": ["HS256"]}, claims()) + ".",
+        unsigned_parts({"alg": {}, "kid": "rsa"}, claims()) + ".",
         jwt.encode(claims(), SECRET + SECRET, "HS512"),
         signed(email="x" * 20_000),
     ],
-    ids=range(12),
+    ids=range(14),
 )
 async def test_forged_token_does_not_count(verifier: tokens.Verifier, token: str) -> None:
     """Neither another secret, nor another algorithm, nor none at all."""
