@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import urllib.parse
 from collections import deque
 from dataclasses import dataclass
 from email.message import Message
+from email.utils import collapse_rfc2231_value
 from typing import TYPE_CHECKING, Any
 
 import python_multipart
-from python_multipart.exceptions import MultipartParseError
+from python_multipart.exceptions import FormParserError
 
 from functions import answers
+from pagewarden import files
 from pagewarden.reading import formats
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from fastapi import Request
 
 IDLE_SECONDS = 30.0
 MAX_FIELD_BYTES = 65_536
 MAX_FIELDS = 32
+# Whatever a form has besides its file: fields, headers, what is before and behind.
+MAX_ASIDE_BYTES = MAX_FIELDS * MAX_FIELD_BYTES
 NAME_HEADER = "x-file-name"
 
 
@@ -93,11 +98,20 @@ async def _from_form(form: _Form, fields: dict[str, str]) -> Incoming:
 
 
 def _require_name(name: str) -> str:
+    """Make a name of what the client says, which must be something."""
     if not name.strip():
         raise answers.RefusedError(
             400, "NO_NAME", "the file has no name; send one, in a form or in X-File-Name"
         )
-    return name
+    return files.safe_name(name)
+
+
+@contextlib.contextmanager
+def _refusing_broken_forms() -> Iterator[None]:
+    try:
+        yield
+    except FormParserError as exc:
+        raise answers.RefusedError(400, "INVALID_REQUEST", f"broken form: {exc}") from exc
 
 
 class _Form:
@@ -110,38 +124,43 @@ class _Form:
         if not boundary:
             raise answers.RefusedError(400, "INVALID_REQUEST", "the form has no boundary")
         self._body = body
+        self._aside = 0
         self._pending: deque[tuple[str, Any]] = deque()
         self._header = b""
         self._value = b""
         self._disposition = b""
         self._ended = False
-        self._parser = python_multipart.MultipartParser(
-            boundary,
-            {
-                "on_part_begin": self._part_begins,
-                "on_header_field": self._header_comes,
-                "on_header_value": self._value_comes,
-                "on_header_end": self._header_ends,
-                "on_headers_finished": self._headers_end,
-                "on_part_data": self._data_comes,
-                "on_part_end": lambda: self._pending.append(("end", None)),
-                "on_end": self._form_ends,
-            },
-        )
+        with _refusing_broken_forms():
+            self._parser = python_multipart.MultipartParser(
+                boundary,
+                {
+                    "on_part_begin": self._part_begins,
+                    "on_header_field": self._header_comes,
+                    "on_header_value": self._value_comes,
+                    "on_header_end": self._header_ends,
+                    "on_headers_finished": self._headers_end,
+                    "on_part_data": self._data_comes,
+                    "on_part_end": lambda: self._pending.append(("end", None)),
+                    "on_end": self._form_ends,
+                },
+            )
 
     async def events(self) -> AsyncIterator[tuple[str, Any]]:
         """Go on where the last reader of events stopped."""
         while True:
             while self._pending:
                 yield self._pending.popleft()
+            if self._aside > MAX_ASIDE_BYTES:
+                raise answers.RefusedError(
+                    400, "INVALID_REQUEST", "the form has too much besides its file"
+                )
             chunk = await anext(self._body, None)
             if chunk is None:
                 self._require_end()
                 return
-            try:
+            self._aside += len(chunk)
+            with _refusing_broken_forms():
                 self._parser.write(chunk)
-            except MultipartParseError as exc:
-                raise answers.RefusedError(400, "INVALID_REQUEST", f"broken form: {exc}") from exc
 
     async def text(self) -> str:
         """Read the rest of a part that is a plain field."""
@@ -161,6 +180,7 @@ class _Form:
         """Read the rest of a part, and see that the form ends with it."""
         async for event, value in self.events():
             if event == "data":
+                self._aside -= len(value)
                 yield value
             elif event == "part":
                 raise answers.RefusedError(
@@ -188,8 +208,14 @@ class _Form:
     def _headers_end(self) -> None:
         header = Message()
         header["content-disposition"] = self._disposition.decode(errors="replace")
-        field = header.get_param("name", "", "content-disposition")
-        self._pending.append(("part", (str(field), header.get_filename())))
+        try:
+            field = collapse_rfc2231_value(header.get_param("name", "", "content-disposition"))
+            part = field, header.get_filename()
+        except ValueError as exc:  # there are strange encodings
+            raise answers.RefusedError(
+                400, "INVALID_REQUEST", "the name of a field or file cannot be read; send UTF-8"
+            ) from exc
+        self._pending.append(("part", part))
 
     def _data_comes(self, data: bytes, start: int, end: int) -> None:
         self._pending.append(("data", data[start:end]))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 NAME = "upload-to-dropbox"
 
 _FORBIDDEN = "a program"
+_LONGEST_EXTENSION_BYTES = 200
 
 router = APIRouter(prefix=f"/{NAME}", tags=[NAME], dependencies=callers.guards(NAME))
 
@@ -78,7 +79,7 @@ async def upload(
     _require_callback(arriving.fields.get("callback_url"), used)
     database = callers.database_of(caller, used)
     case_id = await _case(arriving.fields, caller.is_service, database)
-    name = files.safe_name(arriving.name)
+    name = arriving.name
     path = f"{case_id}/{uuid.uuid4()}/{name}"
     stored = await used.store.write(
         path, arriving.kept_head(), limit=used.settings.upload_max_bytes
@@ -90,7 +91,7 @@ async def upload(
             p_case_id=case_id,
             p_document_name=name,
             p_new_dropbox_path=path,
-            p_file_extension=PurePosixPath(name).suffix.lstrip(".").lower(),
+            p_file_extension=_extension(name),
             p_ocr_status=None if kind else "pending",
             p_lane={None: None, "pdf": "pdf"}.get(kind, "image"),
             p_sha256=stored.sha256,
@@ -164,6 +165,12 @@ def _require_allowed(arriving: incoming.Incoming) -> str | None:
     return formats.detect(arriving.head)
 
 
+def _extension(name: str) -> str:
+    """Tell the extension; what is too long for one is none."""
+    found = PurePosixPath(name).suffix.lstrip(".").lower()
+    return found if len(found.encode()) <= _LONGEST_EXTENSION_BYTES else ""
+
+
 def _media_type(kind: str | None) -> str | None:
     if kind is None:
         return None
@@ -172,13 +179,22 @@ def _media_type(kind: str | None) -> str | None:
 
 @contextlib.asynccontextmanager
 async def _no_orphan(store: files.FileStore, path: str) -> AsyncIterator[None]:
-    """Remove the file again when it does not become a document."""
+    """Remove the file again when it does not become a document.
+
+    Where nobody knows, because we were cut off, it stays: retention finds what no document names.
+    """
     try:
         yield
-    except BaseException:
-        with contextlib.suppress(errors.FileStoreError):  # retention finds what stays behind
-            await store.delete(path)
+    except Exception as exc:
+        if not _is_open(exc):
+            with contextlib.suppress(errors.FileStoreError):
+                await store.delete(path)
         raise
+
+
+def _is_open(exc: Exception) -> bool:
+    """Tell whether the document may be there all the same: Postgres itself has not said no."""
+    return isinstance(exc, errors.DatabaseError) and (exc.outage or exc.sqlstate is None)
 
 
 def _accepted(

@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 import pytest
 
+from pagewarden import database as gateways
+from pagewarden import errors
 from tests.functions import house
 from tests.support import polling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    import httpx
+
+    from pagewarden import settings as settings_module
+    from pagewarden.database import arguments
+    from tests.documents import readers
     from tests.functions.house import House
+    from tests.support import databases
 
 
 async def test_a_file_becomes_a_queued_document_with_its_bytes_stored(functions: House) -> None:
@@ -144,6 +152,83 @@ async def test_empty_forbidden_and_oversized_files_leave_no_trace(
     await _nothing_is_there(functions)
 
 
+_FIELD = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n' + b"x" * 60_000 + b"\r\n"
+_FILE = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.png"\r\n\r\n'
+
+
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [
+        (b"\r\n", b"x" * 60_000),
+        (b"", _FIELD),
+        (_FILE + house.PNG + b"\r\n--b--\r\n", b"x" * 60_000),
+    ],
+    ids=["before", "fields", "behind"],
+)
+async def test_a_form_that_never_ends_is_given_up(
+    functions: House, start: bytes, piece: bytes
+) -> None:
+    """Before the first part, in one field that comes again and again, and after the last part."""
+    where = urlsplit(functions.url)
+    reader, writer = await asyncio.open_connection(where.hostname, where.port)
+    token = house.token(await functions.factory.user())
+    writer.write(
+        b"POST /functions/v1/upload-to-dropbox HTTP/1.1\r\nHost: x\r\n"
+        b"Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000000000\r\n"
+        + f"Authorization: Bearer {token}\r\n\r\n".encode()
+        + start
+    )
+    writer.writelines([piece] * 40)
+    async with asyncio.timeout(10):
+        line = await reader.readline()
+    writer.close()
+    assert line.split()[1] == b"400"
+    await _nothing_is_there(functions)
+
+
+@pytest.mark.parametrize(
+    "name", ["utf%00-8''a.png", "idna''%ff.png", "undefined''a.png", "punycode''%ff.png"]
+)
+async def test_a_name_in_a_strange_encoding_is_refused(functions: House, name: str) -> None:
+    """400, and not 500."""
+    answer = await _send_form(functions, f"filename*={name}".encode(), house.PNG)
+    assert (answer.status_code, answer.json()["error"]) == (400, "INVALID_REQUEST")
+    await _nothing_is_there(functions)
+
+
+async def test_a_refusal_can_quote_any_name(functions: House) -> None:
+    """Also one with half a character in it."""
+    answer = await _send_form(functions, b"filename*=utf-7''+2AA-.png", b"")
+    assert (answer.status_code, answer.json()["error"]) == (422, "EMPTY_FILE")
+
+
+async def test_a_boundary_that_is_too_long_is_refused(functions: House) -> None:
+    """400, and not 500."""
+    answer = await _send_form(functions, b'filename="a.png"', house.PNG, boundary="b" * 300)
+    assert (answer.status_code, answer.json()["error"]) == (400, "INVALID_REQUEST")
+
+
+async def test_a_name_with_an_odd_end_is_a_name(functions: House) -> None:
+    """What comes after the last dot need not be an extension."""
+    user = await functions.factory.user()
+    answer = await functions.upload(user, house.PNG, "a." + "x" * 240)
+    assert answer.status_code == 202, answer.text
+
+
+async def _send_form(
+    functions: House, name: bytes, content: bytes, boundary: str = "b"
+) -> httpx.Response:
+    """Send a form with a file as no library would write it."""
+    line = b"--" + boundary.encode()
+    disposition = b'Content-Disposition: form-data; name="file"; ' + name
+    return await functions.post(
+        "upload-to-dropbox",
+        user=await functions.factory.user(),
+        content=b"\r\n".join([line, disposition, b"", content, line + b"--", b""]),
+        headers={"Content-Type": f"multipart/form-data; boundary={boundary}"},
+    )
+
+
 async def test_a_form_without_a_file_is_refused(functions: House) -> None:
     """Fields alone are no upload."""
     user = await functions.factory.user()
@@ -225,6 +310,44 @@ async def test_no_file_stays_when_the_database_refuses(functions: House) -> None
     answer = await functions.upload(user, house.PNG, engine="x" * 201)
     assert (answer.status_code, answer.json()["error"]) == (400, "INVALID_CALL")
     await _nothing_is_there(functions)
+
+
+class LosesAnswers(gateways.Database):
+    """A database whose connection breaks when it has taken a document in."""
+
+    def __init__(self, link: gateways.Database) -> None:
+        self._link = link
+
+    async def _rpc(self, name: str, given: arguments.Arguments) -> Any:
+        answer = await self._link.rpc(name, **given.values)
+        if name == "safe_document_reupload_v2":
+            raise errors.DatabaseAway("the connection was lost")
+        return answer
+
+    async def _select(self, query: arguments.Query) -> list[dict[str, Any]]:
+        return await self._link._select(query)  # noqa: SLF001  # of the same kind
+
+    def acting_as(self, user: gateways.User) -> gateways.Database:
+        """See the same database as this user."""
+        return LosesAnswers(self._link.acting_as(user))
+
+    async def aclose(self) -> None:
+        """Leave that to whoever opened it."""
+
+
+async def test_a_document_keeps_its_file_when_nobody_heard_that_it_is_there(
+    database: databases.Database,
+    gateway: gateways.Database,
+    chosen: settings_module.Settings,
+    recorder: readers.Recorder,
+) -> None:
+    """The client may send it again; retention would find a file that no document names."""
+    async with house.opened(database, LosesAnswers(gateway), chosen, recorder) as functions:
+        answer = await functions.upload(await functions.factory.user(), house.PNG)
+        assert answer.status_code == 503
+        (document,) = await functions.documents()
+        (stored,) = functions.stored()
+        assert document["dropbox_path"] == stored.relative_to(functions.folder).as_posix()
 
 
 async def test_no_document_is_there_when_the_store_fails(functions: House) -> None:
