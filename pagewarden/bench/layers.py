@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 AT_A_TIME = 4
+LEAST_PAGES = (1, 2, 5)
 
 out = Console(highlight=False)
 
@@ -36,7 +37,7 @@ class Tally:
     pages: int = 0
     scanned: int = 0
     failed: list[str] = field(default_factory=list)
-    seconds: float = 0.0
+    speeds: dict[int, float] = field(default_factory=dict)
     common_words: int = 0
     all_words: int = 0
     common_characters: int = 0
@@ -66,38 +67,46 @@ def command(
 async def _read(files: Sequence[Path]) -> Tally:
     tally = Tally()
     async with reader.Reader(engine="null", processes=1) as null:
-        chosen = [
-            path
+        chosen = {
+            path: await _compare(null, path, tally)
             for path in track(files, "comparing", console=out, transient=True)
-            if await _compare(null, path, tally)
-        ]
-        places = asyncio.Semaphore(AT_A_TIME)
-
-        async def read(path: Path) -> None:
-            async with places:
-                await _pages(null, path, tally)
-
-        begin = time.monotonic()
-        await asyncio.gather(*map(read, chosen))
-        tally.seconds = time.monotonic() - begin
+        }
+        for least in LEAST_PAGES:
+            group = [path for path, count in chosen.items() if count >= least]
+            if group:
+                pages_in_all = sum(chosen[path] for path in group)
+                tally.speeds[least] = pages_in_all / await _time(null, group)
     return tally
 
 
-async def _compare(null: reader.Reader, path: Path, tally: Tally) -> bool:
-    """Read a file and hold it against pdftotext; tell whether all its pages have a layer.
+async def _time(null: reader.Reader, group: Sequence[Path]) -> float:
+    """Read them a few at a time, and give the seconds."""
+    places = asyncio.Semaphore(AT_A_TIME)
+
+    async def read(path: Path) -> None:
+        async with places:
+            await _pages(null, path, Tally())
+
+    begin = time.monotonic()
+    await asyncio.gather(*map(read, group))
+    return time.monotonic() - begin
+
+
+async def _compare(null: reader.Reader, path: Path, tally: Tally) -> int:
+    """Read a file and hold it against pdftotext; count its pages if all of them have a layer.
 
     Pages that are scans are rendered for an engine, which is another matter.
     """
     found = await _pages(null, path, tally)
     if not found or any(page.source is not pages.Source.LAYER for page in found):
         tally.scanned += bool(found)
-        return False
+        return 0
     tally.files += 1
     tally.pages += len(found)
     theirs = await asyncio.to_thread(_pdftotext, path)
     for page, text in zip(found, theirs, strict=False):
         tally.compare(page.text, text)
-    return True
+    return len(found)
 
 
 async def _pages(null: reader.Reader, path: Path, tally: Tally) -> list[pages.ReadPage]:
@@ -124,9 +133,11 @@ def _words(text: str) -> collections.Counter[str]:
 
 def _show(tally: Tally) -> None:
     out.print(
-        f"{tally.pages} pages of {tally.files} files, {tally.pages / tally.seconds:.0f} pages/s "
-        f"on one core ({tally.scanned} files with scanned pages left out)"
+        f"{tally.pages} pages of {tally.files} files, one core "
+        f"({tally.scanned} files with scanned pages left out)"
     )
+    for least, speed in tally.speeds.items():
+        out.print(f"files of {least} or more pages: {speed:.0f} pages/s")
     words = tally.common_words / tally.all_words
     characters = tally.common_characters / tally.all_characters
     out.print(f"as pdftotext says: {words:.2%} of the words, {characters:.2%} of the characters")

@@ -62,7 +62,7 @@ from pagewarden.bench import seeds
 from pagewarden.reading import engine, limits, opening, pipeline
 from pagewarden.reading.sandbox import zygote
 
-null = zygote.load("null", "balanced")
+null = zygote.load("null", "balanced", Path(sys.argv[1]).parent)
 before = set(sys.modules)
 for path in Path(sys.argv[1]).iterdir():
     try:

@@ -26,6 +26,7 @@ MAX_PAGE = 32 << 20
 
 _HEADER = struct.Struct("!QQ")
 _PAGE = pydantic.TypeAdapter(pages.ReadPage)
+_NULLS_OF_A_PAGE = 1  # that there was no error
 
 
 class Broken(Exception):
@@ -87,11 +88,18 @@ def pack_page(page: pages.ReadPage) -> bytes:
     packed = _PAGE.dump_json(page)
     if len(packed) > MAX_PAGE:
         raise errors.TooLarge("There is more text on it than a page can hold. Look at it yourself.")
+    # What is no number travels as null; unpacking each page here, only to see, takes a tenth of
+    # the time that a text layer does.
+    if packed.count(b"null") > _NULLS_OF_A_PAGE:
+        _require_sound(packed)
+    return packed
+
+
+def _require_sound(packed: bytes) -> None:
     try:
         _PAGE.validate_json(packed)
     except ValueError as exc:
         raise errors.ReadingError("The engine gave no numbers. Try another engine.") from exc
-    return packed
 
 
 def unpack_page(packed: bytes) -> pages.ReadPage:
