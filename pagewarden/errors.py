@@ -160,7 +160,9 @@ class LimitExceeded(ReadingError):
 
 
 class TooLarge(LimitExceeded):
-    """Too many bytes, pages or pixels."""
+    """Too many bytes, pages or pixels; they stay as many, however often one tries."""
+
+    category = Category.PERMANENT
 
 
 class OutOfMemory(LimitExceeded):

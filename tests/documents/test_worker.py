@@ -204,3 +204,21 @@ async def test_a_worker_without_rights_ends_with_an_error(
         worker = documents.Worker(link, readers.Recorder(), "worker-1", ["image"], 20, 5)
         with pytest.raises(errors.Forbidden):
             await asyncio.wait_for(worker.run(asyncio.Event()), readers.PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.TooLarge("60,000 x 60,000 pixels"), "dead_letter"),
+        (errors.DamagedFile("broken"), "dead_letter"),
+        (errors.OutOfMemory("too much"), "queued"),
+    ],
+)
+async def test_what_trying_again_cannot_help_is_not_tried_again(
+    desk: readers.Desk, error: errors.PagewardenError, status: str
+) -> None:
+    """A file stays as large and as broken as it is; memory may be there the next time."""
+    document = await desk.factory.queued(await desk.factory.case())
+    await desk.drain(readers.Recorder([error]))
+    row = await desk.row(document)
+    assert (row["ocr_status"], row["attempts"]) == (status, 1)
