@@ -8,12 +8,12 @@ import typer
 from rich import markup
 from rich.console import Console
 
-from pagewarden import errors, logs
+from pagewarden import errors
 from pagewarden.commands import deferred
 
 COMMANDS = {
     "ocr": deferred.Deferred(
-        "pagewarden.ocr_command",
+        "pagewarden.commands.ocr",
         "Read images and PDFs: text, JSON, searchable PDF, hOCR, ALTO, PAGE-XML.",
     ),
     "up": deferred.Deferred(
@@ -53,7 +53,7 @@ COMMANDS = {
         "pagewarden.commands.bench", "Measure Pagewarden beside its peers.", "app"
     ),
     "user": deferred.Deferred(
-        "pagewarden.users_command",
+        "pagewarden.commands.user",
         "Say who can sign in, and who is one of HAC (the people who review).",
         "app",
     ),
@@ -70,7 +70,7 @@ deferred.mount(app, COMMANDS)
 
 def main() -> None:
     """Run the command; an error of ours is one line, without a traceback, and exit code 1."""
-    logs.configure()
+    app.callback()(_prepare)
     try:
         app()
     except errors.PagewardenError as exc:
@@ -78,6 +78,13 @@ def main() -> None:
             f"[red]pagewarden:[/] {markup.escape(str(exc))}"
         )
         sys.exit(1)
+
+
+def _prepare() -> None:
+    """Do what is to be done before each command, but not for the overview."""
+    from pagewarden import logs  # noqa: PLC0415  # takes as long to import as all of the overview
+
+    logs.configure()
 
 
 if __name__ == "__main__":

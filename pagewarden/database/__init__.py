@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from pagewarden import errors
 from pagewarden.database.direct import connect_direct
-from pagewarden.database.http import connect_http
-from pagewarden.database.interface import Database, User
+from pagewarden.database.interface import TIMEOUT_SECONDS, Database, User
 from pagewarden.database.retries import with_retries
 
 if TYPE_CHECKING:
@@ -30,3 +29,11 @@ async def connect(settings: settings_module.Settings) -> Database:
         "no database is set; set PAGEWARDEN_DATABASE_URL, "
         "or PAGEWARDEN_SUPABASE_URL and PAGEWARDEN_SUPABASE_KEY"
     )
+
+
+def connect_http(url: str, key: str, *, timeout: float = TIMEOUT_SECONDS) -> Database:
+    """Connect to a Supabase project with its secret key, and seconds for each call."""
+    # Takes as long to import as all the rest, and most have Postgres itself.
+    from pagewarden.database import http  # noqa: PLC0415
+
+    return http.connect(url, key, timeout=timeout)

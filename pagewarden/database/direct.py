@@ -13,9 +13,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import jwt
-
-from pagewarden import errors
+from pagewarden import errors, unverified
 from pagewarden.database import interface, statements, translate
 from pagewarden.database import pool as pools
 
@@ -128,7 +126,7 @@ def _claims(user: interface.User) -> dict[str, object]:
     claims: dict[str, object] = {}
     if user.jwt is not None:
         try:
-            claims = jwt.decode(user.jwt, options={"verify_signature": False})
-        except jwt.InvalidTokenError as exc:
+            claims = unverified.claims(user.jwt)
+        except ValueError as exc:
             raise errors.Forbidden(f"the token cannot be read: {exc}", sqlstate="28000") from exc
     return claims | {"sub": user.id, "role": "authenticated"}

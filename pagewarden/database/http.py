@@ -10,7 +10,7 @@ import postgrest
 from postgrest import base_request_builder
 
 from pagewarden import errors
-from pagewarden.database import interface, translate
+from pagewarden.database import gateways, interface
 
 if TYPE_CHECKING:
     import ssl
@@ -63,7 +63,7 @@ class HttpDatabase(interface.Database):
         return rows
 
 
-def connect_http(url: str, key: str, *, timeout: float = interface.TIMEOUT_SECONDS) -> HttpDatabase:
+def connect(url: str, key: str, *, timeout: float) -> HttpDatabase:
     """Connect to a Supabase project with its secret key, and seconds for each call."""
     # HTTP/1.1: a lost connection then costs only the one call that was using it.
     session = httpx.AsyncClient(
@@ -83,10 +83,10 @@ def _authorities() -> ssl.SSLContext:
 async def _send(request: base_request_builder.RequestConfig[httpx.AsyncClient]) -> Any:  # noqa: ANN401  # JSON
     # Not execute(): it repeats some requests, hides the status of an error, and makes of no
     # answer at all, as a void function gives, an empty list.
-    with translate.foreign_errors():
+    with gateways.foreign_errors():
         response = await request.send(httpx.Headers())
     if not response.is_success:
-        raise translate.from_response(response)
+        raise gateways.from_response(response)
     if not response.content:
         return None
     try:

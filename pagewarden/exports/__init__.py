@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pagewarden import errors
-from pagewarden.exports import alto, files, hocr, json_file, page_xml, pdf, plain_text, tidy
 from pagewarden.exports import document as documents
+from pagewarden.exports import files, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,25 +23,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: how its files end, what they are called on the web, who writes them.
+    """A format: how its files end, what they are called on the web, which module writes them.
 
-    needs_original says that the writer parses the original, which is done in the sandbox only.
+    The module is imported only when it writes, for some take their time to load. needs_original
+    says that it parses the original, which is done in the sandbox only.
     """
 
     suffix: str
     media_type: str
-    writer: Writer
+    module: str
     needs_original: bool = False
+
+    def load(self) -> Writer:
+        """Import what writes it."""
+        writer: Writer = importlib.import_module(self.module).write
+        return writer
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
-        "txt": Format(".txt", "text/plain", plain_text.write),
-        "json": Format(".json", "application/json", json_file.write),
-        "pdf": Format(".pdf", "application/pdf", pdf.write, needs_original=True),
-        "hocr": Format(".hocr", "text/vnd.hocr+html", hocr.write),
-        "alto": Format(".alto.xml", "application/xml", alto.write),
-        "page": Format(".page.xml", "application/xml", page_xml.write),
+        "txt": Format(".txt", "text/plain", "pagewarden.exports.plain_text"),
+        "json": Format(".json", "application/json", "pagewarden.exports.json_file"),
+        "pdf": Format(".pdf", "application/pdf", "pagewarden.exports.pdf", needs_original=True),
+        "hocr": Format(".hocr", "text/vnd.hocr+html", "pagewarden.exports.hocr"),
+        "alto": Format(".alto.xml", "application/xml", "pagewarden.exports.alto"),
+        "page": Format(".page.xml", "application/xml", "pagewarden.exports.page_xml"),
     }
 )
 
@@ -63,6 +70,7 @@ def write(  # noqa: PLR0913  # what to write, from where, to where, and what to 
     if format_name not in FORMATS:
         known = ", ".join(FORMATS)
         raise errors.SettingsError(f"there is no format {format_name!r}; choose one of {known}")
+    writer = FORMATS[format_name].load()
     document = documents.Document(tidy.clean(name), source, tuple(languages), password)
     with files.replacing(target, original=source) as out:
-        FORMATS[format_name].writer(out, map(tidy.tidied, pages), document)
+        writer(out, map(tidy.tidied, pages), document)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from pagewarden import errors
-from pagewarden.files import dropbox, local, paths, s3, signing
+from pagewarden.files import local, paths, signing
 
 if TYPE_CHECKING:
     from pagewarden import settings as settings_module
-    from pagewarden.files import interface
+    from pagewarden.files import dropbox, interface, s3
 
 _ADVICE = (
     "set PAGEWARDEN_FILES to a folder, to dropbox:///folder (with three strokes) or to "
@@ -41,6 +41,8 @@ def _open_folder(folder: Path, settings: settings_module.Settings) -> local.Loca
 
 
 def _open_dropbox(parts: SplitResult, settings: settings_module.Settings) -> dropbox.DropboxFiles:
+    from pagewarden.files import dropbox  # noqa: PLC0415  # most have another store
+
     if not (settings.dropbox_app_key and settings.dropbox_refresh_token):
         raise errors.SettingsError(
             "a Dropbox needs DROPBOX_APP_KEY and DROPBOX_REFRESH_TOKEN, see docs/files.md"
@@ -56,6 +58,8 @@ def _open_dropbox(parts: SplitResult, settings: settings_module.Settings) -> dro
 
 
 def _open_bucket(parts: SplitResult, settings: settings_module.Settings) -> s3.S3Files:
+    from pagewarden.files import s3  # noqa: PLC0415  # most have another store
+
     secret = settings.s3_secret_access_key
     return s3.S3Files(
         s3.Bucket(

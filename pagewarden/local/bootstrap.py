@@ -7,7 +7,6 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 import psycopg
-from pgmq import install
 from psycopg import sql
 
 from pagewarden import errors
@@ -124,6 +123,8 @@ async def _install_queues(conn: psycopg.AsyncConnection) -> None:
     if await _holds(conn, available):
         await conn.execute("create extension if not exists pgmq")
     elif await _holds(conn, "select to_regclass('pgmq.meta') is null"):
+        from pgmq import install  # noqa: PLC0415  # brings two drivers with it, needed once
+
         # As on Supabase the queues belong to postgres, who may then create more of them.
         await conn.execute("set local role postgres")
         await conn.execute(sql.SQL(install.get_embedded_install_sql()))

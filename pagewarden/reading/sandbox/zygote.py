@@ -26,6 +26,7 @@ import cv2
 import numpy as np
 from PIL import Image
 
+from pagewarden import exports
 from pagewarden.reading import engine, engines, limits, opening, upright
 from pagewarden.reading.sandbox import child, confinement, wire
 
@@ -180,6 +181,9 @@ def load(name: str, profile: str, folder: Path) -> engine.Engine | None:
     """Import all that children need, and load the engine, if there is to be one."""
     for library in LIBRARIES:
         importlib.import_module(library)
+    for form in exports.FORMATS.values():
+        if form.needs_original:
+            form.load()
     Image.init()
     cv2.setNumThreads(1)
     upright.straighten(_drawn_page())

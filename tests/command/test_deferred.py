@@ -1,0 +1,91 @@
+"""Commands are imported when they are run, and nobody notices but by the clock."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from typer import testing
+
+from pagewarden import cli
+from pagewarden.commands import bench
+
+ALL = cli.COMMANDS | {f"bench {name}": found for name, found in bench.COMMANDS.items()}
+DATABASE = ("psycopg", "asyncpg")
+READING = ("numpy", "cv2", "onnxruntime", "pikepdf", "PIL")
+WEB = ("fastapi", "httpx", "postgrest", "jwt", "obstore")
+
+
+def imported(program: str) -> set[str]:
+    """Run a program in an interpreter of its own, and say which packages it imported."""
+    said = subprocess.run(
+        [sys.executable, "-c", f"{program}\nimport sys\nprint(*sys.modules)"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return set(said.stdout.split())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_overview_says_of_a_command_what_it_says_itself(name: str) -> None:
+    """The line that stands for a command is the first one of its own help."""
+    assert ALL[name].load().help.splitlines()[0] == ALL[name].line
+
+
+@pytest.mark.parametrize("words", [[], ["bench"]])
+def test_the_overview_has_all_commands_in_order(words: list[str]) -> None:
+    """Asked for or not, each command is there with its line; not asked for is an error."""
+    runner = testing.CliRunner(env={"COLUMNS": "200"})
+    asked, unasked = runner.invoke(cli.app, [*words, "--help"]), runner.invoke(cli.app, words)
+    assert (asked.exit_code, unasked.exit_code) == (0, 2)
+    assert asked.output.strip() == unasked.output.strip()
+    table = bench.COMMANDS if words else cli.COMMANDS
+    rows = re.findall(r"│ (\S+) +(.+?) +│", asked.output.partition("Commands")[2])
+    assert rows == [(name, found.line) for name, found in table.items()]
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(["sttus"], "status"), (["bench", "ocrr"], "ocr"), (["user", "lst"], "list")],
+)
+def test_a_typo_is_answered_with_what_was_meant(words: list[str], meant: str) -> None:
+    """A command that does not exist is a usage error that suggests one that does."""
+    result = testing.CliRunner(env={"COLUMNS": "200"}).invoke(cli.app, words)
+    assert result.exit_code == 2
+    assert f"No such command '{words[-1]}'. Did you mean '{meant}'?" in result.output
+
+
+def test_a_command_is_called_by_its_own_name() -> None:
+    """Help and complaints of a command name it as it was typed."""
+    result = testing.CliRunner(env={"COLUMNS": "200"}).invoke(cli.app, ["bench", "fuzz", "--no"])
+    assert result.exit_code == 2
+    assert "bench fuzz [OPTIONS]" in result.output
+    assert "No such option: --no" in result.output
+
+
+def test_the_command_itself_imports_no_command() -> None:
+    """Showing the overview takes nothing that only commands need."""
+    shown = "from pagewarden import cli\ntry:\n  cli.app(['--help'])\nexcept SystemExit:\n  pass"
+    found = imported(shown)
+    assert not found & {*DATABASE, *READING, *WEB, "pydantic", "structlog"}
+    assert not found & {deferred.module for deferred in ALL.values()}
+
+
+@pytest.mark.parametrize(
+    ("name", "needless"),
+    [
+        ("upload", (*DATABASE, *READING, "fastapi", "postgrest", "jwt", "obstore")),
+        ("import", (*DATABASE, *READING, "fastapi", "postgrest", "jwt", "obstore")),
+        ("login", (*DATABASE, *READING, "fastapi", "postgrest", "jwt", "obstore")),
+        ("status", (*READING, *WEB, "asyncpg")),
+        ("migrate", (*READING, *WEB, "asyncpg")),
+        ("doctor", (*READING, *WEB, "asyncpg")),
+        ("user", (*READING, *WEB, "asyncpg")),
+        ("ocr", (*DATABASE, *WEB, "cv2", "onnxruntime", "pikepdf", "PIL")),
+        ("work", ("cv2", "onnxruntime", "pikepdf", "PIL", "fastapi", "postgrest", "asyncpg")),
+    ],
+)
+def test_a_command_imports_only_what_it_needs(name: str, needless: tuple[str, ...]) -> None:
+    """No database for who talks to a server, no reading in our own process for anybody."""
+    assert not imported(f"import {ALL[name].module}") & set(needless)
