@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from typing import TYPE_CHECKING
+
 import uvicorn
 
 from functions import app
 from pagewarden import logs, settings
 
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from fastapi import FastAPI
+
 GRACE_SECONDS = 10
+
+
+class _Server(uvicorn.Server):
+    """Waits for answers when it is told to stop, and sees that they come soon."""
+
+    def __init__(self, served: FastAPI, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._served = served
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop, and tell whoever is reading documents."""
+        super().handle_exit(sig, frame)
+        if self.started:
+            self._served.state.stop()
 
 
 def main() -> None:
     """Serve where the settings say, until told to stop."""
     chosen = settings.load()
     logs.configure()
-    uvicorn.run(
-        app.create_app(),
+    served = app.create_app()
+    config = uvicorn.Config(
+        served,
         host=chosen.listen_host,
         port=chosen.listen_port,
         timeout_graceful_shutdown=GRACE_SECONDS,
@@ -23,6 +47,11 @@ def main() -> None:
         access_log=False,
         log_level="warning",
     )
+    server = _Server(served, config)
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run()
+    if not server.started:
+        sys.exit(3)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI
@@ -43,13 +45,20 @@ PREFIX = "/functions/v1"
 
 
 def create_app(used: services.Services | None = None) -> FastAPI:
-    """Make the app; without services it opens those of the settings when it starts."""
+    """Make the app; without services it opens those of the settings when it starts.
+
+    While it runs, app.state.stop() has documents given back that are being read: a server that
+    is about to stop waits for the answers first.
+    """
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as resources:
             app.state.services = used or await resources.enter_async_context(
                 services.opened(settings.load())
+            )
+            app.state.stop = functools.partial(
+                asyncio.get_running_loop().call_soon_threadsafe, app.state.services.stopping.set
             )
             if app.state.services.sign_in is not None:
                 app.include_router(sign_in.router(app.state.services.sign_in))

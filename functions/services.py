@@ -32,7 +32,7 @@ class Services:
     """Database (as service role), file store, keys and who checks them, who reads and exports.
 
     sign_in is None where a Supabase project signs people in. at_work is set for a function that
-    is working through its lanes.
+    is working through its lanes. Once stopping is set, documents in hand are given back.
     """
 
     settings: Settings
@@ -44,6 +44,7 @@ class Services:
     exporter: lazy.Lazy[readers.Reader]
     sign_in: sign_in.Service | None = None
     at_work: dict[str, asyncio.Lock] = field(default_factory=dict)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @contextlib.asynccontextmanager

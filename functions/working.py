@@ -42,7 +42,9 @@ class Worked(BaseModel):
 
     completed: int = 0
     failed: int = Field(default=0, description="An attempt that the queue has counted.")
-    given_back: int = Field(default=0, description="Time was up, or the engine is away.")
+    given_back: int = Field(
+        default=0, description="Time was up, the server stops, or the engine is away."
+    )
     lost: int = Field(default=0, description="Somebody else has it now.")
     busy: bool = Field(default=False, description="This process is at it already.")
 
@@ -99,10 +101,9 @@ async def _drain(
     if lock.locked():
         return Worked(busy=True)
     async with lock:
-        stop = asyncio.Event()
         hands = (os.cpu_count() or 1) + 1  # one fetches while the others are read
         workers = [_worker(used, f"{name}-{n}", lanes, budget_seconds) for n in range(hands)]
-        ends = await asyncio.gather(*(worker.drain(stop) for worker in workers))
+        ends = await asyncio.gather(*(worker.drain(used.stopping) for worker in workers))
     counts = sum(ends, collections.Counter[attempts.Outcome]())
     return Worked.model_validate({str(outcome): count for outcome, count in counts.items()})
 
@@ -119,7 +120,7 @@ async def _read(used: services.Services, lanes: Sequence[str], claimed: Claimed)
     if rows[0]["lane"] not in lanes:
         raise answers.RefusedError(409, "WRONG_LANE", f"this reads {' and '.join(lanes)} only")
     worker = _worker(used, "", lanes, claimed.budget_seconds)
-    outcome = await worker.work_claimed(documents.Claim.from_row(rows[0]))
+    outcome = await worker.work_claimed(documents.Claim.from_row(rows[0]), used.stopping)
     return Ended(document_id=claimed.document_id, outcome=outcome)
 
 

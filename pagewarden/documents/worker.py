@@ -76,9 +76,9 @@ class Worker:
                 log.exception("attempt_lost", document=claim.id, error=str(exc))
                 return attempts.Outcome.LOST
 
-    async def work_claimed(self, claim: claims.Claim) -> attempts.Outcome:
-        """Read a document that somebody claimed for us, within the budget."""
-        async with self._shift(asyncio.Event()) as shift:
+    async def work_claimed(self, claim: claims.Claim, stop: asyncio.Event) -> attempts.Outcome:
+        """Read a document that somebody claimed for us, within the budget, or until stop is set."""
+        async with self._shift(stop) as shift:
             return await self.work_on(claim, shift.over)
 
     async def _find(self) -> claims.Claim | None:
