@@ -71,6 +71,7 @@ class Scheduler:
     now: Callable[[], dt.datetime] = _utc_now
     _last: dict[str, dt.datetime] = field(default_factory=dict)
     _under_way: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _unusable: dict[str, str] = field(default_factory=dict)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look every second, until stop is set."""
@@ -111,7 +112,13 @@ class Scheduler:
             return False
         last = self._last.setdefault(name, self.now())
         idle = name not in self._under_way or self._under_way[name].done()
-        return idle and next_after(schedule, last) <= self.now()
+        try:
+            return idle and next_after(schedule, last) <= self.now()
+        except ValueError as exc:  # the database knows only roughly what a schedule is
+            if self._unusable.get(name) != schedule:
+                self._unusable[name] = schedule
+                log.warning("schedule_unusable", function=name, schedule=schedule, error=str(exc))
+            return False
 
 
 async def _call(client: httpx.AsyncClient, name: str) -> None:

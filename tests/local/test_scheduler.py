@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+import structlog
 from fastapi import FastAPI
 
 from pagewarden import database as gateways
@@ -140,6 +141,26 @@ async def test_a_function_that_is_still_at_work_is_not_called_again(
         return await timetable.look(client) == ["often"]
 
     await polling.until(is_called_again)
+
+
+@pytest.mark.parametrize("schedule", ["at five past every noon", "0 0 31 2 *", "60 * * * *"])
+async def test_a_schedule_that_is_none_stops_no_other_and_is_told_of_once(
+    timetable: scheduler.Scheduler,
+    clock: Clock,
+    client: httpx.AsyncClient,
+    database: databases.Database,
+    schedule: str,
+) -> None:
+    """Whoever mistypes one must not end the system."""
+    conn = await database.connect()
+    await conn.execute(
+        "update edge_function_config set schedule = %s where function_name = 'hourly'", (schedule,)
+    )
+    with structlog.testing.capture_logs() as lines:
+        await timetable.look(client)
+        clock.forward(minutes=20)
+        assert await timetable.look(client) == ["often"]
+    assert [line["event"] for line in lines].count("schedule_unusable") == 1
 
 
 async def test_functions_that_are_off_or_serve_lanes_are_not_called(
