@@ -53,10 +53,14 @@ class Supervisor:
         try:
             while not stop.is_set():
                 begin = clock()
-                code = await self._live(stopping)
-                if stop.is_set():
-                    return
-                log.warning("part_died", part=self.part.name, exit_code=code)
+                try:
+                    code = await self._live(stopping)
+                except OSError as exc:  # no memory, or too many processes; that may pass
+                    log.warning("part_not_started", part=self.part.name, error=str(exc))
+                else:
+                    if stop.is_set():
+                        return
+                    log.warning("part_died", part=self.part.name, exit_code=code)
                 pause = pause_after(clock() - begin, pause)
                 await asyncio.wait({stopping}, timeout=pause)
         finally:
@@ -100,7 +104,9 @@ class Supervisor:
                 continue  # longer than any line we want to see; the rest of it comes next
             if not line:
                 return
-            self.say(self.part.name, line.decode(errors="replace").rstrip())
+            # A part that nobody listens to would soon wait for ever.
+            with contextlib.suppress(OSError, ValueError):
+                self.say(self.part.name, line.decode(errors="replace").rstrip())
 
 
 def pause_after(lived_seconds: float, last_pause: float) -> float:

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 
 from pagewarden.local import supervisor
 from tests.support import polling
@@ -102,6 +103,40 @@ async def test_all_parts_end_with_the_supervisor_even_those_that_refuse() -> Non
         await watch.has_lived(1)
         await watch.has_lived(1, "two")
     assert not any(_is_alive(pid) for pid in watch.pids() + watch.pids("two"))
+
+
+async def test_a_part_that_cannot_be_started_is_tried_again_and_stops_no_other() -> None:
+    """A machine may be short of memory for a while."""
+    watch = Watch()
+    parts = [
+        supervisor.Part("none", ["/there/is/no/such/program"]),
+        supervisor.Part("one", [sys.executable, "-c", LIVING]),
+    ]
+    with structlog.testing.capture_logs() as lines:
+        running = asyncio.create_task(supervisor.run(parts, watch.stop, watch.say))
+        await watch.has_lived(1)
+        await polling.until(lambda: len(lines) > 1)
+        watch.stop.set()
+        await running
+    assert {line["event"] for line in lines} == {"part_not_started"}
+
+
+@pytest.mark.parametrize("trouble", [OSError("no space left"), UnicodeError("no such letter")])
+async def test_words_that_cannot_be_shown_do_not_stop_a_part(trouble: Exception) -> None:
+    """It goes on, however much it has to say, and is heard when it can be."""
+    watch = Watch()
+
+    def say(name: str, line: str) -> None:
+        if not line.startswith("alive"):
+            raise trouble
+        watch.say(name, line)
+
+    program = f"print('x\\n' * 200_000)\n{LIVING}"
+    parts = [supervisor.Part("one", [sys.executable, "-c", program])]
+    running = asyncio.create_task(supervisor.run(parts, watch.stop, say))
+    await watch.has_lived(1)
+    watch.stop.set()
+    await running
 
 
 def test_a_part_that_dies_again_and_again_is_started_ever_more_slowly() -> None:
