@@ -44,11 +44,11 @@ async def _up(chosen: settings.Settings) -> None:
     stop = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
-    served = f"http://{chosen.listen_host}:{chosen.listen_port}"
+    served = url_of(chosen.listen_host, chosen.listen_port)
     gpu_url = str(chosen.gpu_service_url or settings.GPU_SERVICE_URL).rstrip("/")
     gpu_is_ours = weak_secrets.is_this_machine(gpu_url)
     for url in (served, gpu_url) if gpu_is_ours else (served,):
-        _require_free(url)
+        require_free(url)
     with out.status("starting the database"):
         resources = contextlib.AsyncExitStack()
         found = await resources.enter_async_context(stack.ready(chosen))
@@ -78,18 +78,26 @@ def _parts(gpu_url: str, *, here: bool) -> Sequence[supervisor.Part]:
     return parts
 
 
-def _require_free(url: str) -> None:
+def url_of(host: str, port: int) -> str:
+    """Write where something is served; addresses of IPv6 have brackets."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def require_free(url: str) -> None:
     """See before anything is started that its port is free."""
     place = urlsplit(url)
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((place.hostname, place.port))
-        except OSError as exc:
-            raise errors.LocalStackError(
-                f"{place.netloc} cannot be used: {exc.strerror}; end what runs there, or set "
-                "PAGEWARDEN_LISTEN_PORT or PAGEWARDEN_GPU_SERVICE_URL to another port"
-            ) from exc
+    try:
+        (family, kind, *_, address), *_ = socket.getaddrinfo(
+            place.hostname, place.port or place.scheme, type=socket.SOCK_STREAM
+        )
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as exc:
+        raise errors.LocalStackError(
+            f"{place.netloc} cannot be used: {exc.strerror}; end what runs there, or set "
+            "PAGEWARDEN_LISTEN_PORT or PAGEWARDEN_GPU_SERVICE_URL to another port"
+        ) from exc
 
 
 async def _introduce(url: str, known: keys.Keys, chosen: settings.Settings) -> None:
