@@ -12,7 +12,16 @@ import httpx
 from mangum import Mangum
 from mangum.protocols import LifespanCycle
 
-from functions import app, ocr_worker, pdf_worker, retention, stale_monitor, webhooks
+from functions import (
+    app,
+    ocr_universal,
+    ocr_worker,
+    pdf_extract,
+    pdf_worker,
+    retention,
+    stale_monitor,
+    webhooks,
+)
 from pagewarden import keys, settings
 
 if TYPE_CHECKING:
@@ -22,6 +31,7 @@ if TYPE_CHECKING:
     from mangum.types import LambdaContext, LambdaEvent
 
 WORKERS = frozenset({ocr_worker.NAME, pdf_worker.NAME})
+READERS = WORKERS | {ocr_universal.NAME, pdf_extract.NAME}
 SCHEDULED = WORKERS | {retention.NAME, stale_monitor.NAME, webhooks.NAME}
 MARGIN_SECONDS = 15.0
 """What a worker needs after its time is up, to save what it has and give back the rest."""
@@ -137,9 +147,9 @@ def _detail(event: LambdaEvent) -> dict[str, Any]:
 
 
 def _with_budget(event: LambdaEvent, seconds: float) -> LambdaEvent:
-    """Have a worker that is called over HTTP stop in time, too."""
+    """Have what reads documents, when it is called over HTTP, stop in time, too."""
     path = event["requestContext"]["http"]["path"]
-    if path.removeprefix(f"{app.PREFIX}/") not in WORKERS:
+    if path.removeprefix(f"{app.PREFIX}/") not in READERS:
         return event
     body = event.get("body") or "{}"
     try:

@@ -198,14 +198,19 @@ def test_a_worker_is_told_to_stop_before_lambda_ends_it(
         ({}, {"budget_seconds": 285}),
     ],
 )
-def test_a_worker_that_is_woken_over_http_is_told_too(
-    small: Small, handler: lambda_handler.Handler, given: dict[str, Any], told: dict[str, Any]
+@pytest.mark.parametrize("name", ["ocr-worker", "pdf-worker", "ocr-universal", "pdf-extract"])
+def test_what_reads_is_told_too_when_it_is_called_over_http(
+    small: Small,
+    handler: lambda_handler.Handler,
+    given: dict[str, Any],
+    told: dict[str, Any],
+    name: str,
 ) -> None:
     """A hint of pg_net does not know how long Lambda lets it work."""
     headers = {"apikey": KEY, "content-type": "application/json"}
-    event = lambda_events.request("POST", "/functions/v1/pdf-worker", headers=headers, **given)
+    event = lambda_events.request("POST", f"/functions/v1/{name}", headers=headers, **given)
     assert handler(event, CONTEXT)["statusCode"] == 200
-    assert small.called == [("pdf-worker", told)]
+    assert small.called == [(name, told)]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '"x"', '{"budget_seconds": "x"}'])
