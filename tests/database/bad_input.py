@@ -256,6 +256,16 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         },
     ),
     (
+        "list_documents",
+        {},
+        {
+            "p_deleted": ["null"],
+            "p_name": [LONG],
+            "p_limit": ["null", "0", "-1", "201"],
+        },
+    ),
+    ("results_by_hour", {}, {"p_hours": ["null", "0", "-1", "721"]}),
+    (
         "search_documents",
         {"p_query": "'some'"},
         {
@@ -331,6 +341,11 @@ TAKES_ANYTHING = {
     ("fail_document", "p_error_details"),
     ("files_to_remove", "p_after"),
     ("has_role", "p_role"),
+    ("list_documents", "p_before"),
+    ("list_documents", "p_before_id"),
+    ("list_documents", "p_case_id"),
+    ("list_documents", "p_lane"),
+    ("list_documents", "p_status"),
     ("move_to_dead_letter_queue", "p_error_details"),
     ("recover_stuck_documents", "p_document_ids"),
     ("release_documents", "p_outage"),

@@ -102,6 +102,7 @@ fail_document             no   no     no       no     no     no    no    yes    
 files_removed             no   no     no       no     no     no    no    yes     no
 files_to_remove           no   no     no       no     no     no    no    yes     no
 has_role                  no   yes    yes      yes    yes    yes   yes   yes     no
+list_documents            no   yes    yes      yes    yes    yes   yes   yes     no
 move_to_dead_letter_queue no   no     no       no     no     no    no    yes     yes
 pause_lane                no   no     no       no     no     no    yes   yes     no
 process_ocr_atomic        no   no     no       no     no     no    no    yes     yes
@@ -112,6 +113,7 @@ request_webhook           no   no     no       no     yes    yes   yes   yes    
 resolve_dead_letter       no   no     no       no     no     no    yes   yes     no
 resolve_dead_letters      no   no     no       no     no     no    yes   yes     no
 restore_document          no   no     no       no     no     yes   yes   yes     no
+results_by_hour           no   no     no       no     no     no    yes   yes     no
 resume_lane               no   no     no       no     no     no    yes   yes     no
 route_document            no   no     no       no     no     no    yes   yes     no
 safe_document_reupload_v2 no   no     no       no     yes    yes   yes   yes     no
@@ -146,6 +148,7 @@ ARGUMENTS = {
     "files_removed": "array[1]",
     "files_to_remove": "",
     "has_role": "%(admin)s, 'admin'",
+    "list_documents": "",
     "move_to_dead_letter_queue": "%(claimed)s, 'broken', '{}', 'unknown', %(token)s",
     "pause_lane": "'pdf', 'because'",
     "process_ocr_atomic": "%(claimed)s, '{}', 0.9, 100, %(token)s",
@@ -160,6 +163,7 @@ ARGUMENTS = {
     "resolve_dead_letter": "%(dlq)s, 'requeue'",
     "resolve_dead_letters": "jsonb_build_object('case_id', %(case)s::text), 'abandon'",
     "restore_document": "%(deleted)s",
+    "results_by_hour": "",
     "resume_lane": "'check'",
     "route_document": "%(pending)s, 'image'",
     "safe_document_reupload_v2": "%(case)s, 'another', %(case)s || '/another', 'pdf'",
