@@ -48,7 +48,7 @@ declare
   v_count integer;
 begin
   if p_ids is null then
-    raise exception 'p_ids must not be null' using errcode = '22004', hint = 'Name what was removed.';
+    raise exception 'p_ids must not be null' using errcode = '22023', hint = 'Name what was removed.';
   end if;
   delete from private.file_removals as f where f.id = any (p_ids);
   get diagnostics v_count = row_count;

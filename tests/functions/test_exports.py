@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import uuid
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,11 @@ import pytest
 from pagewarden import exports
 from tests.functions import house
 from tests.reading import samples
+from tests.support import polling
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import httpx
 
     from tests.functions.house import House
@@ -54,6 +58,20 @@ async def test_text_json_and_pdf_hold_what_the_pages_say(reading_functions: Hous
     target.write_bytes(pdf.content)
     with pikepdf.open(target) as opened:
         assert len(opened.pages) == 2
+
+
+async def test_an_export_removes_what_one_that_was_killed_left_behind(
+    reading_functions: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Originals and texts of people do not stay in the folder of everybody."""
+    user, document = await _read(reading_functions)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    killed = tmp_path / "pagewarden-files-killed"
+    killed.mkdir()
+    (killed / "in-use").touch()
+    (killed / "original").write_bytes(b"a secret")
+    assert (await _export(reading_functions, user, document, format="pdf")).status_code == 200
+    await polling.until(lambda: not list(tmp_path.glob("pagewarden-files-*")))
 
 
 async def test_a_document_without_text_yet_says_how_far_it_is(functions: House) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from pagewarden import database as gateways
 from pagewarden import errors
+from pagewarden import settings as settings_module
 from tests.functions import house
 from tests.support import polling
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from pagewarden import settings as settings_module
     from pagewarden.database import arguments
     from tests.documents import readers
     from tests.functions.house import House
@@ -312,16 +312,21 @@ async def test_no_file_stays_when_the_database_refuses(functions: House) -> None
     await _nothing_is_there(functions)
 
 
-class LosesAnswers(gateways.Database):
-    """A database whose connection breaks when it has taken a document in."""
+class Troubled(gateways.Database):
+    """A database with trouble before, or after, it takes a document in."""
 
-    def __init__(self, link: gateways.Database) -> None:
+    def __init__(self, link: gateways.Database, *, before: list[Any], after: list[Any]) -> None:
         self._link = link
+        self._before = before
+        self._after = after
 
     async def _rpc(self, name: str, given: arguments.Arguments) -> Any:
+        is_taking_in = name == "safe_document_reupload_v2"
+        if is_taking_in and self._before:
+            raise self._before.pop()
         answer = await self._link.rpc(name, **given.values)
-        if name == "safe_document_reupload_v2":
-            raise errors.DatabaseAway("the connection was lost")
+        if is_taking_in and self._after:
+            raise self._after.pop()
         return answer
 
     async def _select(self, query: arguments.Query) -> list[dict[str, Any]]:
@@ -329,7 +334,7 @@ class LosesAnswers(gateways.Database):
 
     def acting_as(self, user: gateways.User) -> gateways.Database:
         """See the same database as this user."""
-        return LosesAnswers(self._link.acting_as(user))
+        return Troubled(self._link.acting_as(user), before=self._before, after=self._after)
 
     async def aclose(self) -> None:
         """Leave that to whoever opened it."""
@@ -342,12 +347,44 @@ async def test_a_document_keeps_its_file_when_nobody_heard_that_it_is_there(
     recorder: readers.Recorder,
 ) -> None:
     """The client may send it again; retention would find a file that no document names."""
-    async with house.opened(database, LosesAnswers(gateway), chosen, recorder) as functions:
+    link = Troubled(gateway, before=[], after=[errors.DatabaseAway("the connection was lost")])
+    async with house.opened(database, link, chosen, recorder) as functions:
         answer = await functions.upload(await functions.factory.user(), house.PNG)
         assert answer.status_code == 503
         (document,) = await functions.documents()
         (stored,) = functions.stored()
         assert document["dropbox_path"] == stored.relative_to(functions.folder).as_posix()
+
+
+async def test_an_upload_that_meets_another_is_taken_in_after_it(
+    database: databases.Database,
+    gateway: gateways.Database,
+    chosen: settings_module.Settings,
+    recorder: readers.Recorder,
+) -> None:
+    """Nobody is asked to send a large file again for that."""
+    meetings = [errors.Conflict("deadlock detected", sqlstate="40P01") for _ in range(2)]
+    link = Troubled(gateway, before=meetings, after=[])
+    async with house.opened(database, link, chosen, recorder) as functions:
+        answer = await functions.upload(await functions.factory.user(), house.PNG)
+        assert answer.status_code == 202, answer.text
+        assert meetings == []
+
+
+async def test_status_url_leads_where_people_reach_us(
+    database: databases.Database,
+    gateway: gateways.Database,
+    chosen: settings_module.Settings,
+    recorder: readers.Recorder,
+) -> None:
+    """Where that is not said, it is where the upload came."""
+    site = "https://papers.example.org"
+    said = settings_module.Settings(home=chosen.home, site_url=site)
+    for settings, where in ((chosen, None), (said, site)):
+        async with house.opened(database, gateway, settings, recorder) as functions:
+            answer = await functions.upload(await functions.factory.user(), house.PNG)
+            start = f"{where or functions.url}/functions/v1/documents/"
+            assert answer.json()["status_url"].startswith(start)
 
 
 async def test_no_document_is_there_when_the_store_fails(functions: House) -> None:

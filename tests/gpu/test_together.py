@@ -30,11 +30,13 @@ class Network:
 
     def __init__(self) -> None:
         self.gate = threading.Semaphore(0)
+        self.arrived = 0
         self.batches: list[list[int]] = []
         self.breaks_at: tuple[int, ...] = ()
 
     def read_all(self, lines: Sequence[recognition.Scaled]) -> list[readings.Reading]:
         """Read a batch."""
+        self.arrived += 1
         assert self.gate.acquire(timeout=PATIENCE)
         greys = [round(float((line.planes[0, 0, 0] + 1) * 127.5)) for line in lines]
         self.batches.append(greys)
@@ -151,6 +153,7 @@ def test_a_page_nobody_waits_for_stalls_nobody(bench: Bench) -> None:
 def test_when_it_stops_everybody_is_told(bench: Bench) -> None:
     """The batch that is being read is finished, the others are for another time."""
     first, second = bench.page(1), bench.page(2, width=900)
+    _until(lambda: bench.network.arrived == 1)
     closing = bench.pool.submit(bench.together.close)
     _until(lambda: bench.together._closed)  # noqa: SLF001
     bench.network.gate.release(1)
