@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from functions import answers
 from pagewarden import exports
-from pagewarden.documents import languages, read_pages
+from pagewarden.documents import languages, read_pages, scratch
 from pagewarden.reading import exporting, spool
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ async def made(
     """Write an export of what the caller may see, and remove it afterwards."""
     document = await _find(database, document_id)
     form = exports.FORMATS[format_name]
-    with tempfile.TemporaryDirectory(prefix="pagewarden-export-") as folder:
+    with scratch.folder() as folder:
         pages = spool.Spool(Path(folder, "pages"))
         await _collect(database, document, pages)
         export = exporting.Export(
