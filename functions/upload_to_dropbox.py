@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import uuid
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,14 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from functions import answers, callers, incoming, services
+from pagewarden import database as databases
 from pagewarden import errors, files, webhooks
 from pagewarden.reading import formats
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pagewarden.database import Database
+    from pagewarden.settings import Settings
 
 NAME = "upload-to-dropbox"
 
@@ -66,7 +68,7 @@ class Accepted(BaseModel):
     "",
     status_code=202,
     openapi_extra=_BODY,
-    responses=answers.documented(400, 401, 403, 404, 408, 413, 415, 503, 507),
+    responses=answers.documented(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507),
 )
 async def upload(
     request: Request, response: Response, caller: callers.Caller, used: services.Used
@@ -86,7 +88,8 @@ async def upload(
     )
     async with _no_orphan(used.store, path):
         kind = _require_allowed(arriving)
-        answer = await database.rpc(
+        take_in = functools.partial(
+            database.rpc,
             "safe_document_reupload_v2",
             p_case_id=case_id,
             p_document_name=name,
@@ -101,16 +104,18 @@ async def upload(
             p_language=arriving.fields.get("language"),
             p_profile=arriving.fields.get("profile"),
         )
+        answer = await databases.with_retries(take_in)
     if answer["existing"]:
         await used.store.delete(path)  # the document keeps the file it has
     if callback := arriving.fields.get("callback_url"):
         await database.rpc("request_webhook", p_document_id=answer["document_id"], p_url=callback)
-    accepted = _accepted(answer, case_id, name, request, used.settings.site_url)
+    status_url = _status_url(request, used.settings, answer["document_id"])
+    accepted = _accepted(answer, case_id, name, status_url)
     response.headers["Location"] = accepted.status_url
     return accepted
 
 
-async def _case(fields: dict[str, str], is_service: bool, database: Database) -> str:  # noqa: FBT001
+async def _case(fields: dict[str, str], is_service: bool, database: databases.Database) -> str:  # noqa: FBT001
     """Find the case; whoever names none means the own inbox."""
     given = fields.get("case_id")
     if not given:
@@ -139,7 +144,7 @@ def _require_callback(url: str | None, used: services.Services) -> None:
         raise answers.RefusedError(400, "INVALID_REQUEST", f"callback_url: {problem}")
 
 
-async def _first_admin(database: Database) -> str:
+async def _first_admin(database: databases.Database) -> str:
     """Find out whose inbox takes what our own programs bring without naming a case."""
     rows = await database.select(
         "user_roles",
@@ -197,11 +202,14 @@ def _is_open(exc: Exception) -> bool:
     return isinstance(exc, errors.DatabaseError) and (exc.outage or exc.sqlstate is None)
 
 
-def _accepted(
-    answer: dict[str, Any], case_id: str, name: str, request: Request, site_url: str
-) -> Accepted:
-    # Where people reach us, which is not where a relay does.
-    path = request.app.url_path_for("document_status", document_id=answer["document_id"])
+def _status_url(request: Request, settings: Settings, document_id: str) -> str:
+    """Tell where to ask: where people reach us, which is here unless somebody has said so."""
+    path = request.app.url_path_for("document_status", document_id=document_id)
+    is_said = "site_url" in settings.model_fields_set
+    return f"{settings.site_url if is_said else str(request.base_url).rstrip('/')}{path}"
+
+
+def _accepted(answer: dict[str, Any], case_id: str, name: str, status_url: str) -> Accepted:
     return Accepted(
         document_id=answer["document_id"],
         case_id=uuid.UUID(case_id),
@@ -209,5 +217,5 @@ def _accepted(
         document_version=answer["document_version"],
         ocr_status=answer["ocr_status"],
         existing=answer["existing"],
-        status_url=f"{site_url}{path}",
+        status_url=status_url,
     )
