@@ -153,11 +153,11 @@ security definer          -- nobody else may write them
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- Twelve attempts at growing intervals take about a day; then it is given up.
+  -- Fifteen attempts at growing intervals take about a day; then it is given up.
   update public.webhooks as w
   set error = left(p_error, 1000),
-      delivered = case when p_error is null then true when p_final or w.attempts >= 12 then false end,
-      settled_at = case when p_error is null or p_final or w.attempts >= 12 then p_now end,
+      delivered = case when p_error is null then true when p_final or w.attempts >= 15 then false end,
+      settled_at = case when p_error is null or p_final or w.attempts >= 15 then p_now end,
       next_attempt_at = p_now + make_interval(secs => least(10 * 2 ^ w.attempts, 14400))
   where w.id = p_id and w.attempts = p_attempt and w.settled_at is null;
   return found;
