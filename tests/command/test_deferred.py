@@ -17,6 +17,16 @@ DATABASE = ("psycopg", "asyncpg")
 READING = ("numpy", "cv2", "onnxruntime", "pikepdf", "PIL")
 WEB = ("fastapi", "httpx", "postgrest", "jwt", "obstore")
 
+LOGGING = """
+import contextlib
+import structlog
+from pagewarden import cli
+
+with contextlib.suppress(SystemExit):
+    cli.main()
+structlog.get_logger().info("something happened")
+"""
+
 
 def imported(program: str) -> set[str]:
     """Run a program in an interpreter of its own, and say which packages it imported."""
@@ -56,12 +66,29 @@ def test_a_typo_is_answered_with_what_was_meant(words: list[str], meant: str) ->
     assert f"No such command '{words[-1]}'. Did you mean '{meant}'?" in result.output
 
 
+@pytest.mark.parametrize("words", [[], ["bench"], ["user"], ["status"]])
+def test_nothing_offers_to_complete_words(words: list[str]) -> None:
+    """Commands have the options that we gave them, and no more."""
+    result = testing.CliRunner().invoke(cli.app, [*words, "--show-completion"])
+    assert result.exit_code == 2
+    assert "No such option: --show-completion" in result.output
+
+
 def test_a_command_is_called_by_its_own_name() -> None:
     """Help and complaints of a command name it as it was typed."""
     result = testing.CliRunner(env={"COLUMNS": "200"}).invoke(cli.app, ["bench", "fuzz", "--no"])
     assert result.exit_code == 2
     assert "bench fuzz [OPTIONS]" in result.output
     assert "No such option: --no" in result.output
+
+
+def test_what_a_command_logs_goes_to_standard_error() -> None:
+    """Standard output is for what was asked for."""
+    program = [sys.executable, "-c", LOGGING, "bench", "--help"]
+    ended = subprocess.run(program, check=True, capture_output=True, text=True)
+    assert "Usage: " in ended.stdout
+    assert "something happened" not in ended.stdout
+    assert "something happened" in ended.stderr
 
 
 def test_the_command_itself_imports_no_command() -> None:

@@ -57,8 +57,7 @@ asyncio.run(main(*sys.argv[1:]))
 IMPORTS = """
 import sys
 from pathlib import Path
-from pagewarden import errors
-from pagewarden.bench import seeds
+from pagewarden import errors, exports
 from pagewarden.reading import engine, limits, opening, pipeline
 from pagewarden.reading.sandbox import zygote
 
@@ -69,8 +68,11 @@ for path in Path(sys.argv[1]).iterdir():
         document = opening.open_document(path, limits.Limits())
     except errors.EncryptedFile:
         continue
-    for number in range(1, document.page_count + 1):
+    found = [
         pipeline.read_page(document.page(number), number, null, engine.Hints())
+        for number in range(1, document.page_count + 1)
+    ]
+    exports.write("pdf", found, path, Path(sys.argv[1]).with_name("export"), name=path.name)
 print("imported:", *set(sys.modules) - before)
 """
 
