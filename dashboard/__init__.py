@@ -1,1 +1,1 @@
-"""The review app for the people who read what machines could not."""
+"""The dashboard: pages for people, rendered here, seen through row level security."""

@@ -1,4 +1,4 @@
-"""All functions in one ASGI app, each at /functions/v1/<name>."""
+"""All functions in one ASGI app, each at /functions/v1/<name>, and the dashboard at /."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI
 
+from dashboard import app as dashboard
 from functions import (
     answers,
+    dashboard_parts,
     documents,
     files,
     health,
@@ -62,6 +64,9 @@ def create_app(used: services.Services | None = None) -> FastAPI:
             )
             if app.state.services.sign_in is not None:
                 app.include_router(sign_in.router(app.state.services.sign_in))
+            app.state.dashboard = await resources.enter_async_context(
+                dashboard_parts.opened(app.state.services)
+            )
             yield
 
     app = FastAPI(title="Pagewarden", summary="Documents in, their text out.", lifespan=lifespan)
@@ -72,4 +77,5 @@ def create_app(used: services.Services | None = None) -> FastAPI:
     app.include_router(api)
     app.include_router(files.router)
     app.include_router(health.router)
+    app.include_router(dashboard.router())
     return app

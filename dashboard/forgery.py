@@ -1,0 +1,46 @@
+"""Forms of other sites do nothing here: a POST comes from our pages, with its session's token."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from dashboard import parts, visitors
+from pagewarden import errors
+
+FIELD = "csrf"
+HEADER = "X-CSRF-Token"
+
+
+def token(used: parts.Parts, visitor: visitors.Visitor) -> str:
+    """Make the token of a session."""
+    message = b"csrf of the dashboard:" + visitor.session_id.encode()
+    return hmac.new(used.keys.secret_key.encode(), message, hashlib.sha256).hexdigest()
+
+
+def require_own_origin(request: Request, used: parts.Used) -> None:
+    """Refuse what was not sent by a page of ours; browsers name the origin of every POST."""
+    origin, host = (request.headers.get(name, "") for name in ("origin", "host"))
+    if origin not in {used.site_url, f"http://{host}", f"https://{host}"}:
+        raise errors.Forbidden("this form was not sent by a page of ours; open the page again")
+
+
+async def _require_token(
+    request: Request,
+    used: parts.Used,
+    visitor: visitors.Signed,
+    _own: Annotated[None, Depends(require_own_origin)],
+) -> None:
+    given = request.headers.get(HEADER) or str((await request.form()).get(FIELD, ""))
+    if not hmac.compare_digest(given.encode(), token(used, visitor).encode()):
+        raise errors.Forbidden("this form belongs to another session; open the page again")
+
+
+OWN_ORIGIN = Depends(require_own_origin)
+"""For the one form that is sent before there is a session."""
+
+Acting = Annotated[None, Depends(_require_token)]
+"""A parameter of this type is on every POST of somebody who is signed in."""

@@ -1,0 +1,195 @@
+"""Documents: find them, see how far they are, act on them."""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import FileResponse, RedirectResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from dashboard import forgery, navigation, parts, rendering, route, visitors
+from pagewarden import exports
+
+PAGE = navigation.Page("Documents", "/documents")
+
+router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
+
+ROWS = 50
+HITS = 20
+_PAGES_SHOWN = 20
+
+STATUSES = (
+    "pending", "awaiting_file", "extracting", "extraction_failed", "queued", "queued_for_pdf",
+    "processing", "completed", "dead_letter", "pending_review", "failed", "cancelled",
+)  # fmt: skip
+_OPEN = {"awaiting_file", "extracting", "queued", "queued_for_pdf", "processing"}
+_ENDED = {"completed", "cancelled", "failed"}
+_READABLE_AGAIN = _ENDED | {"pending_review", "dead_letter"}
+
+
+class Act(enum.StrEnum):
+    """What can be done with a document; the values are parts of paths."""
+
+    READ_AGAIN = "read-again"
+    CANCEL = "cancel"
+    DELETE = "delete"
+    RESTORE = "restore"
+
+
+_ACTS = {
+    Act.READ_AGAIN: ("read_again", "It is in the queue again."),
+    Act.CANCEL: ("cancel_document", "It is cancelled; read it again to undo that."),
+    Act.DELETE: ("delete_document", "It is in the bin."),
+    Act.RESTORE: ("restore_document", "It is out of the bin."),
+}
+
+
+class Filter(BaseModel):
+    """What of the list is wanted; before and after_id say where the last page ended."""
+
+    q: str = ""
+    status: str = ""
+    lane: str = ""
+    case: str = ""
+    bin: bool = False
+    before: str = ""
+    before_id: str = ""
+    offset: int = 0
+
+    def params(self) -> dict[str, object]:
+        """Give the arguments of list_documents; what is empty does not count."""
+        given = {
+            "p_case_id": self.case, "p_status": self.status, "p_lane": self.lane,
+            "p_name": self.q.strip(), "p_before": self.before, "p_before_id": self.before_id,
+        }  # fmt: skip
+        return {name: value for name, value in given.items() if value} | {"p_deleted": self.bin}
+
+    def address(self, **changes: object) -> str:
+        """Write the address of the list with these changes."""
+        wanted = self.model_copy(update=changes).model_dump(exclude_defaults=True)
+        return f"{PAGE.path}?{urlencode(wanted)}" if wanted else PAGE.path
+
+
+@router.get("")
+async def listed(
+    request: Request, visitor: visitors.Signed, chosen: Annotated[Filter, Query()]
+) -> Response:
+    """Show the documents that match, and where their text says what is searched for."""
+    part = request.headers.get("HX-Target") == "results"
+    values = {"chosen": chosen, **await _rows(visitor, chosen), **await _hits(visitor, chosen)}
+    if not part:
+        select = visitor.database.select
+        values["cases"] = await select("cases", columns="id,name", order="name", limit=500)
+        values["lanes"] = await select("lanes", columns="lane", order="lane")
+    return rendering.page(request, "documents.html", part=part, statuses=STATUSES, **values)
+
+
+async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
+    # One more than is shown tells whether there is a next page.
+    rows = await visitor.database.rpc("list_documents", **chosen.params(), p_limit=ROWS + 1)
+    shown, more = rows[:ROWS], None
+    if len(rows) > ROWS:
+        last = shown[-1]
+        more = chosen.address(before=last["created_at"], before_id=last["document_id"], offset=0)
+    return {"rows": shown, "more": more}
+
+
+async def _hits(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
+    if not chosen.q.strip() or chosen.bin or chosen.before:
+        return {"found": [], "more_found": None}
+    case = {"p_case_id": chosen.case} if chosen.case else {}
+    found = await visitor.database.rpc(
+        "search_documents",
+        p_query=chosen.q.strip(), p_limit=HITS + 1, p_offset=max(chosen.offset, 0), **case,
+    )  # fmt: skip
+    more = chosen.address(offset=chosen.offset + HITS) if len(found) > HITS else None
+    return {"found": found[:HITS], "more_found": more}
+
+
+@router.get("/{document_id}")
+async def one(request: Request, visitor: visitors.Signed, document_id: uuid.UUID) -> Response:
+    """Show a document: how far it is, what was read, what can be done."""
+    values = await _document(visitor, document_id)
+    part = request.headers.get("HX-Target") == "document"
+    return rendering.page(request, "document.html", part=part, notice=None, **values)
+
+
+@router.post("/{document_id}/{act}")
+async def act(
+    request: Request,
+    visitor: visitors.Signed,
+    _acting: forgery.Acting,
+    document_id: uuid.UUID,
+    act: Act,
+) -> Response:
+    """Do it, and show the document as it is then."""
+    await _find(visitor, document_id)
+    function, done = _ACTS[act]
+    answer = await visitor.database.rpc(function, p_document_id=str(document_id))
+    notice = done if answer["success"] else answer.get("message") or answer["error"]
+    if not request.headers.get("HX-Request"):
+        return RedirectResponse(f"{PAGE.path}/{document_id}", 303)
+    values = await _document(visitor, document_id)
+    return rendering.page(request, "document.html", part=True, notice=notice, **values)
+
+
+async def _made(
+    document_id: uuid.UUID, form: str, visitor: visitors.Signed, used: parts.Used
+) -> AsyncIterator[parts.Made]:
+    """Keep the export until it is sent."""
+    if form not in exports.FORMATS:
+        raise HTTPException(404, f"there is no format {form}")
+    async with used.export(visitor.database, str(document_id), form) as made:
+        yield made
+
+
+@router.get("/{document_id}/export/{form}")
+async def export(made: Annotated[parts.Made, Depends(_made)]) -> Response:
+    """Download what was read."""
+    return FileResponse(made.path, media_type=made.media_type, filename=made.name)
+
+
+async def _find(visitor: visitors.Visitor, document_id: uuid.UUID) -> Mapping[str, Any]:
+    rows = await visitor.database.select("documents", where={"id": str(document_id)})
+    if not rows:
+        raise HTTPException(404, "there is no such document, or not for you")
+    return rows[0]
+
+
+async def _document(visitor: visitors.Visitor, document_id: uuid.UUID) -> dict[str, Any]:
+    document = await _find(visitor, document_id)
+    select, status = visitor.database.select, document["ocr_status"]
+    pages = []
+    if document["run_id"] is not None:
+        columns = "page_number,text,status,confidence,error"
+        where = {"run_id": document["run_id"], "page_number": list(range(1, _PAGES_SHOWN + 1))}
+        pages = await select("ocr_pages", columns=columns, where=where, order="page_number")
+    (case,) = await select("cases", columns="id,name", where={"id": document["case_id"]})
+    return {
+        "document": document,
+        "case": case,
+        "progress": await visitor.database.rpc("document_progress", p_document_id=str(document_id)),
+        "pages": pages,
+        "formats": exports.FORMATS if document["run_id"] and not document["deleted_at"] else {},
+        "acts": _possible(document),
+        "is_open": status in _OPEN and not document["deleted_at"],
+    }
+
+
+def _possible(document: Mapping[str, Any]) -> list[Act]:
+    """List what makes sense in this state; whether this person may is the database's to say."""
+    if document["deleted_at"]:
+        return [Act.RESTORE]
+    status = document["ocr_status"]
+    fitting = {
+        Act.READ_AGAIN: status in _READABLE_AGAIN,
+        Act.CANCEL: status not in _ENDED,
+        Act.DELETE: True,
+    }
+    return [act for act, fits in fitting.items() if fits]

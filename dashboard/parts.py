@@ -1,0 +1,61 @@
+"""What the pages work with; whoever mounts the dashboard hands it over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Protocol, cast
+
+from fastapi import Depends, Request
+
+from dashboard import entrances, navigation
+from pagewarden import database, keys, tokens
+
+
+class Made(Protocol):
+    """An export on disk, for as long as it is needed."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+
+    @property
+    def name(self) -> str:
+        """What it is called when it is saved."""
+
+    @property
+    def media_type(self) -> str:
+        """What it is."""
+
+
+Export = Callable[[database.Database, str, str], contextlib.AbstractAsyncContextManager[Made]]
+"""Makes an export of a document (its id, the format), as somebody sees it in this database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Database (as service role), who signs people in, who checks tokens, who makes exports.
+
+    Once stopping is set, answers that go on and on come to an end.
+    """
+
+    site_url: str
+    database: database.Database
+    keys: keys.Keys
+    verifier: tokens.Verifier
+    entrance: entrances.Entrance
+    export: Export
+    pages: tuple[navigation.Page, ...]
+    stopping: asyncio.Event
+
+
+def of_request(request: Request) -> Parts:
+    """Find the parts of the app that got the request."""
+    return cast("Parts", request.app.state.dashboard)
+
+
+Used = Annotated[Parts, Depends(of_request)]
+"""A parameter of this type gets the parts of the dashboard."""

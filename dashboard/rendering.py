@@ -1,0 +1,80 @@
+"""Pages as HTML: what is put into them is text, never markup."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+
+from dashboard import forgery, parts, vendor
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401  # whatever it shows
+    """Render a whole page with its menu, or what the template says is a part of one."""
+    return HTMLResponse(html(request, template, **values), status)
+
+
+def html(request: Request, template: str, **values: Any) -> str:  # noqa: ANN401  # whatever it shows
+    """Render a template for whoever asks."""
+    used = parts.of_request(request)
+    visitor = getattr(request.state, "visitor", None)
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            visitor=visitor,
+            menu=[p for p in used.pages if visitor and p.is_for(admin=visitor.is_admin)],
+            path=request.url.path,
+            csrf=forgery.token(used, visitor) if visitor else "",
+            missing=vendor.missing(),
+            **values,
+        )
+    )
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"duration": duration, "moment": moment, "hits": hits}
+    return made
+
+
+def duration(seconds: float | None) -> str:
+    """Write a length of time as people say it: 45 s, 3 min, 2 h, 5 d."""
+    if seconds is None:
+        return "—"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def moment(timestamp: str | None) -> str:
+    """Write a timestamp of the database to the minute."""
+    if timestamp is None:
+        return "—"
+    return dt.datetime.fromisoformat(timestamp).astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def hits(headline: str) -> list[tuple[bool, str]]:
+    """Take a headline of search_documents apart: whether it is a hit «so», and the text."""
+    found = []
+    for piece in headline.split("«"):
+        hit, mark, rest = piece.partition("»")
+        found += [(True, hit), (False, rest)] if mark else [(False, piece)]
+    return [(is_hit, text) for is_hit, text in found if text]

@@ -1,0 +1,47 @@
+// Everything that htmx does not do by itself: the token of the session, and the live overview.
+"use strict";
+
+document.addEventListener("htmx:configRequest", (event) => {
+  const token = document.querySelector("meta[name=csrf]").content;
+  if (token) event.detail.headers["X-CSRF-Token"] = token;
+});
+
+// Shows what the server sends, which it has rendered as it renders pages.
+function followLive(target, state, button) {
+  let source = null;
+
+  function show(html) {
+    const focused = target.contains(document.activeElement) && document.activeElement.id;
+    target.innerHTML = html;
+    if (focused) document.getElementById(focused)?.focus();
+  }
+
+  function start() {
+    source = new EventSource(target.dataset.live);
+    source.onopen = () => { state.textContent = "Live"; };
+    source.onmessage = (event) => show(event.data);
+    source.onerror = () => {
+      state.textContent = "Not live, trying again";
+      // A refusal ends it for good: then the page itself says why.
+      if (source.readyState === EventSource.CLOSED) location.reload();
+    };
+  }
+
+  function pause() {
+    source.close();
+    source = null;
+    state.textContent = "Paused";
+  }
+
+  button.addEventListener("click", () => {
+    if (source) pause(); else start();
+    button.setAttribute("aria-pressed", String(!source));
+    button.textContent = source ? "Pause" : "Go on";
+  });
+  start();
+}
+
+const live = document.querySelector("[data-live]");
+if (live) {
+  followLive(live, document.getElementById("live-state"), document.getElementById("live-pause"));
+}

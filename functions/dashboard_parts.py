@@ -1,0 +1,53 @@
+"""What the dashboard works with, made of the services of the functions."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+
+from dashboard import app as dashboard
+from dashboard import entrances, parts
+from functions import answers, exporting
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from functions import services
+    from pagewarden.database import Database
+
+
+@contextlib.asynccontextmanager
+async def opened(used: services.Services) -> AsyncIterator[parts.Parts]:
+    """Connect to whoever signs people in, and make exports as the function documents does."""
+
+    @contextlib.asynccontextmanager
+    async def export(
+        database: Database, document_id: str, format_name: str
+    ) -> AsyncIterator[exporting.Made]:
+        try:
+            async with exporting.made(used, database, document_id, format_name) as made:
+                yield made
+        except answers.RefusedError as exc:
+            raise HTTPException(exc.status, str(exc)) from exc
+
+    async with _entrance(used) as entrance:
+        yield parts.Parts(
+            used.settings.site_url,
+            used.database,
+            used.keys,
+            used.verifier,
+            entrance,
+            export,
+            dashboard.MENU,
+            used.stopping,
+        )
+
+
+def _entrance(
+    used: services.Services,
+) -> contextlib.AbstractAsyncContextManager[entrances.Entrance]:
+    if used.sign_in is not None:
+        return contextlib.nullcontext(entrances.Embedded(used.sign_in))
+    return entrances.hosted(used.settings.supabase_url or "", used.keys.publishable_key or "")

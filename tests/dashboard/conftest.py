@@ -1,0 +1,40 @@
+"""A dashboard on loopback, with a database of the test's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pagewarden.local.sign_in import service
+from tests.dashboard import place as places
+from tests.documents import readers
+from tests.functions import house
+from tests.functions.conftest import chosen, gateway
+from tests.functions.sign_in import houses
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pagewarden import database as gateways
+    from pagewarden import settings as settings_module
+    from tests.support import databases
+
+__all__ = ["chosen", "gateway"]
+
+
+@pytest.fixture
+async def place(
+    database: databases.Database,
+    gateway: gateways.Database,  # a fixture
+    chosen: settings_module.Settings,  # a fixture
+) -> AsyncIterator[places.Place]:
+    """Serve the dashboard with a sign-in whose clock can be moved."""
+    clock = places.Clock()
+    signing_in = service.Service(
+        database.url(), house.KEYS, site_url=chosen.site_url, now=clock.now, hasher=houses.CHEAP
+    )
+    reader = readers.Recorder()
+    async with house.opened(database, gateway, chosen, reader, signing_in=signing_in) as opened:
+        yield places.Place(opened, signing_in, clock)
+    await signing_in.aclose()

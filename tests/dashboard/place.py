@@ -1,0 +1,125 @@
+"""A dashboard that is served, people who use it, and the browser they use."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import shutil
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import httpx
+from playwright import async_api as playwright
+
+from tests.functions.sign_in import houses
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pagewarden.local.sign_in import service
+    from tests.functions import house
+
+PASSWORD = houses.PASSWORD
+
+
+@dataclass(slots=True)
+class Clock:
+    """The time of the sign-in, which tests move."""
+
+    ahead: dt.timedelta = dt.timedelta(0)
+
+    def now(self) -> dt.datetime:
+        """Give the time."""
+        return dt.datetime.now(dt.UTC) + self.ahead
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody with a case of their own."""
+
+    id: uuid.UUID
+    email: str
+    case: uuid.UUID
+
+
+@dataclass(slots=True)
+class Place:
+    """A running server with its sign-in."""
+
+    functions: house.House
+    sign_in: service.Service
+    clock: Clock
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        """Where it is served."""
+        return self.functions.url
+
+    async def person(self, *, admin: bool = False) -> Person:
+        """Add somebody with the password of the tests."""
+        email = f"{uuid.uuid4().hex[:8]}@example.org"
+        await self.sign_in.users.add(email, PASSWORD, is_admin=admin)
+        user = await self.sign_in.users.find(email)
+        assert user is not None
+        return Person(user.id, email, await self.functions.factory.case(user.id))
+
+    @contextlib.asynccontextmanager
+    async def visitor(self, person: Person | None = None) -> AsyncIterator[httpx.AsyncClient]:
+        """Make a client that keeps cookies, signed in as this person."""
+        async with httpx.AsyncClient(
+            base_url=self.url, headers={"Origin": self.url}, verify=houses.TLS
+        ) as client:
+            if person is not None:
+                answer = await sign_in(client, person.email)
+                assert answer.status_code == 303, answer.text
+            yield client
+
+    @contextlib.asynccontextmanager
+    async def browser(
+        self, person: Person, *, dark: bool = False
+    ) -> AsyncIterator[playwright.Page]:
+        """Open a browser, sign in as this person, and see that nothing breaks the policy."""
+        async with playwright.async_playwright() as programs:
+            launched = await programs.chromium.launch(
+                executable_path=_chromium(), args=["--no-sandbox", "--disable-gpu"]
+            )
+            context = await launched.new_context(
+                base_url=self.url,
+                color_scheme="dark" if dark else "light",
+                viewport={"width": 1200, "height": 800},
+            )
+            page = await context.new_page()
+            page.on("console", lambda said: self._note(said.type, said.text))
+            page.on("pageerror", lambda exc: self.problems.append(str(exc)))
+            await self._enter(page, person)
+            yield page
+            await launched.close()
+        assert self.problems == []
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind == "error":
+            self.problems.append(text)
+
+    async def _enter(self, page: playwright.Page, person: Person) -> None:
+        await page.goto("/")
+        await page.get_by_label("E-mail").fill(person.email)
+        await page.get_by_label("Password").fill(PASSWORD)
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("navigation").wait_for()
+        await page.wait_for_load_state()  # with its scripts
+
+
+async def sign_in(
+    client: httpx.AsyncClient, email: str, password: str = PASSWORD, *, then: str = "/"
+) -> httpx.Response:
+    """Send the form of the sign-in."""
+    form = {"email": email, "password": password, "next": then}
+    return await client.post("/sign-in", data=form)
+
+
+def _chromium() -> str:
+    found = shutil.which("chromium")
+    assert found, "there is no chromium; install it with `make setup` as root, or by hand"
+    return found

@@ -1,0 +1,40 @@
+"""Everybody can use the pages: axe finds nothing serious, light and dark, large and small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.dashboard import place as places
+
+AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_axe_finds_nothing_serious(place: places.Place, dark: bool) -> None:
+    """On no page, and none is wider than a phone."""
+    person, factory = await place.person(admin=True), place.functions.factory
+    document = await factory.completed(person.case, text="the treaty")
+    await factory.dead_letter(person.case)
+    await factory.queued(person.case, lane=None)
+    pages = (
+        "/sign-in",
+        "/overview",
+        "/documents?q=treaty",
+        f"/documents/{document}",
+        "/documents/x",
+    )
+    async with place.browser(person, dark=dark) as page:
+        for path in pages:
+            await page.goto(path)
+            await page.evaluate(AXE.read_text("utf-8"))
+            found = await page.evaluate("axe.run().then((found) => found.violations)")
+            serious = [x for x in found if x["impact"] in {"serious", "critical"}]
+            assert serious == [], path
+            await page.set_viewport_size({"width": 360, "height": 700})
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 360, path
+            await page.set_viewport_size({"width": 1200, "height": 800})
+        place.problems.clear()  # the browser tells of the page that is not there
