@@ -24,9 +24,10 @@ ROWS = 50
 HITS = 20
 _PAGES_SHOWN = 20
 
+# Of the filter, where queued means both kinds of it.
 STATUSES = (
-    "pending", "awaiting_file", "extracting", "extraction_failed", "queued", "queued_for_pdf",
-    "processing", "completed", "dead_letter", "pending_review", "failed", "cancelled",
+    "pending", "awaiting_file", "extracting", "extraction_failed", "queued", "processing",
+    "completed", "dead_letter", "pending_review", "failed", "cancelled",
 )  # fmt: skip
 _OPEN = {"awaiting_file", "extracting", "queued", "queued_for_pdf", "processing"}
 _ENDED = {"completed", "cancelled", "failed"}
@@ -51,7 +52,7 @@ _ACTS = {
 
 
 class Filter(BaseModel):
-    """What of the list is wanted; before and after_id say where the last page ended."""
+    """What of the list is wanted; before and before_id say where the last page ended."""
 
     q: str = ""
     status: str = ""

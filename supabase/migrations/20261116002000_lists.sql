@@ -52,7 +52,7 @@ begin
     )
     and (d.deleted_at is not null) = p_deleted
     and (p_case_id is null or d.case_id = p_case_id)
-    and (p_status is null or d.ocr_status = p_status)
+    and (p_status is null or d.ocr_status = p_status or (p_status = 'queued' and d.ocr_status = 'queued_for_pdf'))
     and (p_lane is null or d.lane = p_lane)
     and (p_name is null or position(lower(p_name) in lower(d.name)) > 0)
   order by d.created_at desc, d.id desc
@@ -61,7 +61,7 @@ end;
 $$;
 comment on function public.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer) is
   'Documents the caller may see, newest first, whose name contains p_name. Goes on after the document of '
-  'p_before_id, which came at p_before. p_deleted shows the bin instead.';
+  'p_before_id, which came at p_before. The status queued finds queued_for_pdf, too. p_deleted shows the bin instead.';
 grant execute on function public.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer)
   to authenticated, service_role;
 

@@ -100,6 +100,7 @@ async def test_filters_choose(place: places.Place) -> None:
         chosen = {
             "": {queued, done, named},
             "status=completed": {done},
+            "status=queued": {queued},
             "lane=pdf": {queued},
             f"case={other}": {done, named},
             "q=grundBUCH": {named},
