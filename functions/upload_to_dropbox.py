@@ -106,7 +106,7 @@ async def upload(
         )
         answer = await databases.with_retries(take_in)
     if answer["existing"]:
-        await used.store.delete(path)  # the document keeps the file it has
+        await _keep_one(used, answer["document_id"], path)
     if callback := arriving.fields.get("callback_url"):
         await database.rpc("request_webhook", p_document_id=answer["document_id"], p_url=callback)
     status_url = _status_url(request, used.settings, answer["document_id"])
@@ -130,6 +130,20 @@ async def _case(fields: dict[str, str], is_service: bool, database: databases.Da
     if not await database.select("cases", columns="id", where={"id": case_id, "deleted_at": None}):
         raise answers.RefusedError(404, "CASE_NOT_FOUND", "there is no such case, or not for you")
     return case_id
+
+
+async def _keep_one(used: services.Services, document_id: str, path: str) -> None:
+    """Let the document keep the file it has; where that was lost, these bytes take its place."""
+    (row,) = await used.database.select(
+        "documents", columns="dropbox_path", where={"id": document_id}
+    )
+    kept = (row["dropbox_path"] or path).removeprefix("/")
+    if kept == path:
+        return
+    if await used.store.stat(kept) is None:
+        with contextlib.suppress(errors.FileExists):
+            await used.store.write(kept, used.store.read(path))
+    await used.store.delete(path)
 
 
 def _require_callback(url: str | None, used: services.Services) -> None:

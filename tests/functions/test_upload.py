@@ -85,6 +85,17 @@ async def test_the_same_bytes_again_are_the_same_document_and_one_file(functions
     assert len(functions.stored()) == 1
 
 
+async def test_the_same_bytes_again_bring_back_a_file_that_was_lost(functions: House) -> None:
+    """The document has its file again, where it always was."""
+    user = await functions.factory.user()
+    await functions.upload(user, house.PNG)
+    (lost,) = functions.stored()
+    lost.unlink()
+    assert (await functions.upload(user, house.PNG)).json()["existing"]
+    assert functions.stored() == [lost]
+    assert lost.read_bytes() == house.PNG
+
+
 async def test_a_new_version_replaces_the_old_one_of_its_name(functions: House) -> None:
     """Other bytes under the same name are the next version."""
     user = await functions.factory.user()
