@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 import supabase
@@ -14,6 +16,7 @@ from tests.reading import samples
 from tests.support import transports
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import AsyncIterator
 
     from pagewarden import settings as settings_module
@@ -39,20 +42,29 @@ async def either(
         yield opened
 
 
+@contextlib.asynccontextmanager
+async def _client(url: str, user: uuid.UUID) -> AsyncIterator[supabase.AsyncClient]:
+    """Have the client of Supabase, signed in, and close its connections."""
+    async with httpx.AsyncClient(timeout=60) as http:
+        options = supabase.AsyncClientOptions(httpx_client=http)
+        client = await supabase.create_async_client(url, house.KEYS.publishable_key or "", options)
+        client.functions.set_auth(house.token(user))
+        yield client
+
+
 async def test_an_upload_becomes_text_over_either_transport(either: House) -> None:
     """Upload, wait, fetch, read again, bin, restore: as the client of Supabase calls functions."""
     user = await either.factory.user()
-    client = await supabase.create_async_client(either.url, "sb_publishable_of_a_test")
-    client.functions.set_auth(house.token(user))
     names = {"photo.png": white_png(), "letter.pdf": house.READABLE_PDF}
     ids = {}
-    for name, content in names.items():
-        headers = {"X-File-Name": name, "Content-Type": "application/octet-stream"}
-        answer = await client.functions.invoke(
-            "upload-to-dropbox", {"body": content, "headers": headers}
-        )
-        assert isinstance(answer, bytes)
-        ids[name] = json.loads(answer)["document_id"]
+    async with _client(either.url, user) as client:
+        for name, content in names.items():
+            headers = {"X-File-Name": name, "Content-Type": "application/octet-stream"}
+            answer = await client.functions.invoke(
+                "upload-to-dropbox", {"body": content, "headers": headers}
+            )
+            assert isinstance(answer, bytes)
+            ids[name] = json.loads(answer)["document_id"]
     await either.read()
     for name, expected in {"photo.png": "640x480", "letter.pdf": samples.PROSE[0]}.items():
         status = (await either.call("GET", f"documents/{ids[name]}", user=user)).json()
@@ -74,9 +86,8 @@ async def test_an_upload_becomes_text_over_either_transport(either: House) -> No
 
 async def test_the_client_of_supabase_is_told_why_something_is_refused(either: House) -> None:
     """Its error has our code."""
-    client = await supabase.create_async_client(either.url, "sb_publishable_of_a_test")
-    client.functions.set_auth(house.token(await either.factory.user()))
-    with pytest.raises(supabase.FunctionsHttpError, match="EMPTY_FILE"):
-        await client.functions.invoke(
-            "upload-to-dropbox", {"body": b"", "headers": {"X-File-Name": "nothing.png"}}
-        )
+    async with _client(either.url, await either.factory.user()) as client:
+        with pytest.raises(supabase.FunctionsHttpError, match="EMPTY_FILE"):
+            await client.functions.invoke(
+                "upload-to-dropbox", {"body": b"", "headers": {"X-File-Name": "nothing.png"}}
+            )
