@@ -8,6 +8,7 @@ file is asked beforehand, too.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import hashlib
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from pagewarden.files.s3 import bucket as bucket_module
 
+SETTLE_SECONDS = 0.05
 INCOMING = ".incoming"  # paths.check_path lets no file have this name
 
 _PART = 6 * 1024 * 1024  # bytes of one request
@@ -131,7 +133,11 @@ class S3Files:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """There is nothing to close: the library closes idle connections by itself."""
+        """Give the library's threads a moment to let go of what they hold of Python's.
+
+        The interpreter aborts when it ends under them. Connections they close by themselves.
+        """
+        await asyncio.sleep(SETTLE_SECONDS)
 
     def _key(self, path: str) -> str:
         paths.check_path(path)

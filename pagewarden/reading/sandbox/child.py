@@ -111,6 +111,7 @@ def _export(line: wire.Line, job: wire.Message) -> None:
     )
     export.write(Path(job["folder"]) / exporting.RESULT)
     line.send({"written": True})
+    line.receive()  # stay until the host has taken it and hangs up: our folder goes with us
 
 
 def _attempt(line: wire.Line, work: Callable[[], T]) -> T | None:
