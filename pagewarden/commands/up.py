@@ -129,7 +129,7 @@ async def _watch(local: server.LocalServer, stop: asyncio.Event) -> None:
 async def _announce(served: str, gpu_url: str, stop: asyncio.Event) -> None:
     """Say where to go, once something is there."""
     async with httpx.AsyncClient(trust_env=False) as client:
-        for name, url in (("functions", served), ("GPU service", gpu_url)):
+        for name, url in (("dashboard and functions", served), ("GPU service", gpu_url)):
             if not await _is_ready(client, url, stop):
                 return
             out.print(f"[green]●[/] {name} at {url}")
