@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Depends, Request, Security, params, security
+from fastapi import APIRouter, Depends, Request, Security, params, security
 
 from functions import answers, services, switchboard
 from pagewarden import errors, tokens
@@ -55,6 +55,16 @@ def guards(name: str) -> list[params.Depends]:
     """Let those in whom supabase/config.toml names for a function, while it is switched on."""
     wanted = _caller if switchboard.wants_user_jwt(name) else _service
     return [Depends(wanted), Depends(_switched_on(name))]
+
+
+def guarded_router(name: str, *refusals: int) -> APIRouter:
+    """Make the router of a function, at its name, behind its guards."""
+    return APIRouter(
+        prefix=f"/{name}",
+        tags=[name],
+        dependencies=guards(name),
+        responses=answers.documented(*refusals, 401, 403, 503),
+    )
 
 
 def _switched_on(name: str) -> Callable[[services.Services], Awaitable[None]]:

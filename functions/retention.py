@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 
-from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from functions import answers, callers, services
+from functions import callers, services
 from pagewarden import retention
 
 NAME = "retention"
 
-router = APIRouter(
-    prefix=f"/{NAME}",
-    tags=[NAME],
-    dependencies=callers.guards(NAME),
-    responses=answers.documented(401, 403, 503),
-)
+router = callers.guarded_router(NAME)
 
 
 class Cleaned(BaseModel):

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from pydantic import BaseModel
 
-from functions import answers, callers, services
+from functions import callers, services
 
 NAME = "stale-monitor"
 
-router = APIRouter(
-    prefix=f"/{NAME}",
-    tags=[NAME],
-    dependencies=callers.guards(NAME),
-    responses=answers.documented(401, 403, 503),
-)
+router = callers.guarded_router(NAME)
 
 
 class Swept(BaseModel):

@@ -48,3 +48,17 @@ def say(console: Console, line: str) -> None:
 def count(number: int, thing: str) -> str:
     """Say how many there are of something."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def one_bar(console: Console) -> progress.Progress:
+    """Have a bar for all there is to do, which goes when it is done; tasks need the field unit."""
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.TaskProgressColumn(),
+        Amount(),
+        Rate(),
+        progress.TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )

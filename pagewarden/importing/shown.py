@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from rich import progress
-
 from pagewarden import bars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rich import progress
     from rich.console import Console
 
     from pagewarden.importing import tree
@@ -24,16 +23,7 @@ class Shown:
         self._console = console
         self._files = 0
         self._done = 0
-        self._progress = progress.Progress(
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.TaskProgressColumn(),
-            bars.Amount(),
-            bars.Rate(),
-            progress.TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
+        self._progress = bars.one_bar(console)
         self._task: progress.TaskID | None = None
 
     @contextlib.contextmanager

@@ -6,8 +6,6 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from rich import progress
-
 from pagewarden import bars
 
 if TYPE_CHECKING:
@@ -27,16 +25,7 @@ class Progress:
         self._started = time.monotonic()
         self._opened = 0
         self._known = 0
-        self._bar = progress.Progress(
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.TaskProgressColumn(),
-            bars.Amount(),
-            bars.Rate(),
-            progress.TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
+        self._bar = bars.one_bar(console)
         self._task = self._bar.add_task("starting", total=None, unit="pages")
 
     @contextlib.contextmanager
