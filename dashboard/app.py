@@ -16,12 +16,8 @@ PAGES = (overview, documents)
 
 MENU = tuple(module.PAGE for module in PAGES)
 
-_STATIC = Path(__file__).parent / "static"
-_FILES = {
-    "style.css": "text/css",
-    "dashboard.js": "text/javascript",
-    "icon.svg": "image/svg+xml",
-}
+_STATIC = {path.name: path for path in (Path(__file__).parent / "static").iterdir()}
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 _own = APIRouter(route_class=route.Route, include_in_schema=False)
 
@@ -52,9 +48,10 @@ async def foreign_code(name: str) -> Response:
 @_own.get("/static/{name}")
 async def own_code(name: str, request: Request) -> Response:
     """Hand out our own style and script."""
-    if name not in _FILES:
+    path = _STATIC.get(name)
+    if path is None:
         raise HTTPException(404, f"there is no {request.url.path}")
-    return _kept(FileResponse(_STATIC / name, media_type=_FILES[name]))
+    return _kept(FileResponse(path, media_type=_TYPES[path.suffix]))
 
 
 def _kept(response: Response) -> Response:

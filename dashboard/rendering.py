@@ -11,14 +11,17 @@ import jinja2
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from dashboard import forgery, parts, vendor
+from dashboard import forgery, notices, parts, vendor
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401  # whatever it shows
     """Render a whole page with its menu, or what the template says is a part of one."""
-    return HTMLResponse(html(request, template, **values), status)
+    response = HTMLResponse(html(request, template, **values), status)
+    if notices.waiting(request):
+        notices.shown(response)
+    return response
 
 
 def html(request: Request, template: str, **values: Any) -> str:  # noqa: ANN401  # whatever it shows
@@ -34,6 +37,7 @@ def html(request: Request, template: str, **values: Any) -> str:  # noqa: ANN401
             path=request.url.path,
             csrf=forgery.token(used, visitor) if visitor else "",
             missing=vendor.missing(),
+            done=notices.waiting(request),
             **values,
         )
     )

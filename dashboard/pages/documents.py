@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi.responses import FileResponse, RedirectResponse
+from fastapi.responses import FileResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from dashboard import forgery, navigation, parts, rendering, route, visitors
+from dashboard import forgery, navigation, notices, parts, rendering, route, visitors
 from pagewarden import exports
 
 PAGE = navigation.Page("Documents", "/documents")
@@ -118,26 +118,21 @@ async def one(request: Request, visitor: visitors.Signed, document_id: uuid.UUID
     """Show a document: how far it is, what was read, what can be done."""
     values = await _document(visitor, document_id)
     part = request.headers.get("HX-Target") == "document"
-    return rendering.page(request, "document.html", part=part, notice=None, **values)
+    return rendering.page(request, "document.html", part=part, **values)
 
 
 @router.post("/{document_id}/{act}")
 async def act(
-    request: Request,
     visitor: visitors.Signed,
     _acting: forgery.Acting,
     document_id: uuid.UUID,
     act: Act,
 ) -> Response:
-    """Do it, and show the document as it is then."""
+    """Do it, and lead back to the document."""
     await _find(visitor, document_id)
     function, done = _ACTS[act]
     answer = await visitor.database.rpc(function, p_document_id=str(document_id))
-    notice = done if answer["success"] else answer.get("message") or answer["error"]
-    if not request.headers.get("HX-Request"):
-        return RedirectResponse(f"{PAGE.path}/{document_id}", 303)
-    values = await _document(visitor, document_id)
-    return rendering.page(request, "document.html", part=True, notice=notice, **values)
+    return notices.answered(f"{PAGE.path}/{document_id}", answer, done)
 
 
 async def _made(

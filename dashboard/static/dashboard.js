@@ -1,9 +1,23 @@
-// Everything that htmx does not do by itself: the token of the session, and the live overview.
+// What htmx does not do by itself: the token of the session, questions before acts, the live overview.
 "use strict";
 
 document.addEventListener("htmx:configRequest", (event) => {
   const token = document.querySelector("meta[name=csrf]").content;
   if (token) event.detail.headers["X-CSRF-Token"] = token;
+});
+
+// A form with data-confirm asks first, and no form is sent twice by a double click.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  const question = event.submitter?.dataset.confirm ?? form.dataset.confirm;
+  if (form.dataset.sent || (question && !window.confirm(question))) {
+    event.preventDefault();
+  } else if (form.method === "post" && !event.defaultPrevented) {
+    form.dataset.sent = "yes";
+  }
+});
+window.addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
 // Shows what the server sends, which it has rendered as it renders pages.

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dashboard import app
+
 if TYPE_CHECKING:
     from tests.dashboard import place as places
 
@@ -22,7 +24,7 @@ async def test_axe_finds_nothing_serious(place: places.Place, dark: bool) -> Non
     await factory.queued(person.case, lane=None)
     pages = (
         "/sign-in",
-        "/overview",
+        *(entry.path for entry in app.MENU),
         "/documents?q=treaty",
         f"/documents/{document}",
         "/documents/x",
