@@ -9,12 +9,15 @@ from fastapi.responses import FileResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
 from dashboard import doors, parts, route, vendor, visitors
-from dashboard.pages import documents, overview
+from dashboard.pages import document, documents, overview
 
 PAGES = (overview, documents)
 """In the order of the menu; each has a PAGE and a router."""
 
 MENU = tuple(module.PAGE for module in PAGES)
+
+BEHIND = (document,)
+"""What pages lead to; each has a router."""
 
 _STATIC = {path.name: path for path in (Path(__file__).parent / "static").iterdir()}
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -27,7 +30,7 @@ def router() -> APIRouter:
     made = APIRouter()
     made.include_router(_own)
     made.include_router(doors.router)
-    for module in PAGES:
+    for module in (*PAGES, *BEHIND):
         made.include_router(module.router)
     return made
 
