@@ -264,6 +264,7 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
             "p_limit": ["null", "0", "-1", "201"],
         },
     ),
+    ("list_people", {}, {"p_search": ["' '", LONG], "p_limit": ["null", "0", "-1", "201"]}),
     ("results_by_hour", {}, {"p_hours": ["null", "0", "-1", "721"]}),
     (
         "search_documents",
@@ -346,6 +347,9 @@ TAKES_ANYTHING = {
     ("list_documents", "p_case_id"),
     ("list_documents", "p_lane"),
     ("list_documents", "p_status"),
+    ("list_people", "p_admin"),
+    ("list_people", "p_after"),
+    ("list_people", "p_after_id"),
     ("move_to_dead_letter_queue", "p_error_details"),
     ("recover_stuck_documents", "p_document_ids"),
     ("release_documents", "p_outage"),

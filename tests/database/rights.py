@@ -103,6 +103,7 @@ files_removed             no   no     no       no     no     no    no    yes    
 files_to_remove           no   no     no       no     no     no    no    yes     no
 has_role                  no   yes    yes      yes    yes    yes   yes   yes     no
 list_documents            no   yes    yes      yes    yes    yes   yes   yes     no
+list_people               no   no     no       no     no     no    yes   yes     no
 move_to_dead_letter_queue no   no     no       no     no     no    no    yes     yes
 pause_lane                no   no     no       no     no     no    yes   yes     no
 process_ocr_atomic        no   no     no       no     no     no    no    yes     yes
@@ -149,6 +150,7 @@ ARGUMENTS = {
     "files_to_remove": "",
     "has_role": "%(admin)s, 'admin'",
     "list_documents": "",
+    "list_people": "",
     "move_to_dead_letter_queue": "%(claimed)s, 'broken', '{}', 'unknown', %(token)s",
     "pause_lane": "'pdf', 'because'",
     "process_ocr_atomic": "%(claimed)s, '{}', 0.9, 100, %(token)s",

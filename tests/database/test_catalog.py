@@ -30,6 +30,7 @@ FOR_PEOPLE = {
     "erase_document",
     "has_role",
     "list_documents",
+    "list_people",
     "pause_lane",
     "read_again",
     "recover_stuck_documents",
