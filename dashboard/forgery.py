@@ -35,6 +35,19 @@ async def _require_token(
     _own: Annotated[None, Depends(require_own_origin)],
 ) -> None:
     given = request.headers.get(HEADER) or str((await request.form()).get(FIELD, ""))
+    _compare(given, used, visitor)
+
+
+async def _require_header(
+    request: Request,
+    used: parts.Used,
+    visitor: visitors.Signed,
+    _own: Annotated[None, Depends(require_own_origin)],
+) -> None:
+    _compare(request.headers.get(HEADER, ""), used, visitor)
+
+
+def _compare(given: str, used: parts.Parts, visitor: visitors.Visitor) -> None:
     if not hmac.compare_digest(given.encode(), token(used, visitor).encode()):
         raise errors.Forbidden("this form belongs to another session; open the page again")
 
@@ -44,3 +57,6 @@ OWN_ORIGIN = Depends(require_own_origin)
 
 Acting = Annotated[None, Depends(_require_token)]
 """A parameter of this type is on every POST of somebody who is signed in."""
+
+Uploading = Annotated[None, Depends(_require_header)]
+"""The same for a POST whose body is a file, which nobody may hold in memory."""

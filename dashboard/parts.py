@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import uuid
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Protocol, cast
@@ -35,9 +36,25 @@ Export = Callable[[database.Database, str, str], contextlib.AbstractAsyncContext
 """Makes an export of a document (its id, the format), as somebody sees it in this database."""
 
 
+class Accepted(Protocol):
+    """The document that an upload has become."""
+
+    @property
+    def document_id(self) -> uuid.UUID:
+        """Which it is."""
+
+    @property
+    def existing(self) -> bool:
+        """Whether the case had these very bytes under this name already."""
+
+
+TakeIn = Callable[[Request, database.Database], Awaitable[Accepted]]
+"""Stores the file of a request and makes it a document, as whoever the database acts for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Database (as service role), who signs people in, who checks tokens, who makes exports.
+    """Database (as service role), sign-in, check of tokens, and what makes and takes files.
 
     Once stopping is set, answers that go on and on come to an end.
     """
@@ -48,6 +65,7 @@ class Parts:
     verifier: tokens.Verifier
     entrance: entrances.Entrance
     export: Export
+    take_in: TakeIn
     pages: tuple[navigation.Page, ...]
     stopping: asyncio.Event
 

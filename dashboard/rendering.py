@@ -12,7 +12,9 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from dashboard import forgery, notices, parts, vendor
+from pagewarden.reading import engines
 
+_ENGINES = [name for name in engines.ENGINES if name != "null"]
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -53,6 +55,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"duration": duration, "moment": moment, "hits": hits}
+    made.globals |= {"engines": _ENGINES, "profiles": engines.PROFILES}
     return made
 
 

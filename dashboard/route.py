@@ -7,9 +7,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from fastapi import Request, Response
+from fastapi import Request, Response, routing
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import RedirectResponse
+from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
 from dashboard import parts, rendering, visitors
@@ -33,24 +33,37 @@ _HEADERS = {
 }
 
 
+_Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
 class Route(small_bodies.Route):
     """A route of the dashboard."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def get_route_handler(self) -> _Handler:
         """Wrap the usual handler."""
-        handle = super().get_route_handler()
+        return _wrapped(super().get_route_handler())
 
-        async def answer(request: Request) -> Response:
-            try:
-                response = await handle(request)
-            except (errors.PagewardenError, HTTPException, RequestValidationError) as exc:
-                response = _refuse(request, exc)
-            renewed = getattr(request.state, "renewed", None)
-            if renewed is not None:
-                visitors.keep(response, parts.of_request(request), renewed)
-            return guarded(response)
 
-        return answer
+class Taking(routing.APIRoute):
+    """A route that takes in files: its body may be large."""
+
+    def get_route_handler(self) -> _Handler:
+        """Wrap the usual handler."""
+        return _wrapped(super().get_route_handler())
+
+
+def _wrapped(handle: _Handler) -> _Handler:
+    async def answer(request: Request) -> Response:
+        try:
+            response = await handle(request)
+        except (errors.PagewardenError, HTTPException, RequestValidationError) as exc:
+            response = _refuse(request, exc)
+        renewed = getattr(request.state, "renewed", None)
+        if renewed is not None:
+            visitors.keep(response, parts.of_request(request), renewed)
+        return guarded(response)
+
+    return answer
 
 
 def guarded(response: Response) -> Response:
@@ -78,6 +91,8 @@ def _refuse(request: Request, exc: Exception) -> Response:
 
 
 def _page(request: Request, status: int, title: str, message: str) -> Response:
+    if _is_script(request):
+        return JSONResponse({"message": message}, status)
     part = bool(request.headers.get("HX-Request"))
     response = rendering.page(
         request, "error.html", status, part=part, title=title, message=message
@@ -89,8 +104,14 @@ def _page(request: Request, status: int, title: str, message: str) -> Response:
     return response
 
 
+def _is_script(request: Request) -> bool:
+    return request.headers.get("Accept") == "application/json"
+
+
 def _to_sign_in(request: Request) -> Response:
     """Lead to the sign-in, and from there back to the page that was wanted."""
+    if _is_script(request):
+        return JSONResponse({"message": "your session has ended; sign in again"}, 401)
     if request.headers.get("HX-Request"):
         wanted = urlsplit(request.headers.get("HX-Current-URL", ""))
         target = f"{SIGN_IN}?{urlencode({'next': _address(wanted.path, wanted.query)})}"

@@ -105,16 +105,20 @@ async def _refused(_request: Request, exc: Exception) -> JSONResponse:
 
 async def _failed(_request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, errors.PagewardenError)  # noqa: S101  # for the type checker
-    status = next((code for kind, code in _STATUS if isinstance(exc, kind)), None)
+    status = status_of(exc)
     headers = {}
-    if status is None:
-        status = 503 if exc.outage else 500
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if status in {429, 503}:
         seconds = getattr(exc, "retry_after", None) or RETRY_AFTER_SECONDS
         headers["Retry-After"] = str(math.ceil(seconds))
     return _answer(status, _code(exc), str(exc), hint=getattr(exc, "hint", None), headers=headers)
+
+
+def status_of(exc: errors.PagewardenError) -> int:
+    """Give the status of an answer that tells of this error."""
+    found = next((code for kind, code in _STATUS if isinstance(exc, kind)), None)
+    return found or (503 if exc.outage else 500)
 
 
 def _code(exc: errors.PagewardenError) -> str:

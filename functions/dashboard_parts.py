@@ -9,10 +9,13 @@ from starlette.exceptions import HTTPException
 
 from dashboard import app as dashboard
 from dashboard import entrances, parts
-from functions import answers, exporting
+from functions import answers, exporting, upload_to_dropbox
+from pagewarden import errors
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
+
+    from fastapi import Request
 
     from functions import services
     from pagewarden.database import Database
@@ -26,11 +29,13 @@ async def opened(used: services.Services) -> AsyncIterator[parts.Parts]:
     async def export(
         database: Database, document_id: str, format_name: str
     ) -> AsyncIterator[exporting.Made]:
-        try:
+        with _as_pages_refuse():
             async with exporting.made(used, database, document_id, format_name) as made:
                 yield made
-        except answers.RefusedError as exc:
-            raise HTTPException(exc.status, str(exc)) from exc
+
+    async def take_in(request: Request, database: Database) -> upload_to_dropbox.Accepted:
+        with _as_pages_refuse():
+            return await upload_to_dropbox.take_in(request, used, database, is_service=False)
 
     async with _entrance(used) as entrance:
         yield parts.Parts(
@@ -40,9 +45,20 @@ async def opened(used: services.Services) -> AsyncIterator[parts.Parts]:
             used.verifier,
             entrance,
             export,
+            take_in,
             dashboard.MENU,
             used.stopping,
         )
+
+
+@contextlib.contextmanager
+def _as_pages_refuse() -> Iterator[None]:
+    try:
+        yield
+    except answers.RefusedError as exc:
+        raise HTTPException(exc.status, str(exc)) from exc
+    except errors.PagewardenError as exc:
+        raise HTTPException(answers.status_of(exc), str(exc)) from exc
 
 
 def _entrance(

@@ -77,10 +77,20 @@ async def upload(
 
     Without case_id it goes to your inbox. What is of no type we read waits for a person.
     """
+    accepted = await take_in(
+        request, used, callers.database_of(caller, used), is_service=caller.is_service
+    )
+    response.headers["Location"] = accepted.status_url
+    return accepted
+
+
+async def take_in(
+    request: Request, used: services.Services, database: databases.Database, *, is_service: bool
+) -> Accepted:
+    """Store the file of a request and make it a document, as whoever the database acts for."""
     arriving = await incoming.receive(request)
     _require_callback(arriving.fields.get("callback_url"), used)
-    database = callers.database_of(caller, used)
-    case_id = await _case(arriving.fields, caller.is_service, database)
+    case_id = await _case(arriving.fields, is_service, database)
     name = arriving.name
     path = f"{case_id}/{uuid.uuid4()}/{name}"
     stored = await used.store.write(
@@ -88,7 +98,7 @@ async def upload(
     )
     async with _no_orphan(used.store, path):
         kind = _require_allowed(arriving)
-        take_in = functools.partial(
+        call = functools.partial(
             database.rpc,
             "safe_document_reupload_v2",
             p_case_id=case_id,
@@ -104,15 +114,13 @@ async def upload(
             p_language=arriving.fields.get("language"),
             p_profile=arriving.fields.get("profile"),
         )
-        answer = await databases.with_retries(take_in)
+        answer = await databases.with_retries(call)
     if answer["existing"]:
         await _keep_one(used, answer["document_id"], path)
     if callback := arriving.fields.get("callback_url"):
         await database.rpc("request_webhook", p_document_id=answer["document_id"], p_url=callback)
     status_url = _status_url(request, used.settings, answer["document_id"])
-    accepted = _accepted(answer, case_id, name, status_url)
-    response.headers["Location"] = accepted.status_url
-    return accepted
+    return _accepted(answer, case_id, name, status_url)
 
 
 async def _case(fields: dict[str, str], is_service: bool, database: databases.Database) -> str:  # noqa: FBT001

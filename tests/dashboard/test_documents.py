@@ -35,13 +35,16 @@ async def test_a_document_is_found_by_what_it_says(place: places.Place) -> None:
 
 
 async def test_a_document_is_acted_upon(place: places.Place) -> None:
-    """Read again, cancel, delete and restore, each by its button."""
+    """Read again with wishes, cancel, delete, restore and erase, each by its button."""
     person = await place.person()
     document = await place.functions.factory.completed(person.case)
     async with place.browser(person) as page:
         page.on("dialog", lambda dialog: dialog.accept())
         await page.goto(f"/documents/{document}")
         status = page.locator(".facts .status")
+        await page.get_by_text("Read again").first.click()
+        await page.get_by_label("Engine").select_option("tesseract")
+        await page.get_by_label("Language").fill("ita")
         for button, outcome in (
             ("Read again", "queued"),
             ("Cancel", "cancelled"),
@@ -51,7 +54,27 @@ async def test_a_document_is_acted_upon(place: places.Place) -> None:
             await page.get_by_role("button", name=button, exact=True).click()
             await expect(page.locator(".facts div").first).to_contain_text(outcome)
         await expect(status).to_have_text("cancelled")
-        await expect(page.get_by_role("button", name="Delete")).to_be_visible()
+        (seen,) = await place.functions.used.database.select("documents")
+        assert (seen["engine"], seen["language"]) == ("tesseract", "ita")
+        await page.get_by_role("button", name="Erase").click()
+        await expect(page.locator("#notice")).to_contain_text("It is erased")
+        await expect(page).to_have_url(re.compile("/documents$"))
+    assert await place.functions.used.database.select("documents") == []
+
+
+async def test_earlier_readings_are_looked_at(place: places.Place) -> None:
+    """The text of a reading stays when the document is read again."""
+    person, factory = await place.person(), place.functions.factory
+    document = await factory.completed(person.case, text="read first")
+    async with place.browser(person) as page:
+        await page.goto(f"/documents/{document}")
+        await page.get_by_text("Read again").first.click()
+        await page.get_by_role("button", name="Read again").click()
+        await place.functions.read()
+        await expect(page.locator("pre")).to_have_text("text")
+        await page.get_by_text("Read 2 times").click()
+        await page.locator(".versions a").click()
+        await expect(page.locator("pre")).to_have_text("read first")
 
 
 async def test_a_document_completes_while_its_page_is_open(place: places.Place) -> None:
