@@ -265,6 +265,29 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         },
     ),
     ("list_people", {}, {"p_search": ["' '", LONG], "p_limit": ["null", "0", "-1", "201"]}),
+    ("list_doubts", {}, {"p_limit": ["null", "0", "-1", "201"]}),
+    (
+        "correct_page",
+        {"p_document_id": "%(completed)s", "p_page_number": "1", "p_base_version": "0"},
+        {"p_text": ["repeat('x', 10000001)"], "p_lines": ["'{}'", "'null'", "'1'"]},
+    ),
+    (
+        "type_text",
+        {"p_document_id": "%(pending)s", "p_pages": """'[{"page_number": 1}]'"""},
+        {
+            "p_pages": [
+                "null",
+                "'[]'",
+                "'{}'",
+                "'[{}]'",
+                """'[{"page_number": 0}]'""",
+                """'[{"page_number": 1}, {"page_number": 1}]'""",
+                """jsonb_build_array(jsonb_build_object(
+                  'page_number', 1, 'text', repeat('x', 10000001)
+                ))""",
+            ]
+        },
+    ),
     ("results_by_hour", {}, {"p_hours": ["null", "0", "-1", "721"]}),
     (
         "search_documents",
@@ -287,6 +310,11 @@ GONE = {
     "acquire_document_lock(%(gone)s, 'w')": "DOCUMENT_NOT_FOUND",
     "cancel_case(%(gone)s)": "CASE_NOT_FOUND",
     "cancel_document(%(gone)s)": "DOCUMENT_NOT_FOUND",
+    "correct_page(%(gone)s, 1, 0, 'x')": "DOCUMENT_NOT_FOUND",
+    "correct_page(%(completed)s, 2, 0, 'x')": "PAGE_NOT_FOUND",
+    "correct_page(%(completed)s, null, 0, 'x')": "PAGE_NOT_FOUND",
+    "correct_page(%(completed)s, 1, 7, 'x')": "EDITED_MEANWHILE",
+    "correct_page(%(completed)s, 1, null, 'x')": "EDITED_MEANWHILE",
     "delete_case(%(gone)s)": "CASE_NOT_FOUND",
     "delete_document(%(gone)s)": "DOCUMENT_NOT_FOUND",
     "erase_case(%(gone)s)": "CASE_NOT_FOUND",
@@ -309,6 +337,8 @@ GONE = {
     "save_document_pages(%(claimed)s, %(gone)s, '[]', 'rapid', '1')": "LOCK_LOST",
     "save_document_pages(%(gone)s, %(token)s, '[]', 'rapid', '1')": "DOCUMENT_NOT_FOUND",
     "share_case(%(gone)s, %(owner)s)": "CASE_NOT_FOUND",
+    """type_text(%(gone)s, '[{"page_number": 1}]')""": "DOCUMENT_NOT_FOUND",
+    """type_text(%(pending)s, '[{"page_number": 1}]')""": "WRONG_STATE",
 }
 
 # Where many are named, or nothing was promised, the answer says how little was done.
@@ -339,9 +369,15 @@ MALFORMED = {
 
 # Parameters of which every value of their type makes sense.
 TAKES_ANYTHING = {
+    ("correct_page", "p_approved"),
+    ("correct_page", "p_base_version"),
+    ("correct_page", "p_page_number"),
     ("fail_document", "p_error_details"),
     ("files_to_remove", "p_after"),
     ("has_role", "p_role"),
+    ("list_doubts", "p_after"),
+    ("list_doubts", "p_after_id"),
+    ("list_doubts", "p_case_id"),
     ("list_documents", "p_before"),
     ("list_documents", "p_before_id"),
     ("list_documents", "p_case_id"),
@@ -351,6 +387,8 @@ TAKES_ANYTHING = {
     ("list_people", "p_after"),
     ("list_people", "p_after_id"),
     ("move_to_dead_letter_queue", "p_error_details"),
+    ("page_versions", "p_document_id"),
+    ("page_versions", "p_page_number"),
     ("recover_stuck_documents", "p_document_ids"),
     ("release_documents", "p_outage"),
     ("search_documents", "p_case_id"),

@@ -27,6 +27,9 @@ ocr_pages            no   none   none     case   case   case  all   all     no
 ocr_processing_logs  no   none   none     case   case   case  all   all     no
 ocr_runs             no   none   none     case   case   case  all   all     no
 ocr_system_health    no   no     no       no     no     no    all   all     no
+page_corrections     no   none   none     case   case   case  all   all     no
+page_doubts          no   none   none     case   case   case  all   all     no
+page_texts           no   none   none     case   case   case  all   all     no
 tasks                no   none   none     none   none   none  all   all     no
 user_roles           no   none   none     none   none   own   all   all     no
 webhooks             no   none   none     case   case   case  all   all     no
@@ -45,6 +48,9 @@ OF_THE_CASE = {
     "ocr_pages": "case_id = %(case)s",
     "ocr_processing_logs": "document_id in (select id from documents where case_id = %(case)s)",
     "ocr_runs": "document_id in (select id from documents where case_id = %(case)s)",
+    "page_corrections": "case_id = %(case)s",
+    "page_doubts": "case_id = %(case)s",
+    "page_texts": "case_id = %(case)s",
     "webhooks": "document_id in (select id from documents where case_id = %(case)s)",
 }
 OWN = {"user_roles": "user_id = %(owner)s"}
@@ -91,6 +97,7 @@ cancel_document           no   no     no       no     yes    yes   yes   yes    
 claim_documents           no   no     no       no     no     no    no    yes     yes
 claim_webhooks            no   no     no       no     no     no    no    yes     no
 complete_documents        no   no     no       no     no     no    no    yes     yes
+correct_page              no   no     no       no     yes    yes   yes   yes     no
 create_case               no   no     yes      yes    yes    yes   yes   yes     no
 delete_case               no   no     no       no     no     yes   yes   yes     no
 delete_document           no   no     no       no     no     yes   yes   yes     no
@@ -103,8 +110,10 @@ files_removed             no   no     no       no     no     no    no    yes    
 files_to_remove           no   no     no       no     no     no    no    yes     no
 has_role                  no   yes    yes      yes    yes    yes   yes   yes     no
 list_documents            no   yes    yes      yes    yes    yes   yes   yes     no
+list_doubts               no   yes    yes      yes    yes    yes   yes   yes     no
 list_people               no   no     no       no     no     no    yes   yes     no
 move_to_dead_letter_queue no   no     no       no     no     no    no    yes     yes
+page_versions             no   no     no       yes    yes    yes   yes   yes     no
 pause_lane                no   no     no       no     no     no    yes   yes     no
 process_ocr_atomic        no   no     no       no     no     no    no    yes     yes
 read_again                no   no     no       no     yes    yes   yes   yes     no
@@ -123,6 +132,7 @@ search_documents          no   yes    yes      yes    yes    yes   yes   yes    
 settle_webhook            no   no     no       no     no     no    no    yes     no
 share_case                no   no     no       no     no     yes   yes   yes     no
 sweep_documents           no   no     no       no     no     no    no    yes     yes
+type_text                 no   no     no       no     no     no    yes   yes     no
 unknown_files             no   no     no       no     no     no    no    yes     no
 wait_for_documents        no   no     no       no     no     no    no    yes     yes
 """
@@ -138,6 +148,7 @@ ARGUMENTS = {
     "complete_documents": """
         array[%(claimed)s], array[%(token)s], array['{}'::jsonb]
     """,
+    "correct_page": "%(completed)s, 1, 1, 'better'",
     "create_case": "'Mine'",
     "delete_case": "%(case)s",
     "delete_document": "%(queued)s",
@@ -150,8 +161,10 @@ ARGUMENTS = {
     "files_to_remove": "",
     "has_role": "%(admin)s, 'admin'",
     "list_documents": "",
+    "list_doubts": "",
     "list_people": "",
     "move_to_dead_letter_queue": "%(claimed)s, 'broken', '{}', 'unknown', %(token)s",
+    "page_versions": "%(completed)s, 1",
     "pause_lane": "'pdf', 'because'",
     "process_ocr_atomic": "%(claimed)s, '{}', 0.9, 100, %(token)s",
     "read_again": "%(completed)s",
@@ -174,6 +187,7 @@ ARGUMENTS = {
     "settle_webhook": "%(webhook)s, 0",
     "share_case": "%(case)s, %(stranger)s",
     "sweep_documents": "",
+    "type_text": """%(manual)s, '[{"page_number": 1, "text": "by hand"}]'""",
     "unknown_files": "array[%(case)s || '/x/y']",
     "wait_for_documents": "",
 }

@@ -22,6 +22,7 @@ FOR_PEOPLE = {
     "add_documents",
     "cancel_case",
     "cancel_document",
+    "correct_page",
     "create_case",
     "delete_case",
     "delete_document",
@@ -30,7 +31,9 @@ FOR_PEOPLE = {
     "erase_document",
     "has_role",
     "list_documents",
+    "list_doubts",
     "list_people",
+    "page_versions",
     "pause_lane",
     "read_again",
     "recover_stuck_documents",
@@ -44,6 +47,7 @@ FOR_PEOPLE = {
     "safe_document_reupload_v2",
     "search_documents",
     "share_case",
+    "type_text",
 }
 
 # A handful of rows for ever, so an index would never be used.

@@ -75,6 +75,16 @@ async def _fill(factory: factories.Factory, case: uuid.UUID) -> Ids:
     deleted = await factory.completed(case)
     await factory.call("delete_document", p_document_id=deleted)
     completed = await factory.completed(case)
+    await factory.call(
+        "correct_page",
+        p_document_id=completed,
+        p_page_number=1,
+        p_base_version=0,
+        p_text="some text!",
+    )
+    await factory.completed(case, text="illegible", confidence=0.1)
+    manual = await factory.dead_letter(case)
+    await factory.call("resolve_dead_letter", p_dlq_id=manual.dlq_id, p_action="manual")
     webhook = await factory.call(
         "request_webhook", p_document_id=completed, p_url="https://example.org/"
     )
@@ -86,6 +96,7 @@ async def _fill(factory: factories.Factory, case: uuid.UUID) -> Ids:
         "deleted": deleted,
         "queued": await factory.queued(case),
         "completed": completed,
+        "manual": manual.document_id,
         "webhook": uuid.UUID(webhook["webhook_id"]),
         "pending": await factory.queued(case, lane=None),
         "awaiting": await factory.awaiting_file(case),
@@ -174,7 +185,11 @@ async def _statements(world: World, relation: str) -> dict[str, str]:
 
 def _refusal(relation: str, verb: str) -> str:
     """Name the SQLSTATE: what no view can do is refused before anybody asks for rights."""
-    unwritable = {"ocr_system_health": "insert update delete", "hac_logs": "update delete"}
+    unwritable = {
+        "ocr_system_health": "insert update delete",
+        "page_texts": "insert update delete",
+        "hac_logs": "update delete",
+    }
     return NOT_WRITABLE if verb in unwritable.get(relation, "").split() else REFUSED
 
 

@@ -234,8 +234,15 @@ async def test_a_signed_in_person_searches_by_index(library: Library) -> None:
         (library.case,),
     )
     await library.add("needle")
+    await conn.execute(
+        """
+        insert into page_corrections (document_id, page_number, version, case_id, text, text_search)
+        select document_id, 1, 1, case_id, text || '!', text_search from ocr_pages
+        where run_id between 1000 and 2000
+        """
+    )
     # Words that came in lately are on a list of their own until they are put into the index.
-    await conn.execute("vacuum (analyze) ocr_pages, documents")
+    await conn.execute("vacuum (analyze) ocr_pages, page_corrections, documents")
     claims = Jsonb({"role": "authenticated", "sub": str(library.owner)})
     await conn.execute("select set_config('request.jwt.claims', %s::text, false)", (claims,))
     await conn.execute("set role authenticated")
