@@ -8,6 +8,17 @@ from __future__ import annotations
 LONG = "repeat('x', 10000)"
 RESULT = "jsonb_build_object('document_id', %(gone)s::text, 'ocr_data', 1)"
 LOCK = {"p_document_id": "%(claimed)s", "p_lock_token": "%(token)s"}
+SENSELESS_FILTERS = [
+    "null",
+    "'null'",
+    "'[]'",
+    """'{"ids": "nope"}'""",
+    """'{"nope": 1}'""",
+    """'{"lane": "nope"}'""",
+    """'{"error_category": "nope"}'""",
+    """'{"status": "nope"}'""",
+    """'{"name": " "}'""",
+]
 
 # A function, arguments that are sound, and for each of its parameters values that are not.
 SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
@@ -250,10 +261,86 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
                 """'{"lane": "nope"}'""",
                 """'{"lane": "image", "error_category": "nope"}'""",
                 """'{"status": "nope"}'""",
+                """'{"name": " "}'""",
             ],
             "p_action": ["null", "'nope'"],
             "p_notes": ["repeat('x', 10001)"],
         },
+    ),
+    (
+        "list_dead_letters",
+        {},
+        {"p_filter": SENSELESS_FILTERS, "p_limit": ["null", "0", "201"]},
+    ),
+    (
+        "dead_letter_groups",
+        {},
+        {
+            "p_filter": SENSELESS_FILTERS,
+            "p_limit": ["null", "0", "201"],
+            "p_offset": ["null", "-1"],
+        },
+    ),
+    ("count_dead_letters", {}, {"p_filter": SENSELESS_FILTERS}),
+    (
+        "document_history",
+        {"p_document_id": "%(queued)s"},
+        {"p_limit": ["null", "0", "201"]},
+    ),
+    ("stuck_documents", {}, {"p_limit": ["null", "0", "201"]}),
+    (
+        "give_back_documents",
+        {"p_documents": "'[]'"},
+        {"p_documents": ["null", "'null'", "'{}'", "'[1]'"]},
+    ),
+    (
+        "route_documents",
+        {"p_document_ids": "array[%(pending)s]", "p_lane": "'image'"},
+        {
+            "p_document_ids": ["null", "'{}'"],
+            "p_lane": ["null", "'nope'"],
+            "p_notes": ["repeat('x', 10001)"],
+        },
+    ),
+    (
+        "refuse_documents",
+        {"p_document_ids": "array[%(pending)s]", "p_reason": "'because'"},
+        {"p_document_ids": ["null", "'{}'"], "p_reason": ["null", "''", "repeat('x', 10001)"]},
+    ),
+    (
+        "list_tasks",
+        {},
+        {
+            "p_kind": ["'nope'"],
+            "p_whose": ["null", "'nope'"],
+            "p_priority": ["'nope'"],
+            "p_limit": ["null", "0", "201"],
+        },
+    ),
+    (
+        "create_task",
+        {"p_title": "'Call the archive'"},
+        {
+            "p_title": ["null", "''", "' '", LONG],
+            "p_description": ["' '", "repeat('x', 10001)"],
+            "p_priority": ["null", "'nope'"],
+            "p_assigned_to": ["%(owner)s", "%(gone)s"],
+        },
+    ),
+    (
+        "assign_task",
+        {"p_task_id": "%(task)s"},
+        {"p_user_id": ["%(owner)s", "%(gone)s"]},
+    ),
+    (
+        "set_task_priority",
+        {"p_task_id": "%(task)s", "p_priority": "'urgent'"},
+        {"p_priority": ["null", "'nope'"]},
+    ),
+    (
+        "end_task",
+        {"p_task_id": "%(task)s"},
+        {"p_status": ["null", "'pending'"], "p_notes": ["' '", "repeat('x', 10001)"]},
     ),
     (
         "list_documents",
@@ -337,6 +424,9 @@ GONE = {
     "save_document_pages(%(claimed)s, %(gone)s, '[]', 'rapid', '1')": "LOCK_LOST",
     "save_document_pages(%(gone)s, %(token)s, '[]', 'rapid', '1')": "DOCUMENT_NOT_FOUND",
     "share_case(%(gone)s, %(owner)s)": "CASE_NOT_FOUND",
+    "assign_task(%(gone)s, %(admin)s)": "TASK_NOT_FOUND",
+    "end_task(%(gone)s)": "TASK_NOT_FOUND",
+    "set_task_priority(%(gone)s, 'low')": "TASK_NOT_FOUND",
     """type_text(%(gone)s, '[{"page_number": 1}]')""": "DOCUMENT_NOT_FOUND",
     """type_text(%(pending)s, '[{"page_number": 1}]')""": "WRONG_STATE",
 }
@@ -353,6 +443,9 @@ NOTHING_DONE = {
     f"release_documents(jsonb_build_array({RESULT}))": {"success": False, "released": []},
     """resolve_dead_letters('{"ids": ["nope"]}', 'requeue')""": {"resolved": 0},
     "files_removed(array[0])": 0,
+    """give_back_documents('[{"document_id": null}]')""": {"done": 0},
+    "route_documents(array[%(gone)s], 'image')": {"done": 0},
+    "refuse_documents(array[%(gone)s], 'because')": {"done": 0},
     "settle_webhook(%(gone)s, 1)": False,
     "settle_webhook(%(gone)s, null)": False,
 }
@@ -372,20 +465,26 @@ TAKES_ANYTHING = {
     ("correct_page", "p_approved"),
     ("correct_page", "p_base_version"),
     ("correct_page", "p_page_number"),
+    ("document_history", "p_document_id"),
     ("fail_document", "p_error_details"),
     ("files_to_remove", "p_after"),
     ("has_role", "p_role"),
-    ("list_doubts", "p_after"),
-    ("list_doubts", "p_after_id"),
-    ("list_doubts", "p_case_id"),
+    ("list_dead_letters", "p_before"),
+    ("list_dead_letters", "p_before_id"),
     ("list_documents", "p_before"),
     ("list_documents", "p_before_id"),
     ("list_documents", "p_case_id"),
     ("list_documents", "p_lane"),
     ("list_documents", "p_status"),
+    ("list_doubts", "p_after"),
+    ("list_doubts", "p_after_id"),
+    ("list_doubts", "p_case_id"),
     ("list_people", "p_admin"),
     ("list_people", "p_after"),
     ("list_people", "p_after_id"),
+    ("list_tasks", "p_after"),
+    ("list_tasks", "p_after_id"),
+    ("list_tasks", "p_after_urgency"),
     ("move_to_dead_letter_queue", "p_error_details"),
     ("page_versions", "p_document_id"),
     ("page_versions", "p_page_number"),

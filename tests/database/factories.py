@@ -136,6 +136,11 @@ class Factory:
         )
         return DeadLetter(claim.document_id, uuid.UUID(answer["dlq_id"]))
 
+    async def task(self, **params: Any) -> uuid.UUID:
+        """Note something that HAC is to do."""
+        answer = await self.call("create_task", p_title=f"Task {next(_numbers)}", **params)
+        return uuid.UUID(answer["task_id"])
+
     async def awaiting_file(
         self, case: uuid.UUID | None = None, *, lane: str = "index"
     ) -> uuid.UUID:

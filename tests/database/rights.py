@@ -92,32 +92,42 @@ CALLS = """
                           anon nobody stranger viewer editor owner admin service worker
 acquire_document_lock     no   no     no       no     no     no    no    yes     yes
 add_documents             no   no     no       no     yes    yes   yes   yes     no
+assign_task               no   no     no       no     no     no    yes   yes     no
 cancel_case               no   no     no       no     no     yes   yes   yes     no
 cancel_document           no   no     no       no     yes    yes   yes   yes     no
 claim_documents           no   no     no       no     no     no    no    yes     yes
 claim_webhooks            no   no     no       no     no     no    no    yes     no
 complete_documents        no   no     no       no     no     no    no    yes     yes
 correct_page              no   no     no       no     yes    yes   yes   yes     no
+count_dead_letters        no   yes    yes      yes    yes    yes   yes   yes     no
 create_case               no   no     yes      yes    yes    yes   yes   yes     no
+create_task               no   no     no       no     no     no    yes   yes     no
+dead_letter_groups        no   yes    yes      yes    yes    yes   yes   yes     no
 delete_case               no   no     no       no     no     yes   yes   yes     no
 delete_document           no   no     no       no     no     yes   yes   yes     no
+document_history          no   no     no       yes    yes    yes   yes   yes     no
 document_progress         no   no     no       yes    yes    yes   yes   yes     no
+end_task                  no   no     no       no     no     no    yes   yes     no
 erase_case                no   no     no       no     no     yes   yes   yes     no
 erase_document            no   no     no       no     no     yes   yes   yes     no
 extend_document_lock      no   no     no       no     no     no    no    yes     yes
 fail_document             no   no     no       no     no     no    no    yes     yes
 files_removed             no   no     no       no     no     no    no    yes     no
 files_to_remove           no   no     no       no     no     no    no    yes     no
+give_back_documents       no   no     no       no     no     no    yes   yes     no
 has_role                  no   yes    yes      yes    yes    yes   yes   yes     no
+list_dead_letters         no   yes    yes      yes    yes    yes   yes   yes     no
 list_documents            no   yes    yes      yes    yes    yes   yes   yes     no
 list_doubts               no   yes    yes      yes    yes    yes   yes   yes     no
 list_people               no   no     no       no     no     no    yes   yes     no
+list_tasks                no   no     no       no     no     no    yes   yes     no
 move_to_dead_letter_queue no   no     no       no     no     no    no    yes     yes
 page_versions             no   no     no       yes    yes    yes   yes   yes     no
 pause_lane                no   no     no       no     no     no    yes   yes     no
 process_ocr_atomic        no   no     no       no     no     no    no    yes     yes
 read_again                no   no     no       no     yes    yes   yes   yes     no
 recover_stuck_documents   no   no     no       no     no     no    yes   yes     no
+refuse_documents          no   no     no       no     no     no    yes   yes     no
 release_documents         no   no     no       no     no     no    no    yes     yes
 request_webhook           no   no     no       no     yes    yes   yes   yes     no
 resolve_dead_letter       no   no     no       no     no     no    yes   yes     no
@@ -126,11 +136,14 @@ restore_document          no   no     no       no     no     yes   yes   yes    
 results_by_hour           no   no     no       no     no     no    yes   yes     no
 resume_lane               no   no     no       no     no     no    yes   yes     no
 route_document            no   no     no       no     no     no    yes   yes     no
+route_documents           no   no     no       no     no     no    yes   yes     no
 safe_document_reupload_v2 no   no     no       no     yes    yes   yes   yes     no
 save_document_pages       no   no     no       no     no     no    no    yes     yes
 search_documents          no   yes    yes      yes    yes    yes   yes   yes     no
+set_task_priority         no   no     no       no     no     no    yes   yes     no
 settle_webhook            no   no     no       no     no     no    no    yes     no
 share_case                no   no     no       no     no     yes   yes   yes     no
+stuck_documents           no   no     no       no     no     no    yes   yes     no
 sweep_documents           no   no     no       no     no     no    no    yes     yes
 type_text                 no   no     no       no     no     no    yes   yes     no
 unknown_files             no   no     no       no     no     no    no    yes     no
@@ -141,6 +154,7 @@ wait_for_documents        no   no     no       no     no     no    no    yes    
 ARGUMENTS = {
     "acquire_document_lock": "%(queued)s, 'w'",
     "add_documents": """%(case)s, '[{"name": "another"}]', 'pdf'""",
+    "assign_task": "%(task)s, %(admin)s",
     "cancel_case": "%(case)s",
     "cancel_document": "%(queued)s",
     "claim_documents": "'w'",
@@ -149,26 +163,40 @@ ARGUMENTS = {
         array[%(claimed)s], array[%(token)s], array['{}'::jsonb]
     """,
     "correct_page": "%(completed)s, 1, 1, 'better'",
+    "count_dead_letters": "",
     "create_case": "'Mine'",
+    "create_task": "'Call the archive'",
+    "dead_letter_groups": "",
     "delete_case": "%(case)s",
     "delete_document": "%(queued)s",
+    "document_history": "%(queued)s",
     "document_progress": "%(queued)s",
+    "end_task": "%(task)s",
     "erase_case": "%(case)s",
     "erase_document": "%(completed)s",
     "extend_document_lock": "%(claimed)s, %(token)s",
     "fail_document": "%(claimed)s, %(token)s, 'broken'",
     "files_removed": "array[1]",
     "files_to_remove": "",
+    "give_back_documents": """
+        jsonb_build_array(jsonb_build_object(
+          'document_id', %(claimed)s::text,
+          'claimed_at', (select claimed_at from documents where id = %(claimed)s)
+        ))
+    """,
     "has_role": "%(admin)s, 'admin'",
+    "list_dead_letters": "",
     "list_documents": "",
     "list_doubts": "",
     "list_people": "",
+    "list_tasks": "",
     "move_to_dead_letter_queue": "%(claimed)s, 'broken', '{}', 'unknown', %(token)s",
     "page_versions": "%(completed)s, 1",
     "pause_lane": "'pdf', 'because'",
     "process_ocr_atomic": "%(claimed)s, '{}', 0.9, 100, %(token)s",
     "read_again": "%(completed)s",
     "recover_stuck_documents": "0, array[%(claimed)s::uuid]",
+    "refuse_documents": "array[%(pending)s::uuid], 'no document'",
     "release_documents": """
         jsonb_build_array(jsonb_build_object(
           'document_id', %(claimed)s::text, 'lock_token', %(token)s::text
@@ -181,11 +209,14 @@ ARGUMENTS = {
     "results_by_hour": "",
     "resume_lane": "'check'",
     "route_document": "%(pending)s, 'image'",
+    "route_documents": "array[%(pending)s::uuid], 'image'",
     "safe_document_reupload_v2": "%(case)s, 'another', %(case)s || '/another', 'pdf'",
     "save_document_pages": """%(claimed)s, %(token)s, '[{"page_number": 1}]', 'rapid', '1'""",
     "search_documents": "'some'",
+    "set_task_priority": "%(task)s, 'urgent'",
     "settle_webhook": "%(webhook)s, 0",
     "share_case": "%(case)s, %(stranger)s",
+    "stuck_documents": "",
     "sweep_documents": "",
     "type_text": """%(manual)s, '[{"page_number": 1, "text": "by hand"}]'""",
     "unknown_files": "array[%(case)s || '/x/y']",

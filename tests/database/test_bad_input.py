@@ -69,6 +69,7 @@ async def _populate(factory: factories.Factory) -> dict[str, uuid.UUID]:
         "completed": await factory.completed(case),
         "pending": await factory.queued(case, lane=None),
         "awaiting": await factory.awaiting_file(case),
+        "task": await factory.task(),
     }
 
 

@@ -99,6 +99,7 @@ async def _fill(factory: factories.Factory, case: uuid.UUID) -> Ids:
         "manual": manual.document_id,
         "webhook": uuid.UUID(webhook["webhook_id"]),
         "pending": await factory.queued(case, lane=None),
+        "task": await factory.task(),
         "awaiting": await factory.awaiting_file(case),
     }
 
