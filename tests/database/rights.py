@@ -93,8 +93,10 @@ CALLS = """
 acquire_document_lock     no   no     no       no     no     no    no    yes     yes
 add_documents             no   no     no       no     yes    yes   yes   yes     no
 assign_task               no   no     no       no     no     no    yes   yes     no
+begin_function_run        no   no     no       no     no     no    no    yes     no
 cancel_case               no   no     no       no     no     yes   yes   yes     no
 cancel_document           no   no     no       no     yes    yes   yes   yes     no
+case_contents             no   no     no       yes    yes    yes   yes   yes     no
 claim_documents           no   no     no       no     no     no    no    yes     yes
 claim_webhooks            no   no     no       no     no     no    no    yes     no
 complete_documents        no   no     no       no     no     no    no    yes     yes
@@ -107,6 +109,7 @@ delete_case               no   no     no       no     no     yes   yes   yes    
 delete_document           no   no     no       no     no     yes   yes   yes     no
 document_history          no   no     no       yes    yes    yes   yes   yes     no
 document_progress         no   no     no       yes    yes    yes   yes   yes     no
+end_function_run          no   no     no       no     no     no    no    yes     no
 end_task                  no   no     no       no     no     no    yes   yes     no
 erase_case                no   no     no       no     no     yes   yes   yes     no
 erase_document            no   no     no       no     no     yes   yes   yes     no
@@ -115,12 +118,20 @@ fail_document             no   no     no       no     no     no    no    yes    
 files_removed             no   no     no       no     no     no    no    yes     no
 files_to_remove           no   no     no       no     no     no    no    yes     no
 give_back_documents       no   no     no       no     no     no    yes   yes     no
+grant_role                no   no     no       no     no     no    yes   yes     no
 has_role                  no   yes    yes      yes    yes    yes   yes   yes     no
+list_action_types         no   yes    yes      yes    yes    yes   yes   yes     no
+list_acts                 no   yes    yes      yes    yes    yes   yes   yes     no
+list_case_people          no   no     no       yes    yes    yes   yes   yes     no
+list_cases                no   yes    yes      yes    yes    yes   yes   yes     no
 list_dead_letters         no   yes    yes      yes    yes    yes   yes   yes     no
 list_documents            no   yes    yes      yes    yes    yes   yes   yes     no
 list_doubts               no   yes    yes      yes    yes    yes   yes   yes     no
+list_functions            no   no     no       no     no     no    yes   yes     no
+list_lanes                no   no     no       no     no     no    yes   yes     no
 list_people               no   no     no       no     no     no    yes   yes     no
 list_tasks                no   no     no       no     no     no    yes   yes     no
+list_workers              no   no     no       no     no     no    yes   yes     no
 move_to_dead_letter_queue no   no     no       no     no     no    no    yes     yes
 page_versions             no   no     no       yes    yes    yes   yes   yes     no
 pause_lane                no   no     no       no     no     no    yes   yes     no
@@ -129,20 +140,25 @@ read_again                no   no     no       no     yes    yes   yes   yes    
 recover_stuck_documents   no   no     no       no     no     no    yes   yes     no
 refuse_documents          no   no     no       no     no     no    yes   yes     no
 release_documents         no   no     no       no     no     no    no    yes     yes
+report_worker             no   no     no       no     no     no    no    yes     yes
 request_webhook           no   no     no       no     yes    yes   yes   yes     no
 resolve_dead_letter       no   no     no       no     no     no    yes   yes     no
 resolve_dead_letters      no   no     no       no     no     no    yes   yes     no
+restore_case              no   no     no       no     no     yes   yes   yes     no
 restore_document          no   no     no       no     no     yes   yes   yes     no
 results_by_hour           no   no     no       no     no     no    yes   yes     no
 resume_lane               no   no     no       no     no     no    yes   yes     no
+revoke_role               no   no     no       no     no     no    yes   yes     no
 route_document            no   no     no       no     no     no    yes   yes     no
 route_documents           no   no     no       no     no     no    yes   yes     no
 safe_document_reupload_v2 no   no     no       no     yes    yes   yes   yes     no
 save_document_pages       no   no     no       no     no     no    no    yes     yes
 search_documents          no   yes    yes      yes    yes    yes   yes   yes     no
+set_function              no   no     no       no     no     no    yes   yes     no
 set_task_priority         no   no     no       no     no     no    yes   yes     no
 settle_webhook            no   no     no       no     no     no    no    yes     no
 share_case                no   no     no       no     no     yes   yes   yes     no
+share_case_by_email       no   no     no       no     no     yes   yes   yes     no
 stuck_documents           no   no     no       no     no     no    yes   yes     no
 sweep_documents           no   no     no       no     no     no    no    yes     yes
 type_text                 no   no     no       no     no     no    yes   yes     no
@@ -221,6 +237,22 @@ ARGUMENTS = {
     "type_text": """%(manual)s, '[{"page_number": 1, "text": "by hand"}]'""",
     "unknown_files": "array[%(case)s || '/x/y']",
     "wait_for_documents": "",
+    "begin_function_run": "'ocr-worker'",
+    "case_contents": "%(case)s",
+    "end_function_run": "0, 'completed'",
+    "grant_role": "%(stranger)s",
+    "list_action_types": "",
+    "list_acts": "",
+    "list_case_people": "%(case)s",
+    "list_cases": "",
+    "list_functions": "",
+    "list_lanes": "",
+    "list_workers": "",
+    "report_worker": "'w', array['image']",
+    "restore_case": "(delete_case(%(case)s) ->> 'case_id')::uuid",
+    "revoke_role": "%(stranger)s",
+    "set_function": "'ocr-worker', false",
+    "share_case_by_email": "%(case)s, %(stranger)s || '@example.org'",
 }
 
 
