@@ -44,6 +44,12 @@ class Route(small_bodies.Route):
         return _wrapped(super().get_route_handler())
 
 
+class Writing(Route):
+    """A route that takes what people wrote: a million signs of any script, as forms encode them."""
+
+    max_bytes = 16_000_000
+
+
 class Taking(routing.APIRoute):
     """A route that takes in files: its body may be large."""
 

@@ -21,21 +21,23 @@ SECONDS = 10.0
 
 
 class Route(routing.APIRoute):
-    """A route that reads no more than that."""
+    """A route that reads no more than that, or than a kind of it says."""
+
+    max_bytes = MAX_BYTES
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the usual handler."""
         handle = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
-            return await handle(Request(request.scope, _bounded(request.receive)))
+            return await handle(Request(request.scope, _bounded(request.receive, self.max_bytes)))
 
         return answer
 
 
-def _bounded(receive: Receive) -> Receive:
+def _bounded(receive: Receive, max_bytes: int) -> Receive:
     deadline = asyncio.get_running_loop().time() + SECONDS
-    left = MAX_BYTES
+    left = max_bytes
 
     async def bounded() -> Message:
         nonlocal left
@@ -46,7 +48,7 @@ def _bounded(receive: Receive) -> Receive:
             raise HTTPException(408, "the request took too long to arrive") from exc
         left -= len(message.get("body", b""))
         if left < 0:
-            raise HTTPException(413, f"a request has at most {MAX_BYTES} bytes")
+            raise HTTPException(413, f"a request has at most {max_bytes} bytes")
         return message
 
     return bounded
