@@ -59,7 +59,7 @@ async def made(
 async def _find(database: Database, document_id: str) -> Mapping[str, Any]:
     rows = await database.select(
         "documents",
-        columns="name,language,dropbox_path,run_id,page_count,ocr_status",
+        columns="id,name,language,dropbox_path,run_id,page_count,ocr_status",
         where={"id": document_id, "deleted_at": None},
     )
     if not rows:
@@ -77,10 +77,10 @@ async def _collect(database: Database, document: Mapping[str, Any], pages: spool
     pages.path.touch()
     for first in range(1, (document["page_count"] or 0) + 1, BATCH):
         rows = await database.select(
-            "ocr_pages",
-            columns="page_number,lines,status,width,height,error,details",
+            "page_texts",
+            columns="page_number,text,lines,status,width,height,error,details,version",
             where={
-                "run_id": document["run_id"],
+                "document_id": document["id"],
                 "page_number": list(range(first, first + BATCH)),
             },
             order="page_number",

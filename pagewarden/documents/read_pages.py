@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from pagewarden.documents import claims
+from pagewarden.documents import claims, corrections
 from pagewarden.reading import pages
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def to_page(read: pages.ReadPage, *, of: int | None, language: str | None) -> cl
         text=read.text,
         status=_status(read),
         confidence=read.confidence,
-        lines=[_line(line) for line in read.lines],
+        lines=[line_row(line) for line in read.lines],
         width=read.width or None,
         height=read.height or None,
         error=_reason(read),
@@ -41,7 +41,16 @@ def to_page(read: pages.ReadPage, *, of: int | None, language: str | None) -> cl
 
 
 def from_row(row: Mapping[str, Any]) -> pages.ReadPage:
-    """Make the page again from a row of ocr_pages."""
+    """Make the page again from a row of ocr_pages, or of page_texts with what people made of it."""
+    page = _read(row)
+    if row.get("version"):
+        page = dataclasses.replace(page, source=pages.Source.PERSON, error=None)
+    elif page.lines:
+        return page
+    return corrections.corrected(page, row.get("text") or "")
+
+
+def _read(row: Mapping[str, Any]) -> pages.ReadPage:
     return pages.ReadPage.from_json(
         {
             "usage": {},
@@ -69,7 +78,8 @@ def _reason(read: pages.ReadPage) -> str | None:
     return read.error or "it could not be read"
 
 
-def _line(line: pages.Line) -> dict[str, Any]:
+def line_row(line: pages.Line) -> dict[str, Any]:
+    """Give a line the form it is saved in."""
     # Not dataclasses.asdict: that copies every corner, and takes longer than reading a text layer.
     return {
         **_placed(line),

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
+# Of the others a page has its text already, or there is none.
+_LAID_OVER = {reading.Source.OCR, reading.Source.PERSON}
+
 
 def searchable_pdf(
     source: Path, pages: Iterable[reading.ReadPage], target: Path, *, password: str = ""
@@ -63,7 +66,7 @@ def _write_over_pdf(
     with _opened(document) as pdf:
         layers = _Layers(pdf)
         for page in read_pages:
-            if page.source is reading.Source.OCR and page.lines:
+            if page.source in _LAID_OVER and page.lines:
                 with trouble.parsing(document.name, page.number):
                     pdf_page = pdf.pages[page.number - 1]
                     invisible.strip(pdf, pdf_page)

@@ -26,6 +26,8 @@ _A4 = (595.0, 842.0)
 _SMALLEST, _LARGEST = 3.0, 14_400.0  # what a PDF can have, in points
 _DEFAULT_DPI = 72.0
 _MOST_PIXELS = limits.Limits().pixels
+# Perhaps no machine could open them.
+_UNSEEN = {pages.Source.FAILED, pages.Source.PERSON}
 
 Turn = tuple[int, int, int, int, int, int]
 
@@ -56,7 +58,7 @@ class Picture:
             with trouble.parsing(self._document.name, page.number):
                 stream, turn = self._embed(pdf, page)
         except errors.ReadingError:
-            if page.source is not pages.Source.FAILED:
+            if page.source not in _UNSEEN:
                 raise
             return pdf.add_blank_page(page_size=_paper(page, (page.width, page.height)))
         size = (int(stream.Width), int(stream.Height))
@@ -69,7 +71,7 @@ class Picture:
         # page before it.
         with self._opened() as image:
             image.seek(self._frames[page.number - 1])
-            if page.source is pages.Source.FAILED and math.prod(image.size) > _MOST_PIXELS:
+            if page.source in _UNSEEN and math.prod(image.size) > _MOST_PIXELS:
                 raise trouble.damaged(self._document.name, page.number, "too many pixels")
             stream, orientation = image_streams.embed(pdf, image, self._document.source)
         return stream, _TURNS.get(orientation, _TURNS[1])

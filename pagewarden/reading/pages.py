@@ -77,6 +77,7 @@ class Source(enum.StrEnum):
     OCR = "ocr"
     LAYER = "layer"
     FAILED = "failed"
+    PERSON = "person"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pikepdf
+import pypdfium2
 import pytest
 
 from pagewarden import exports
@@ -58,6 +59,28 @@ async def test_text_json_and_pdf_hold_what_the_pages_say(reading_functions: Hous
     target.write_bytes(pdf.content)
     with pikepdf.open(target) as opened:
         assert len(opened.pages) == 2
+
+
+async def test_every_format_says_what_people_made_of_a_page(reading_functions: House) -> None:
+    """A text that somebody typed is laid over the page, and the other page stays as it was."""
+    user, document = await _read(reading_functions)
+    answer = await reading_functions.factory.call(
+        "correct_page",
+        p_document_id=document,
+        p_page_number=2,
+        p_base_version=0,
+        p_text="Zwetschgenknoedel\n\nby hand",
+    )
+    assert answer["success"]
+    for name in set(exports.FORMATS) - {"pdf"}:
+        export = await _export(reading_functions, user, document, format=name)
+        assert "Zwetschgenknoedel" in export.text, name
+    text = (await _export(reading_functions, user, document)).text
+    assert text.count(samples.PROSE[0]) == 1
+    assert text.endswith("\fZwetschgenknoedel\n\nby hand\n")
+    pdf = await _export(reading_functions, user, document, format="pdf")
+    with pypdfium2.PdfDocument(pdf.content) as opened:
+        assert "Zwetschgenknoedel" in opened[1].get_textpage().get_text_range()
 
 
 async def test_an_export_removes_what_one_that_was_killed_left_behind(
