@@ -197,7 +197,7 @@ comment on column public.documents.document_version is 'Counts the uploads of th
 comment on column public.documents.reading is 'Counts how often it was asked to be read again, from 1.';
 comment on column public.documents.run_id is 'The run whose pages are the text of the document.';
 comment on column public.documents.open_run_id is 'The run whose pages are being saved.';
-comment on column public.documents.listed_in is 'Which list knows it: queue while it is queued, aside while it waits for somebody else, none while it is read and after its end.';
+comment on column public.documents.listed_in is 'Which list knows it: queue while it is queued, aside while it waits for somebody else or is cancelled, none while it is read and when it is completed.';
 comment on column public.documents.priority is 'Higher is more urgent.';
 comment on column public.documents.turn is 'Place among equals: the turn of its case at enqueue, so no case stands in the way of others.';
 comment on column public.documents.retry_at is 'Waits until then; null when it may be taken at once.';
@@ -275,7 +275,7 @@ set search_path = ''
 as $$
   select case
     when p_ocr_status in ('queued', 'queued_for_pdf') then 'queue'
-    when p_ocr_status not in ('processing', 'completed', 'cancelled') then 'aside'
+    when p_ocr_status not in ('processing', 'completed') then 'aside'
   end;
 $$;
 comment on function private.list_of(text) is 'Which list a document of that status is on.';

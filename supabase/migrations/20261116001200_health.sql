@@ -122,7 +122,10 @@ begin
     max(d.retry_count) as max_retries
   into v_open
   from private.set_aside as a
-  join public.documents as d on d.id = a.document_id;
+  join public.documents as d on d.id = a.document_id
+  where a.ocr_status in (
+    'failed', 'dead_letter', 'pending', 'pending_review', 'awaiting_file', 'extracting', 'extraction_failed'
+  );
   select coalesce(sum(h.completed), 0) as completed, sum(h.seconds_to_text) as seconds,
     coalesce(sum(h.retried), 0) as retried, coalesce(sum(h.retries), 0) as retries, max(h.max_retries) as max_retries,
     coalesce(sum(h.completed) filter (where h.hour >= p_now - interval '24 hours'), 0) as completed_24h

@@ -1,0 +1,91 @@
+"""Pages of a full database: each reads in proportion to what it shows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from dashboard import app
+from pagewarden import database as gateways
+from pagewarden.bench.dashboard import filling
+from pagewarden.local import cluster
+from tests.database import plans
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.dashboard import place as places
+    from tests.support import databases
+
+DOCUMENTS = 10_000
+SMALL = 300
+"""A table of so many rows may be read from end to end."""
+MOST_ROWS = 1500
+"""Rows of a table that one statement may look at: more than any page shows, less than a table."""
+
+PATHS = (
+    *(entry.path for entry in app.MENU),
+    "/documents?status=dead_letter",
+    "/documents?status=queued",
+    "/documents?status=processing",
+    "/documents?status=completed",
+    "/documents?status=failed",
+    "/documents?status=cancelled",
+    "/documents?q=zz",
+    "/documents?lane=image",
+    "/documents?lane=pdf",
+    "/documents?q=word77",
+    "/documents?q=scan+77",
+    "/documents?q=nothing+at+all",
+    "/documents?bin=true",
+)
+
+
+@pytest.fixture
+async def seen(database: databases.Database, monkeypatch: pytest.MonkeyPatch) -> list[plans.Plan]:
+    """Collect the plans of all statements, of whatever connection is made from now on."""
+    found: list[plans.Plan] = []
+    connect = psycopg.AsyncConnection.connect
+
+    async def connected(*args: Any, **options: Any) -> psycopg.AsyncConnection:
+        conn = await connect(*args, **options)
+        conn.add_notice_handler(plans.taking(found))
+        return conn
+
+    await filling.fill(await database.connect(cluster.SUPERUSER), DOCUMENTS)
+    conn = await database.connect(cluster.SUPERUSER)
+    await plans.explain_everything(conn, database.name)
+    monkeypatch.setattr(psycopg.AsyncConnection, "connect", connected)
+    return found
+
+
+@pytest.fixture
+async def gateway(
+    database: databases.Database,
+    seen: list[plans.Plan],  # noqa: ARG001  # must be first
+) -> AsyncIterator[gateways.Database]:
+    """Connect as service role, with plans."""
+    async with await gateways.connect_direct(database.url()) as found:
+        yield found
+
+
+async def test_no_page_reads_a_whole_table(place: places.Place, seen: list[plans.Plan]) -> None:
+    """Neither from end to end nor along an index, with whatever filter."""
+    person = await place.person(admin=True)
+    guilty: set[tuple[str, str, object, str]] = set()
+    async with place.visitor(person) as client:
+        for path in PATHS:
+            for _ in range(7):  # after five runs Postgres settles for one plan
+                seen.clear()
+                answer = await client.get(path)
+                assert answer.status_code == 200, (path, answer.text)
+            for plan in seen:
+                said = re.sub(r"\s+", " ", plan.statement)[:150]
+                rows = plan.read()
+                guilty |= {(path, x, "scan", said) for x in plan.scanned() if rows[x] > SMALL}
+                guilty |= {(path, x, rows[x], said) for x in rows if rows[x] > MOST_ROWS}
+    assert guilty == set()
+    assert seen
