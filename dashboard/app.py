@@ -9,14 +9,14 @@ from fastapi.responses import FileResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
 from dashboard import doors, parts, route, vendor, visitors
-from dashboard.pages import document, documents, overview, uploads
+from dashboard.pages import document, documents, overview, pictures, uploads
 
 PAGES = (overview, documents)
 """In the order of the menu; each has a PAGE and a router."""
 
 MENU = tuple(module.PAGE for module in PAGES)
 
-BEHIND = (document, uploads)
+BEHIND = (document, pictures, uploads)
 """What pages lead to; each has a router."""
 
 _STATIC = {path.name: path for path in (Path(__file__).parent / "static").iterdir()}

@@ -52,6 +52,16 @@ TakeIn = Callable[[Request, database.Database], Awaitable[Accepted]]
 """Stores the file of a request and makes it a document, as whoever the database acts for."""
 
 
+class Links(Protocol):
+    """Makes links that open something in the store for a short while, for whoever has them."""
+
+    def picture(self, path: str, number: int) -> str:
+        """Lead to the picture of a page of the file at this path."""
+
+    async def file(self, path: str) -> str:
+        """Lead to the file itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Database (as service role), sign-in, check of tokens, and what makes and takes files.
@@ -66,6 +76,7 @@ class Parts:
     entrance: entrances.Entrance
     export: Export
     take_in: TakeIn
+    links: Links
     pages: tuple[navigation.Page, ...]
     stopping: asyncio.Event
 

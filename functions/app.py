@@ -20,6 +20,7 @@ from functions import (
     ocr_worker,
     pdf_extract,
     pdf_worker,
+    pictures,
     retention,
     services,
     stale_monitor,
@@ -64,6 +65,9 @@ def create_app(used: services.Services | None = None) -> FastAPI:
             )
             if app.state.services.sign_in is not None:
                 app.include_router(sign_in.router(app.state.services.sign_in))
+            app.state.pictures = await resources.enter_async_context(
+                pictures.opened(app.state.services)
+            )
             app.state.dashboard = await resources.enter_async_context(
                 dashboard_parts.opened(app.state.services)
             )
@@ -76,6 +80,7 @@ def create_app(used: services.Services | None = None) -> FastAPI:
         api.include_router(function.router)
     app.include_router(api)
     app.include_router(files.router)
+    app.include_router(pictures.router)
     app.include_router(health.router)
     app.include_router(dashboard.router())
     return app

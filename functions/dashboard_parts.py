@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from dashboard import app as dashboard
 from dashboard import entrances, parts
-from functions import answers, exporting, upload_to_dropbox
+from functions import answers, exporting, links, upload_to_dropbox
 from pagewarden import errors
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ async def opened(used: services.Services) -> AsyncIterator[parts.Parts]:
             entrance,
             export,
             take_in,
+            links.Links(used),
             dashboard.MENU,
             used.stopping,
         )

@@ -16,15 +16,26 @@ if TYPE_CHECKING:
 
     from pagewarden import settings as settings_module
 
-_PURPOSE = "pagewarden file"  # no signature for anything else will pass here
+_PURPOSE = "pagewarden file"
 
 
 class Signer:
-    """Sign and verify; base is where somebody serves what verify lets through."""
+    """Sign and verify; base is where somebody serves what verify lets through.
 
-    def __init__(self, base: str, key: str, *, now: Callable[[], float] = time.time) -> None:
+    No signature that was made for another purpose passes.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        key: str,
+        *,
+        purpose: str = _PURPOSE,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._base = base.rstrip("/")
         self._key = key.encode()
+        self._purpose = purpose
         self._now = now
 
     def url(self, path: str, seconds: int) -> str:
@@ -44,7 +55,7 @@ class Signer:
         return genuine and self._now() <= int(expires)
 
     def _signature(self, path: str, expires: str) -> str:
-        message = f"{_PURPOSE}\n{path}\n{expires}".encode()
+        message = f"{self._purpose}\n{path}\n{expires}".encode()
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()
 
 

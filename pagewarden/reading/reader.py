@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from pagewarden.reading import engine as engine_protocol
-from pagewarden.reading import engines, exporting, lanes, turns
+from pagewarden.reading import engines, exporting, lanes, picturing, turns
 from pagewarden.reading import limits as limit_defaults
 from pagewarden.reading import spool as spools
 from pagewarden.reading.sandbox import host
@@ -125,6 +125,11 @@ class Reader:
             return
         async with self._places.taken(turns.Rank.FIRST), self._host.child() as child:
             await exporting.write_in(child, export, target, self._limits)
+
+    async def draw(self, picture: picturing.Picture) -> bytes:
+        """Draw a page of a document, as picturing.MEDIA_TYPE."""
+        async with self._places.taken(turns.Rank.FIRST), self._host.child() as child:
+            return await picturing.draw_in(child, picture, self._limits)
 
     @contextlib.contextmanager
     def _as_file(self, source: Path | str | bytes) -> Iterator[Path]:

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 import cv2
 import numpy as np
 
-from pagewarden.reading import engine, exporting, limits, opening, pages, pipeline, spool
+from pagewarden.reading import (
+    engine,
+    exporting,
+    limits,
+    opening,
+    pages,
+    picturing,
+    pipeline,
+    spool,
+)
 from pagewarden.reading.sandbox import confinement, wire
 
 if TYPE_CHECKING:
@@ -71,6 +80,9 @@ def _work(line: wire.Line, loaded: engine.Engine | None) -> None:
     if "format" in job:
         confinement.grant_cpu(bounds.document_seconds)
         _attempt(line, lambda: _export(line, job))
+    elif "picture" in job:
+        confinement.grant_cpu(bounds.page_cpu_seconds)
+        _attempt(line, lambda: _draw(line, job, bounds))
     else:
         _read(line, job, bounds, loaded or RemoteEngine(line, job["engine"]))
 
@@ -112,6 +124,11 @@ def _export(line: wire.Line, job: wire.Message) -> None:
     export.write(Path(job["folder"]) / exporting.RESULT)
     line.send({"written": True})
     line.receive()  # stay until the host has taken it and hangs up: our folder goes with us
+
+
+def _draw(line: wire.Line, job: wire.Message, bounds: limits.Limits) -> None:
+    drawn = picturing.draw(Path(job["path"]), job["name"], job["picture"], bounds)
+    line.send({"drawn": True}, drawn)
 
 
 def _attempt(line: wire.Line, work: Callable[[], T]) -> T | None:
