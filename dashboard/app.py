@@ -9,14 +9,26 @@ from fastapi.responses import FileResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
 from dashboard import doors, parts, route, vendor, visitors
-from dashboard.pages import document, documents, overview, pictures, uploads
+from dashboard.pages import (
+    dead_letter,
+    dead_letters,
+    document,
+    documents,
+    overview,
+    pictures,
+    routing,
+    stuck,
+    tasks,
+    typing_by_hand,
+    uploads,
+)
 
-PAGES = (overview, documents)
+PAGES = (overview, documents, tasks, dead_letters, stuck, routing)
 """In the order of the menu; each has a PAGE and a router."""
 
 MENU = tuple(module.PAGE for module in PAGES)
 
-BEHIND = (document, pictures, uploads)
+BEHIND = (document, pictures, uploads, typing_by_hand, dead_letter)
 """What pages lead to; each has a router."""
 
 _STATIC = {path.name: path for path in (Path(__file__).parent / "static").iterdir()}

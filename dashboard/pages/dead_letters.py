@@ -1,0 +1,167 @@
+"""Dead letters: what machines gave up on, by what went wrong, and what is to become of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import uuid
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Form, Query, Request, Response
+from pydantic import BaseModel
+
+from dashboard import forgery, navigation, notices, outcomes, rendering, route, visitors
+
+PAGE = navigation.Page("Dead letters", "/dead-letters", navigation.Audience.ADMIN)
+
+router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
+
+ROWS = 50
+GROUPS = 20
+
+_STATUSES = ("pending", "investigating", "requeued", "manual", "abandoned")
+_CATEGORIES = ("transient", "permanent", "resource", "configuration", "unknown")
+
+
+class Act(enum.StrEnum):
+    """What can be decided; the values are those of resolve_dead_letter, and parts of paths."""
+
+    INVESTIGATE = "investigate"
+    REQUEUE = "requeue"
+    MANUAL = "manual"
+    ABANDON = "abandon"
+
+
+DONE = {
+    Act.INVESTIGATE: "You are investigating {}.",
+    Act.REQUEUE: "In the queue again: {}.",
+    Act.MANUAL: "To be typed by hand: {}.",
+    Act.ABANDON: "Abandoned: {}. Read again undoes it.",
+}
+
+Notes = Annotated[str, Form(max_length=2000)]
+
+
+class Filter(BaseModel):
+    """Which are wanted; before and before_id say where the last page of them ended."""
+
+    status: str = ""
+    category: str = ""
+    case: str = ""
+    group: str = ""
+    name: str = ""
+    before: str = ""
+    before_id: str = ""
+    offset: int = 0
+
+    def wanted(self) -> dict[str, str]:
+        """Give the filter as the database has it; empty when nothing was chosen."""
+        given = {
+            "status": self.status, "error_category": self.category, "case_id": self.case,
+            "error_group": self.group, "name": self.name.strip(),
+        }  # fmt: skip
+        return {name: value for name, value in given.items() if value}
+
+    def address(self, path: str = PAGE.path, **changes: object) -> str:
+        """Write the address of a list with these changes."""
+        wanted = self.model_copy(update=changes).model_dump(exclude_defaults=True)
+        return f"{path}?{urlencode(wanted)}" if wanted else path
+
+    def first(self, path: str = PAGE.path) -> str:
+        """Write the address of the first page of this list."""
+        return self.address(path, before="", before_id="", offset=0)
+
+
+@router.get("")
+async def listed(
+    request: Request, visitor: visitors.Signed, chosen: Annotated[Filter, Query()]
+) -> Response:
+    """Show the groups, and the dead letters that match."""
+    part = request.headers.get("HX-Target") == "results"
+    values = {"chosen": chosen, **await _rows(visitor, chosen), **await _groups(visitor, chosen)}
+    values["matching"] = await _count(visitor, chosen)
+    values["now"] = dt.datetime.now(dt.UTC).isoformat()
+    if not part:
+        cases = await visitor.database.select("cases", columns="id,name", order="name", limit=500)
+        values["cases"] = {case["id"]: case["name"] for case in cases}
+    return rendering.page(
+        request, "dead_letters.html", part=part, acts=list(Act),
+        statuses={each: each for each in _STATUSES},
+        categories={each: each for each in _CATEGORIES}, **values,
+    )  # fmt: skip
+
+
+async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
+    # One more than is shown tells whether there is a next page.
+    place = {"p_before": chosen.before, "p_before_id": chosen.before_id}
+    rows = await visitor.database.rpc(
+        "list_dead_letters",
+        p_filter=chosen.wanted(), p_limit=ROWS + 1, **{k: v for k, v in place.items() if v},
+    )  # fmt: skip
+    shown, more = rows[:ROWS], None
+    if len(rows) > ROWS:
+        last = shown[-1]
+        more = chosen.address(before=last["last_failed_at"], before_id=last["dlq_id"], offset=0)
+    return {"rows": shown, "more": more}
+
+
+async def _groups(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
+    if chosen.group or chosen.before:
+        return {"groups": [], "more_groups": None}
+    groups = await visitor.database.rpc(
+        "dead_letter_groups",
+        p_filter=chosen.wanted(), p_limit=GROUPS + 1, p_offset=max(chosen.offset, 0),
+    )  # fmt: skip
+    more = chosen.address(offset=chosen.offset + GROUPS) if len(groups) > GROUPS else None
+    return {"groups": groups[:GROUPS], "more_groups": more}
+
+
+async def _count(visitor: visitors.Visitor, chosen: Filter) -> int | None:
+    """Count what an act on all would be about; nobody acts on everything there is."""
+    if not visitor.is_admin or not chosen.wanted():
+        return None
+    return int(await visitor.database.rpc("count_dead_letters", p_filter=chosen.wanted()))
+
+
+@router.post("/selected")
+async def act_on_selected(
+    visitor: visitors.Admin,
+    _acting: forgery.Acting,
+    chosen: Annotated[Filter, Query()],
+    act: Annotated[Act, Form()],
+    ids: Annotated[list[uuid.UUID] | None, Form(alias="id")] = None,
+    notes: Notes = "",
+) -> Response:
+    """Decide about the ones that are ticked."""
+    if not ids:
+        return notices.after(chosen.address(), outcomes.NOTHING_CHOSEN, bad=True)
+    return await _resolve(visitor, chosen, {"ids": [str(each) for each in ids]}, act, notes)
+
+
+@router.post("/all")
+async def act_on_all(
+    visitor: visitors.Admin,
+    _acting: forgery.Acting,
+    chosen: Annotated[Filter, Query()],
+    act: Annotated[Act, Form()],
+    seen_at: Annotated[str, Form()],
+    notes: Notes = "",
+) -> Response:
+    """Decide about all that match, and had failed when they were counted."""
+    wanted = chosen.wanted()
+    if not wanted:
+        said = "Nothing was done: choose a filter first. Nobody decides about all of them at once."
+        return notices.after(chosen.address(), said, bad=True)
+    return await _resolve(visitor, chosen, wanted | {"failed_before": seen_at}, act, notes)
+
+
+async def _resolve(
+    visitor: visitors.Visitor, chosen: Filter, wanted: dict[str, Any], act: Act, notes: str
+) -> Response:
+    answer = await visitor.database.rpc(
+        "resolve_dead_letters", p_filter=wanted, p_action=act, p_notes=notes.strip() or None
+    )
+    done = answer["resolved"]
+    said = DONE[act].format(outcomes.count(done, "dead letter"))
+    return outcomes.after(chosen.first(), done, said, answer["skipped"])

@@ -1,0 +1,74 @@
+"""Waiting for routing: files of unknown type are sent to a lane, or refused."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query, Request, Response
+
+from dashboard import forgery, navigation, notices, outcomes, rendering, route, visitors
+from dashboard.pages import task_lists
+
+PAGE = navigation.Page("Routing", "/routing", navigation.Audience.ADMIN)
+
+router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
+
+ROWS = 25
+
+Ids = Annotated[list[uuid.UUID] | None, Form(alias="id")]
+Words = Annotated[str, Form(max_length=2000)]
+
+
+@router.get("")
+async def listed(
+    request: Request, visitor: visitors.Admin, place: Annotated[task_lists.Place, Query()]
+) -> Response:
+    """Show what nobody knew where to send, with what is known of it."""
+    rows, more = await task_lists.page(
+        visitor, place, ROWS, lambda changes: place.address(PAGE.path, **changes), p_kind="routing"
+    )
+    lanes = await visitor.database.select("lanes", columns="lane,description", order="lane")
+    return rendering.page(
+        request, "routing.html", part=False, rows=rows, more=more, lanes=lanes, place=place
+    )
+
+
+@router.post("/send")
+async def send(
+    visitor: visitors.Admin,
+    _acting: forgery.Acting,
+    lane: Annotated[str, Form()],
+    ids: Ids = None,
+    notes: Words = "",
+) -> Response:
+    """Send the ones that are ticked to a lane."""
+    if not ids:
+        return notices.after(PAGE.path, outcomes.NOTHING_CHOSEN, bad=True)
+    answer = await visitor.database.rpc(
+        "route_documents",
+        p_document_ids=[str(each) for each in ids], p_lane=lane, p_notes=notes.strip() or None,
+    )  # fmt: skip
+    said = f"Sent to lane {lane}: {outcomes.count(answer['done'], 'document')}."
+    return outcomes.after(PAGE.path, answer["done"], said, answer["skipped"])
+
+
+@router.post("/refuse")
+async def refuse(
+    visitor: visitors.Admin,
+    _acting: forgery.Acting,
+    ids: Ids = None,
+    notes: Words = "",
+) -> Response:
+    """Refuse the ones that are ticked, and say why."""
+    if not ids:
+        return notices.after(PAGE.path, outcomes.NOTHING_CHOSEN, bad=True)
+    if not notes.strip():
+        said = "Nothing was done: say why they are refused, for those who sent them."
+        return notices.after(PAGE.path, said, bad=True)
+    answer = await visitor.database.rpc(
+        "refuse_documents",
+        p_document_ids=[str(each) for each in ids], p_reason=notes.strip(),
+    )  # fmt: skip
+    said = f"Refused: {outcomes.count(answer['done'], 'document')}. Read again undoes it."
+    return outcomes.after(PAGE.path, answer["done"], said, answer["skipped"])
