@@ -27,6 +27,10 @@ COMMANDS = {
         "pagewarden.bench.pipeline",
         "Measure the way of a document through the whole system, in a system of its own.",
     ),
+    "dashboard": deferred.Deferred(
+        "pagewarden.bench.dashboard",
+        "Measure how soon every page of the dashboard answers, in a system of its own.",
+    ),
     "fuzz": deferred.Deferred(
         "pagewarden.bench.fuzz",
         "Break files at random and read them: each ends in pages or one typed error.",
