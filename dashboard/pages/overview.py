@@ -81,8 +81,11 @@ async def _values(visitor: visitors.Visitor) -> dict[str, Any]:
     (health,) = await visitor.database.select("ocr_system_health")
     lanes = await visitor.database.select("lanes", columns="lane,paused_at,pause_reason")
     hours = await visitor.database.rpc("results_by_hour", p_hours=_WEEK)
+    oldest = health["oldest_waiting_id"]
+    waiting = await visitor.database.select("documents", columns="id,name", where={"id": oldest})
     return {
         "health": health,
+        "oldest": waiting[0] if waiting else None,
         "verdict": judge(health, lanes),
         "plots": _plots(hours),
     }

@@ -93,7 +93,8 @@ returns table (
   paused_lanes text[],
   open_tasks bigint,
   completed_24h bigint,
-  dead_lettered_24h bigint
+  dead_lettered_24h bigint,
+  oldest_waiting_id uuid
 )
 language plpgsql
 stable
@@ -162,15 +163,17 @@ begin
   success_rate_24h_pct := round(100.0 * completed_24h / nullif(completed_24h + dead_lettered_24h, 0), 2);
   pending := v_open.pending;
   pending_review := v_open.pending_review;
-  select extract(epoch from p_now - min(o.created_at)) into oldest_waiting_seconds
+  select o.id, extract(epoch from p_now - o.created_at) into oldest_waiting_id, oldest_waiting_seconds
   from public.lanes as l
   cross join lateral (
-    select d.created_at from private.queue as q
+    select d.id, d.created_at from private.queue as q
     join public.documents as d on d.id = q.document_id
     where q.lane = l.lane
     order by q.urgency, q.turn, q.document_id
     limit 1
-  ) as o;
+  ) as o
+  order by o.created_at, o.id
+  limit 1;
   select coalesce(array_agg(l.lane order by l.lane), '{}') into paused_lanes
   from public.lanes as l where l.paused_at is not null;
   select count(*) into open_tasks from public.tasks as t where t.status in ('pending', 'in_progress');

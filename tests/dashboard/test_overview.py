@@ -64,6 +64,11 @@ async def test_the_overview_changes_when_a_document_completes(place: places.Plac
         await page.get_by_role("button", name="Go on").click()
         await expect(page.locator("#go-dead-letters")).to_have_text("1")
 
+        first = await factory.queued(person.case)
+        await factory.queued(person.case)
+        oldest = page.locator(".oldest a")
+        await expect(oldest).to_have_attribute("href", f"/documents/{first}")
+
 
 async def test_the_overview_is_for_hac(place: places.Place) -> None:
     """Others begin with their documents, and see no entry of it in the menu."""
