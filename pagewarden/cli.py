@@ -31,6 +31,10 @@ COMMANDS = {
         "pagewarden.commands.importing",
         "Take in a folder with all that is below it: images and PDFs.",
     ),
+    "demo": deferred.Deferred(
+        "pagewarden.commands.demo",
+        "Upload a few sample documents, two of which need a person.",
+    ),
     "login": deferred.Deferred(
         "pagewarden.commands.login",
         "Sign in, so that upload and import bring documents in as yours.",

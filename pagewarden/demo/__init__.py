@@ -1,0 +1,1 @@
+"""Sample documents, drawn when they are needed: what `pagewarden demo` uploads."""

@@ -1,0 +1,124 @@
+"""Pages as people have them: a letter, an old act, a case file, a screenshot; and two bad files."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+A4_AT_100_DPI = (827, 1169)
+_MARGIN = 80
+_LINE = 34
+
+LETTER = """\
+Harbour Office
+14 March 1952
+
+Dear Sir,
+
+We confirm the receipt of your letter of the 3rd of this month,
+in which you ask for a copy of the register of ships.
+The register was moved to the archive of the city in 1948.
+A copy of pages 12 to 17 is enclosed.
+
+Please return the signed receipt at your convenience.
+
+Yours faithfully,
+The Registrar"""
+
+ACT = """\
+LAND REGISTRY
+Act No. 1874 / 23
+
+The parcel No. 311 in the commune of Saint Martin, of 2 acres
+and 14 perches, bounded on the north by the road to the mill,
+is transferred to the widow of the late owner, with all rights
+and charges entered under No. 7 of the old book.
+
+Price: 1,250 crowns, paid in two parts.
+Witnesses: two, known to the clerk in person.
+Entered on the 9th of October 1874."""
+
+CASE_FILE = (
+    """\
+Case file 77 / 2019
+Contents
+
+1. Complaint
+2. Statement of the first witness
+3. Decision""",
+    """\
+1. Complaint
+
+The goods arrived eleven days late and partly wet.
+Of 240 boxes 38 could not be sold.
+Damages of 4,180.50 are claimed.""",
+    """\
+2. Statement of the first witness
+
+I opened the doors of the wagon myself.
+The floor was covered with water to the height of a hand.
+Nobody had closed the hatch.""",
+    """\
+3. Decision
+
+The carrier is liable for the wet boxes, not for the delay.
+Costs are shared in equal parts.""",
+)
+
+SCREENSHOT = """\
+Einstellungen
+
+Sprache: Deutsch
+Automatisch speichern: an
+
+Abbrechen     Speichern"""
+
+
+def draw(folder: Path) -> list[Path]:
+    """Write the documents, and give their paths; the last two are of no use to a machine."""
+    page(LETTER).save(folder / "letter.png")
+    worn(page(ACT)).save(folder / "land-registry-act.jpg", quality=70)
+    first, *others = map(page, CASE_FILE)
+    # Always the same bytes, so that nothing comes in twice.
+    then = time.gmtime(0)
+    path = folder / "case-file.pdf"
+    first.save(
+        path,
+        save_all=True,
+        append_images=others,
+        resolution=100,
+        creationDate=then,
+        modDate=then,
+    )
+    page(SCREENSHOT, (800, 480)).save(folder / "screenshot-de.png")
+    (folder / "damaged.pdf").write_bytes(b"%PDF-1.7\nthis file was cut off")
+    (folder / "notes.wpd").write_bytes(b"\xffWPC" + bytes(200))
+    names = ("letter.png", "land-registry-act.jpg", "case-file.pdf", "screenshot-de.png")
+    return [folder / name for name in (*names, "damaged.pdf", "notes.wpd")]
+
+
+def page(text: str, size: tuple[int, int] = A4_AT_100_DPI) -> Image.Image:
+    """Draw a page with these lines, the first one as its title."""
+    drawn = Image.new("L", size, 255)
+    draw = ImageDraw.Draw(drawn)
+    for number, line in enumerate(text.splitlines()):
+        font = ImageFont.load_default(size=30 if number == 0 else 22)
+        draw.text((_MARGIN, _MARGIN + _LINE * number), line, fill=20, font=font)
+    return drawn
+
+
+def worn(clean: Image.Image) -> Image.Image:
+    """Make it look like an old scan: a little turned, blurred, stained."""
+    turned = clean.rotate(1.2, fillcolor=235, resample=Image.Resampling.BICUBIC)
+    blurred = turned.filter(ImageFilter.GaussianBlur(1.1)).point(lambda value: 60 + value * 0.68)
+    draw, chance = ImageDraw.Draw(blurred), random.Random(1874)  # noqa: S311  # stains, no secrets
+    for _ in range(900):
+        x, y = (chance.randrange(side) for side in blurred.size)
+        draw.point((x, y), fill=chance.randrange(120, 200))
+    return blurred
