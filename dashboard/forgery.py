@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import sys
 from typing import Annotated
 
 from fastapi import Depends, Request
+from starlette.datastructures import FormData
 
 from dashboard import parts, visitors
 from pagewarden import errors
@@ -34,8 +36,13 @@ async def _require_token(
     visitor: visitors.Signed,
     _own: Annotated[None, Depends(require_own_origin)],
 ) -> None:
-    given = request.headers.get(HEADER) or str((await request.form()).get(FIELD, ""))
+    given = request.headers.get(HEADER) or str((await _form(request)).get(FIELD, ""))
     _compare(given, used, visitor)
+
+
+async def _form(request: Request) -> FormData:
+    # How much is too much is for the route to say, which counts all of it.
+    return await request.form(max_part_size=sys.maxsize)
 
 
 async def _require_header(

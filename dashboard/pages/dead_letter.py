@@ -97,12 +97,17 @@ def path(dlq_id: uuid.UUID) -> str:
 
 
 def _told(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Add to each event what it was in words."""
-    return [
-        {**event, "what": _KINDS.get(event["kind"], _words(event["kind"])).format(**event)}
-        for event in history
-    ]
+    """Add to each event what it was in words, and the class of its error."""
+    return [{**event, "what": _what(event), "error_type": _error_type(event)} for event in history]
 
 
-def _words(kind: str) -> str:
-    return kind.replace("_", " ").replace("{", "").capitalize()
+def _what(event: Mapping[str, Any]) -> str:
+    kind: str = event["kind"]
+    told = _KINDS.get(kind)
+    return told.format(**event) if told else kind.replace("_", " ").capitalize()
+
+
+def _error_type(event: Mapping[str, Any]) -> str | None:
+    # Workers of others may send anything.
+    details = event["details"] if event["source"] == "error" else None
+    return str(details["type"]) if isinstance(details, dict) and "type" in details else None

@@ -33,14 +33,18 @@ const typing = document.querySelector("form[data-draft]");
 if (typing) {
   const key = typing.dataset.draft;
   const fields = [...typing.querySelectorAll("textarea")];
+  const keep = () => {
+    sessionStorage.setItem(key, JSON.stringify(Object.fromEntries(fields.map((f) => [f.name, f.value]))));
+  };
   const draft = JSON.parse(sessionStorage.getItem(key) ?? "null");
-  if (draft && !("sentBack" in typing.dataset)) {
+  const hasBegun = fields.some((field) => field.value !== field.defaultValue);
+  if (draft && !hasBegun && !("sentBack" in typing.dataset)) {
     for (const field of fields) field.value = draft[field.name] ?? field.value;
     document.getElementById("draft").hidden = false;
+  } else if (hasBegun) {
+    keep();
   }
-  typing.addEventListener("input", () => {
-    sessionStorage.setItem(key, JSON.stringify(Object.fromEntries(fields.map((f) => [f.name, f.value]))));
-  });
+  typing.addEventListener("input", keep);
 }
 for (const done of document.querySelectorAll("[data-forget-draft]")) {
   sessionStorage.removeItem(done.dataset.forgetDraft);

@@ -123,15 +123,20 @@ class Factory:
         return claim.document_id
 
     async def dead_letter(
-        self, case: uuid.UUID | None = None, *, lane: str = "image"
+        self,
+        case: uuid.UUID | None = None,
+        *,
+        lane: str = "image",
+        error: str = "the file is broken",
+        category: str = "permanent",
     ) -> DeadLetter:
         """Upload a file that cannot be read."""
         claim = await self.claimed(case, lane=lane)
         answer = await self.call(
             "move_to_dead_letter_queue",
             p_document_id=claim.document_id,
-            p_error_message="the file is broken",
-            p_error_category="permanent",
+            p_error_message=error,
+            p_error_category=category,
             p_lock_token=claim.lock_token,
         )
         return DeadLetter(claim.document_id, uuid.UUID(answer["dlq_id"]))
