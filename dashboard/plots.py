@@ -23,12 +23,13 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot and what it says, for those who do not see it."""
+    """A plot, what it says, for those who do not see it, and where it begins."""
 
     title: str
     summary: str
     bars: tuple[Bar, ...]
     bad_bars: tuple[Bar, ...] = ()
+    first: str = ""
     width: int = WIDTH
     height: int = HEIGHT
 
@@ -47,7 +48,8 @@ def bars(
         good_bars.append(_bar(x, HEIGHT - low, width, low, said))
         if bad:
             bad_bars.append(_bar(x, HEIGHT - low - high, width, high, said))
-    return Plot(title, summary, tuple(good_bars), tuple(bad_bars))
+    first = values[0][0] if values else ""
+    return Plot(title, summary, tuple(good_bars), tuple(bad_bars), first)
 
 
 def _bar(x: float, y: float, width: float, height: float, label: str) -> Bar:

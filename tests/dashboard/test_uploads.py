@@ -36,6 +36,7 @@ async def test_chosen_files_are_followed_to_their_text(place: places.Place, tmp_
     person = await place.person()
     async with place.browser(person) as page:
         await page.goto(f"/documents?case={person.case}")
+        await page.get_by_text("How to read them").click()
         await page.locator("#upload-wishes [name=language]").fill("deu")
         await _choose(page, tmp_path, one=PNG, two=PNG + b"2")
         rows = page.locator("#uploads li")

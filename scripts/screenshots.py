@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Take the pictures of docs/images: a system of its own, the documents of the demo, every page.
+
+Needs what the tests need (chromium, playwright): .venv/bin/python scripts/screenshots.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from playwright import async_api as playwright
+
+from pagewarden.bench import system as systems
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+SIZE = playwright.ViewportSize(width=1280, height=800)
+PHONE = playwright.ViewportSize(width=390, height=844)
+
+_SIGN_IN = re.compile(r"the first sign-in: (\S+) with the password\n\s+(\S+)")
+
+
+async def main() -> None:
+    """Take them all."""
+    IMAGES.mkdir(exist_ok=True)
+    async with systems.running() as system:
+        await _demo(system)
+        match = _SIGN_IN.search("\n".join(system.said))
+        assert match, "the system did not say how to sign in"  # noqa: S101  # a script
+        async with playwright.async_playwright() as programs:
+            browser = await programs.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+            )
+            page = await browser.new_page(base_url=system.url, viewport=SIZE)
+            await page.goto("/sign-in")
+            await page.screenshot(path=IMAGES / "sign-in.png")
+            await _enter(page, match[1], match[2])
+            async for name, path in _pages(page):
+                await _take(page, name, path)
+            await _take_special(page)
+            await browser.close()
+
+
+async def _demo(system: systems.System) -> None:
+    """Upload the samples, and wait until each has come to its end."""
+    await _run(system, "demo")
+    while True:
+        seen = json.loads(await _run(system, "status", "--json"))["health"]
+        if not seen["queued"] and not seen["processing"] and not seen["waiting_to_retry"]:
+            return
+
+
+async def _run(system: systems.System, *words: str) -> bytes:
+    port = system.url.rpartition(":")[2]
+    home = {"PAGEWARDEN_HOME": str(system.home), "PAGEWARDEN_LISTEN_PORT": port}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pagewarden.cli", *words),
+        env=os.environ | home,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await process.communicate()
+    assert process.returncode == 0, f"pagewarden {words[0]} failed"  # noqa: S101  # a script
+    return printed
+
+
+async def _enter(page: playwright.Page, email: str, password: str) -> None:
+    await page.get_by_label("E-mail").fill(email)
+    await page.get_by_label("Password").fill(password)
+    await page.get_by_role("button", name="Sign in").click()
+    await page.get_by_role("navigation").wait_for()
+
+
+async def _pages(page: playwright.Page) -> AsyncIterator[tuple[str, str]]:
+    links = page.get_by_role("navigation").get_by_role("link")
+    for path in [await link.get_attribute("href") or "/" for link in await links.all()]:
+        yield path.strip("/"), path
+
+
+async def _take(page: playwright.Page, name: str, path: str) -> None:
+    await page.goto(path)
+    await page.wait_for_load_state()
+    await page.screenshot(path=IMAGES / f"{name}.png")
+    print(f"docs/images/{name}.png")  # noqa: T201  # a script
+
+
+async def _take_special(page: playwright.Page) -> None:
+    """Take what no entry of the menu shows: a document, its review, a dead letter, the phone."""
+    await page.goto("/documents")
+    await page.get_by_role("link", name="land-registry-act.jpg").click()
+    await page.wait_for_load_state()
+    document = page.url
+    await _take(page, "document", document)
+    await _take(page, "review-page", f"{document}/review")
+    await page.emulate_media(color_scheme="dark")
+    await _take(page, "review-page-dark", f"{document}/review")
+    await _take(page, "overview-dark", "/overview")
+    await page.emulate_media(color_scheme="light")
+    await page.goto("/dead-letters")
+    await page.set_viewport_size(PHONE)
+    await _take(page, "documents-phone", "/documents")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
