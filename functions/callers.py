@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Depends, Request, Security, params, security
 
-from functions import answers, services, switchboard
+from functions import answers, runs, services, switchboard
 from pagewarden import errors, tokens
 
 if TYPE_CHECKING:
@@ -52,9 +52,13 @@ def database_of(caller: tokens.Caller, used: services.Services) -> Database:
 
 
 def guards(name: str) -> list[params.Depends]:
-    """Let those in whom supabase/config.toml names for a function, while it is switched on."""
-    wanted = _caller if switchboard.wants_user_jwt(name) else _service
-    return [Depends(wanted), Depends(_switched_on(name))]
+    """Let those in whom supabase/config.toml names for a function, while it is switched on.
+
+    Calls of services are noted; those of people are many, and their documents tell of them.
+    """
+    if switchboard.wants_user_jwt(name):
+        return [Depends(_caller), Depends(_switched_on(name))]
+    return [Depends(_service), Depends(_switched_on(name)), Depends(runs.noted(name))]
 
 
 def guarded_router(name: str, *refusals: int) -> APIRouter:

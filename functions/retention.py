@@ -6,7 +6,7 @@ import datetime as dt
 
 from pydantic import BaseModel, Field
 
-from functions import callers, services
+from functions import callers, runs, services
 from pagewarden import retention
 
 NAME = "retention"
@@ -23,7 +23,9 @@ class Cleaned(BaseModel):
 
 
 @router.post("")
-async def clean(used: services.Used) -> Cleaned:
+async def clean(used: services.Used, run: runs.Current) -> Cleaned:
     """Remove them; calling it often does no harm."""
     done = await retention.clean(used.database, used.store, now=dt.datetime.now(dt.UTC))
-    return Cleaned(erased=done.erased, orphaned=done.orphaned, unfinished=done.unfinished)
+    cleaned = Cleaned(erased=done.erased, orphaned=done.orphaned, unfinished=done.unfinished)
+    run.told(cleaned)
+    return cleaned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from functions import callers, services
+from functions import callers, runs, services
 
 NAME = "stale-monitor"
 
@@ -18,6 +18,8 @@ class Swept(BaseModel):
 
 
 @router.post("")
-async def sweep(used: services.Used) -> Swept:
+async def sweep(used: services.Used, run: runs.Current) -> Swept:
     """Look for locks that have expired, now."""
-    return Swept(documents=await used.database.rpc("sweep_documents"))
+    swept = Swept(documents=await used.database.rpc("sweep_documents"))
+    run.told(swept)
+    return swept

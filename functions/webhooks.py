@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from functions import callers, services
+from functions import callers, runs, services
 from pagewarden import webhooks
 
 NAME = "webhooks"
@@ -19,7 +19,7 @@ class Told(BaseModel):
 
 
 @router.post("")
-async def tell(used: services.Used) -> Told:
+async def tell(used: services.Used, run: runs.Current) -> Told:
     """Send everything that is due; what fails is tried again later, for a day."""
     secret = used.keys.webhook_secret
     if secret is None:
@@ -28,4 +28,6 @@ async def tell(used: services.Used) -> Told:
     tried = 0
     while due := await sender.deliver_due():
         tried += due
-    return Told(tried=tried)
+    told = Told(tried=tried)
+    run.told(told)
+    return told

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from functions import answers, callers, services
+from functions import answers, callers, runs, services
 from pagewarden import documents, small_bodies
 from pagewarden.documents import attempts
 
@@ -61,9 +61,11 @@ def draining(name: str, lanes: Sequence[str]) -> APIRouter:
     router = _router(name)
 
     @router.post("", name=name)
-    async def work(used: services.Used, turn: Turn | None = None) -> Worked:
+    async def work(used: services.Used, run: runs.Current, turn: Turn | None = None) -> Worked:
         """Claim and read until nothing is left, or the time is up."""
-        return await _drain(used, name, lanes, (turn or Turn()).budget_seconds)
+        worked = await _drain(used, name, lanes, (turn or Turn()).budget_seconds)
+        run.told(worked)
+        return worked
 
     return router
 
@@ -73,9 +75,11 @@ def reading(name: str, lanes: Sequence[str]) -> APIRouter:
     router = _router(name)
 
     @router.post("", name=name, responses=answers.documented(409))
-    async def read(claimed: Claimed, used: services.Used) -> Ended:
+    async def read(claimed: Claimed, used: services.Used, run: runs.Current) -> Ended:
         """Read it, with heartbeats, and complete or fail it."""
-        return await _read(used, lanes, claimed)
+        ended = await _read(used, lanes, claimed)
+        run.told(ended)
+        return ended
 
     return router
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pagewarden import errors, waking
-from pagewarden.documents import attempts, claims
+from pagewarden.documents import attempts, claims, reporting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -45,8 +45,9 @@ class Worker:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until stop is set; then give back what is in hand, uncounted."""
+        seen = reporting.reported(self.database, self.worker_id, self.lanes)
         with self.hints.bell(self.lanes) as bell:
-            async with self._shift(stop) as shift:
+            async with seen, self._shift(stop) as shift:
                 while shift.goes_on:
                     bell.clear()
                     claim = await self._find()

@@ -461,7 +461,9 @@ begin
   v_new.enabled := coalesce(p_enabled, v_old.enabled);
   if p_schedule is not null then
     v_new.schedule := nullif(regexp_replace(btrim(p_schedule), '\s+', ' ', 'g'), '');
-    perform private.require_schedule(v_new.schedule) where v_new.schedule is not null;
+    if v_new.schedule is not null then
+      perform private.require_schedule(v_new.schedule);
+    end if;
   end if;
   if v_new is distinct from v_old then
     update public.edge_function_config as c
@@ -523,12 +525,12 @@ create type private.acts_filter as (
   case_ids uuid[],
   document_id uuid,
   since timestamptz,
-  until timestamptz,
   before timestamptz,
   before_id uuid,
   rows integer
 );
-comment on type private.acts_filter is 'What of the audit log is wanted; case_ids null: of all cases, and of none.';
+comment on type private.acts_filter is
+  'What of the audit log is wanted; case_ids null: of all cases, and of none. Goes on after before and before_id.';
 
 create function private.find_acts(p_filter private.acts_filter)
 returns setof public.hac_acts
@@ -536,7 +538,8 @@ language plpgsql
 stable
 security invoker
 set search_path = ''
-set plan_cache_mode = force_custom_plan   -- each filter has an index of its own
+set plan_cache_mode = force_custom_plan   -- each filter has an index of its own, in the order of the lines
+set enable_bitmapscan = off
 as $$
 declare
   v_cases uuid[] := p_filter.case_ids;
@@ -544,7 +547,6 @@ declare
   v_action text := p_filter.action_type;
   v_document uuid := p_filter.document_id;
   v_since timestamptz := p_filter.since;
-  v_until timestamptz := p_filter.until;
   v_before timestamptz := p_filter.before;
   v_before_id uuid := p_filter.before_id;
   v_rows integer := p_filter.rows;
@@ -552,7 +554,7 @@ begin
   if v_cases is null or v_document is not null then
     return query
     select a.* from public.hac_acts as a
-    where (a.created_at, a.id) < (v_before, v_before_id) and a.created_at >= v_since and a.created_at <= v_until
+    where (a.created_at, a.id) < (v_before, v_before_id) and a.created_at >= v_since
       and (v_user is null or a.user_id = v_user)
       and (v_action is null or a.action_type = v_action)
       and (v_document is null or a.document_id = v_document)
@@ -566,7 +568,7 @@ begin
     cross join lateral (
       select a.* from public.hac_acts as a
       where a.case_id = c.id
-        and (a.created_at, a.id) < (v_before, v_before_id) and a.created_at >= v_since and a.created_at <= v_until
+        and (a.created_at, a.id) < (v_before, v_before_id) and a.created_at >= v_since
         and (v_user is null or a.user_id = v_user)
         and (v_action is null or a.action_type = v_action)
       order by a.created_at desc, a.id desc
@@ -591,7 +593,6 @@ declare
   v_cases uuid[] := p_filter.case_ids;
   v_document uuid := p_filter.document_id;
   v_since timestamptz := p_filter.since;
-  v_until timestamptz := p_filter.until;
   v_before timestamptz := p_filter.before;
   v_before_id uuid := p_filter.before_id;
   v_rows integer := p_filter.rows;
@@ -610,7 +611,7 @@ begin
     'ocr_status', null::text, 'completed', null::jsonb, r.created_at
   from public.ocr_processing_logs as r
   join public.documents as d on d.id = r.document_id
-  where (r.created_at, r.id) < (v_before, v_before_id) and r.created_at >= v_since and r.created_at <= v_until
+  where (r.created_at, r.id) < (v_before, v_before_id) and r.created_at >= v_since
     and (v_ids is null or r.document_id = any (v_ids))
     and (v_cases is null or d.case_id = any (v_cases))
   order by r.created_at desc, r.id desc
@@ -662,9 +663,14 @@ begin
   perform private.require_optional_text('p_email', nullif(p_email, ''), 300);
   v_filter := (
     null, p_action_type, case when p_case_id is not null then array[p_case_id] end, p_document_id,
-    coalesce(p_since, '-infinity'), coalesce(p_until, 'infinity'), coalesce(p_before, 'infinity'),
+    coalesce(p_since, '-infinity'), coalesce(p_before, 'infinity'),
     coalesce(p_before_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'), p_limit
   );
+  -- With two upper bounds a scan of the index would begin at either of them.
+  if p_until < v_filter.before then
+    v_filter.before := p_until;
+    v_filter.before_id := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+  end if;
   if not v_all then
     v_filter.case_ids := array(select i.id from private.my_case_ids() as i (id) where p_case_id is null or i.id = p_case_id);
   end if;
