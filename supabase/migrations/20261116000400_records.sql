@@ -103,7 +103,10 @@ create table public.ocr_dead_letter (
   last_error_message text,
   last_error_details jsonb,
   error_category text not null default 'unknown',
-  error_group text not null generated always as (private.normalise_error(last_error_message)) stored,
+  -- Our own messages begin with the name of the file, which would make each a group of its own.
+  error_group text not null generated always as (
+    private.normalise_error(replace(last_error_message, document_name, '<name>'))
+  ) stored,
   status text not null default 'pending',
   reviewed_by uuid references auth.users (id) on delete set null,
   reviewed_at timestamptz,
