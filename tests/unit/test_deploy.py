@@ -57,14 +57,15 @@ def test_the_template_schedules_what_lambda_can_call() -> None:
 
 
 def test_the_image_gets_what_it_is_built_from() -> None:
-    """Whatever the wheel is made of is let in, and nothing else is."""
+    """Whatever the wheel and the browser code are made of is let in, and nothing else is."""
     ignored = (DEPLOY / "container" / "Dockerfile.dockerignore").read_text("utf-8")
     let_in = set(re.findall(r"^!(.+)$", ignored, re.MULTILINE))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     needed = {*wheel["packages"], *(path.split("/")[0] for path in wheel["force-include"])}
     needed |= {project["project"]["readme"], *project["project"]["license-files"]}
-    assert let_in == needed | {"pyproject.toml", "requirements.lock"}
+    locks = {"requirements.lock", "package-lock.json"}
+    assert let_in == needed | locks | {"pyproject.toml", "package.json"}
 
 
 def test_links_of_the_guide_lead_somewhere() -> None:
