@@ -1,0 +1,173 @@
+"""Tasks: what waits for HAC, who has it, and where it gets done."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import TYPE_CHECKING
+
+from playwright.async_api import expect
+
+from dashboard.pages import tasks
+from tests.dashboard.test_doors import csrf
+from tests.dashboard.test_guards import EVIL
+
+if TYPE_CHECKING:
+    import httpx
+    import pytest
+
+    from tests.dashboard import place as places
+
+
+def _titles(answer: httpx.Response) -> list[str]:
+    return re.findall(r"<h2>(?:<a [^>]*>)?([^<]+)", answer.text)
+
+
+async def test_a_task_is_noted_taken_given_and_done(place: places.Place) -> None:
+    """By hand, from the note to its end, by its buttons; the audit log has every step."""
+    person, other = await place.person(admin=True), await place.person(admin=True)
+    async with place.browser(person) as page:
+        await page.locator("#go-open-tasks").click()
+        await expect(page.get_by_text("Nothing waits for anybody.")).to_be_visible()
+        await page.get_by_text("Note a task").click()
+        await page.get_by_label("What is to be done").fill("Call the archive")
+        await page.get_by_label("More about it").fill("They have the original.")
+        await page.get_by_role("button", name="Note it").click()
+        card = page.locator(".cards > li")
+        await expect(card).to_contain_text("Nobody has it.")
+        await expect(card).to_contain_text("They have the original.")
+
+        await page.get_by_role("button", name="Take Call the archive").click()
+        await expect(card).to_contain_text("You have it.")
+        await page.get_by_role("button", name="Give back").click()
+        await expect(card).to_contain_text("Nobody has it.")
+        await card.get_by_text("Assign, priority").click()
+        await page.get_by_label("Give it to").select_option(label=other.email)
+        await page.get_by_role("button", name="Assign Call the archive").click()
+        await expect(card).to_contain_text(f"{other.email} has it.")
+        await card.get_by_text("Assign, priority").click()
+        await card.locator("select[name=priority]").select_option("urgent")
+        await page.get_by_role("button", name="Change the priority").click()
+        await expect(card.locator(".priority-urgent")).to_be_visible()
+
+        await page.wait_for_load_state()  # with its scripts
+        await page.get_by_label("Whose").select_option("mine")
+        await expect(page.get_by_text("No task matches.")).to_be_visible()
+        await page.get_by_label("Whose").select_option("all")
+        await page.get_by_role("button", name="Done").click()
+        await expect(page.get_by_text("Nothing waits for anybody.")).to_be_visible()
+    found = await place.functions.factory.conn.execute(
+        "select action_type from hac_logs where user_id = %s order by created_at", (person.id,)
+    )
+    steps = ["created", "assigned", "given_back", "assigned", "priority", "done"]
+    assert [kind for (kind,) in await found.fetchall()] == [f"task_{step}" for step in steps]
+
+
+async def test_tasks_lead_to_where_they_get_done(place: places.Place) -> None:
+    """Each kind has its place; done there, the task is gone by itself."""
+    person, factory = await place.person(admin=True), place.functions.factory
+    letter = await factory.dead_letter(person.case)
+    typed = await factory.dead_letter(person.case)
+    await factory.call("resolve_dead_letter", p_dlq_id=typed.dlq_id, p_action="manual")
+    await factory.queued(person.case, lane=None)
+    claim = await factory.claimed(person.case, lane="check")
+    await factory.call(
+        "release_documents",
+        p_documents=_json(claim.document_id, claim.lock_token), p_reason="away", p_outage=True,
+    )  # fmt: skip
+    async with place.browser(person) as page:
+        await page.goto("/tasks")
+        places_ = page.locator(".cards a.button")
+        await expect(places_).to_have_count(4)
+        shown = [await each.get_attribute("href") for each in await places_.all()]
+        assert shown == [
+            "/lanes",
+            f"/dead-letters/{letter.dlq_id}",
+            f"/dead-letters/{typed.dlq_id}/type",
+            "/routing",
+        ]
+        await expect(page.get_by_role("button", name="Done")).to_have_count(0)
+        await page.get_by_role("link", name="Decide").click()
+        await page.get_by_role("button", name="Requeue").click()
+        await page.goto("/tasks?kind=dead_letter")
+        await expect(page.get_by_text("No task matches.")).to_be_visible()
+        place.problems.clear()  # there is no file to draw
+
+
+def _json(document: uuid.UUID, token: uuid.UUID) -> str:
+    return f'[{{"document_id": "{document}", "lock_token": "{token}"}}]'
+
+
+async def test_two_take_a_task_and_the_second_is_told(place: places.Place) -> None:
+    """Who has it, or who ended it; and what ends by itself is not ended by hand."""
+    first, second = await place.person(admin=True), await place.person(admin=True)
+    factory = place.functions.factory
+    task = await factory.task()
+    await factory.dead_letter(first.case)
+    found = await factory.conn.execute("select id from tasks where kind = 'dead_letter'")
+    (of_letter,) = await found.fetchone() or ()
+
+    async def post(client: httpx.AsyncClient, path: str, **fields: str) -> str:
+        data = {"csrf": await csrf(client)} | fields
+        answer = await client.post(f"/tasks/{path}", data=data)
+        assert answer.status_code == 303, answer.text
+        return (await client.get(answer.headers["location"])).text
+
+    async with place.visitor(first) as mine, place.visitor(second) as theirs:
+        assert "It is yours." in await post(mine, f"{task}/assign", to=str(first.id))
+        told = await post(theirs, f"{task}/assign", to=str(second.id))
+        assert f"{first.email} has had it since 20" in told
+        taken = await post(theirs, f"{task}/assign", to=str(second.id), had=str(first.id))
+        assert "It is yours." in taken
+        assert "cancelled" in await post(mine, f"{task}/end", ending="cancelled")
+        for act, fields in (
+            ("end", {"ending": "done"}),
+            ("priority", {"priority": "low"}),
+            ("assign", {"to": str(second.id), "had": str(second.id)}),
+        ):
+            said = await post(theirs, f"{task}/{act}", **fields)
+            assert f"it is cancelled already, by {first.email} at 20" in said
+        assert "ends by itself" in await post(mine, f"{of_letter}/end", ending="done")
+        assert "there is no such task" in await post(mine, f"{uuid.uuid4()}/end", ending="done")
+        assert "say what is to be done" in await post(mine, "../tasks", title="  ")
+
+
+async def test_tasks_are_sorted_filtered_and_go_on(
+    place: places.Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The most urgent first, then the oldest; each once; only for HAC; nothing in them runs."""
+    monkeypatch.setattr(tasks, "ROWS", 2)
+    person, admin = await place.person(), await place.person(admin=True)
+    factory = place.functions.factory
+    for title, params in (
+        ("low", {"p_priority": "low"}),
+        ("first", {}),
+        ("second", {}),
+        ("mine", {"p_assigned_to": admin.id}),
+        (EVIL, {"p_priority": "urgent"}),
+    ):
+        await factory.call("create_task", p_title=title, p_description=EVIL, **params)
+    await factory.queued(person.case, lane=None)
+    seen: list[str] = []
+    async with place.visitor(admin) as client, place.visitor(person) as other:
+        path: str | None = "/tasks"
+        while path:
+            answer = await client.get(path)
+            assert "<script>document" not in answer.text
+            seen += _titles(answer)
+            more = re.search(r'class="more" href="([^"]+)"', answer.text)
+            path = more[1].replace("&amp;", "&") if more else None
+        assert seen[1:4] == ["first", "second", "mine"]
+        assert (len(seen), seen[-1]) == (6, "low")
+        assert "&lt;script&gt;" in seen[0]
+        monkeypatch.setattr(tasks, "ROWS", 50)
+        for query, count in (
+            ("whose=mine", 1), ("whose=unassigned", 5), ("kind=routing", 1), ("priority=low", 1),
+            ("kind=other&whose=mine&priority=normal", 1), ("kind=outage", 0),
+        ):  # fmt: skip
+            assert len(_titles(await client.get(f"/tasks?{query}"))) == count, query
+        for query in ("whose=x", "kind=x", "priority=x", "after=x&after_urgency=1", "whose="):
+            assert (await client.get(f"/tasks?{query}")).status_code in {200, 400}, query
+        assert (await other.get("/tasks")).status_code == 403
+        form = {"csrf": await csrf(other), "title": "x"}
+        assert (await other.post("/tasks", data=form)).status_code == 403
