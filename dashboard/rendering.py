@@ -54,7 +54,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"duration": duration, "moment": moment, "hits": hits}
+    made.filters |= {"duration": duration, "moment": moment, "hits": hits, "size": size, "ago": ago}
     made.globals |= {"engines": _ENGINES, "profiles": engines.PROFILES}
     return made
 
@@ -76,6 +76,23 @@ def moment(timestamp: str | None) -> str:
     if timestamp is None:
         return "—"
     return dt.datetime.fromisoformat(timestamp).astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def ago(timestamp: str | None) -> str:
+    """Write how long ago a timestamp of the database was."""
+    if timestamp is None:
+        return "never"
+    seconds = (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(timestamp)).total_seconds()
+    return "just now" if seconds < 5 else f"{duration(seconds)} ago"
+
+
+def size(count: float) -> str:
+    """Write a number of bytes as people say it: 900 B, 12 KB, 3.4 GB."""
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
 
 
 def hits(headline: str) -> list[tuple[bool, str]]:

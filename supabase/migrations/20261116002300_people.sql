@@ -1,7 +1,7 @@
 -- Purpose:  people and their cases: who can sign in, who is one of HAC, who sees which case and what is in it.
 -- Affects:  creates list_people, grant_role, revoke_role, list_cases, case_contents, list_case_people,
---           share_case_by_email, restore_case, an index on cases.
--- Locks:    cases against writing while the index is built: a moment.
+--           share_case_by_email, restore_case, indexes on cases and tasks.
+-- Locks:    both against writing while the indexes are built: a moment.
 
 create function private.require_page_size(p_limit integer)
 returns void
@@ -165,6 +165,7 @@ grant execute on function public.revoke_role(uuid, public.app_role) to authentic
 -- Cases -------------------------------------------------------------------------------------
 
 create index cases_created_idx on public.cases (created_at, id);
+create index tasks_open_case_idx on public.tasks (case_id) where status in ('pending', 'in_progress');
 
 create function private.list_cases(
   p_search text,
@@ -184,6 +185,7 @@ returns table (
   created_at timestamptz,
   documents bigint,
   completed bigint,
+  are_more boolean,
   attention bigint
 )
 language plpgsql
@@ -214,26 +216,29 @@ begin
     order by c.created_at desc, c.id desc
     limit p_limit
   );
-  -- Counted up to a thousand each, so that a page costs the same however large its cases are.
+  -- Of each the newest hundred are looked at, so that a page costs the same however large its cases are.
   return query
   select c.id, c.name, c.kind, c.is_inbox, u.email::text,
     case when c.user_id = auth.uid() then 'owner' else coalesce(m.role, 'hac') end,
-    c.created_at, n.documents, n.completed, t.open
+    c.created_at, n.documents, n.completed, n.are_more, t.open
   from public.cases as c
   left join auth.users as u on u.id = c.user_id
   left join public.case_members as m on m.case_id = c.id and m.user_id = auth.uid()
   cross join lateral (
-    select count(*) as documents, count(*) filter (where d.ocr_status = 'completed') as completed
+    select count(*) filter (where k.is_there) as documents,
+      count(*) filter (where k.is_there and k.ocr_status = 'completed') as completed, count(*) = 100 as are_more
     from (
-      select d.ocr_status from public.documents as d
-      where d.case_id = c.id and (d.deleted_at is null or c.deleted_at is not null)
-      limit 1000
-    ) as d
+      select d.ocr_status, d.deleted_at is null or c.deleted_at is not null as is_there
+      from public.documents as d
+      where d.case_id = c.id
+      order by d.created_at desc, d.id desc
+      limit 100
+    ) as k
   ) as n
   cross join lateral (
     select count(*) as open
     from (
-      select 1 from public.tasks as t where t.case_id = c.id and t.status in ('pending', 'in_progress') limit 1000
+      select 1 from public.tasks as t where t.case_id = c.id and t.status in ('pending', 'in_progress') limit 100
     ) as k
   ) as t
   where c.id = any (v_ids)
@@ -262,6 +267,7 @@ returns table (
   created_at timestamptz,
   documents bigint,
   completed bigint,
+  are_more boolean,
   attention bigint
 )
 language sql
@@ -273,8 +279,9 @@ as $$
 $$;
 comment on function public.list_cases(text, text, boolean, timestamptz, uuid, integer) is
   'Cases the caller may see, newest first, whose name contains p_search; p_deleted shows the bin instead. Goes on '
-  'after the case of p_before_id, which came at p_before. role is what the caller is to it. Documents, completed '
-  'ones and open tasks (attention) are counted up to 1000.';
+  'after the case of p_before_id, which came at p_before. role is what the caller is to it. Of its newest hundred '
+  'documents it says how many are there and completed, and whether there are_more; of open tasks (attention), up to '
+  'a hundred.';
 grant execute on function public.list_cases(text, text, boolean, timestamptz, uuid, integer)
   to authenticated, service_role;
 

@@ -1,0 +1,139 @@
+"""Audit: who did what and when; whoever looks sees what their cases show, HAC sees all."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+from dashboard import navigation, rendering, route, visitors
+
+PAGE = navigation.Page("Audit", "/audit")
+
+router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
+
+ROWS = 50
+CSV_ROWS = 50_000
+_CSV_PAGE = 1000
+_CASES = 500
+
+COLUMNS = (
+    "created_at", "email", "user_id", "action_type", "description", "case_name", "case_id",
+    "document_name", "document_id", "field_changed", "old_value", "new_value", "about_email",
+)  # fmt: skip
+
+
+class Filter(BaseModel):
+    """What of the log is wanted; before and before_id say where the last page ended."""
+
+    person: str = ""
+    action: str = ""
+    case: str = ""
+    document: str = ""
+    since: str = ""
+    until: str = ""
+    before: str = ""
+    before_id: str = ""
+
+    def params(self) -> dict[str, object]:
+        """Give the arguments of list_acts; what is empty does not count."""
+        given = {
+            "p_email": self.person.strip(), "p_action_type": self.action, "p_case_id": self.case,
+            "p_document_id": self.document, "p_since": _utc(self.since),
+            "p_until": _utc(self.until), "p_before": self.before, "p_before_id": self.before_id,
+        }  # fmt: skip
+        return {name: value for name, value in given.items() if value}
+
+    def address(self, path: str = PAGE.path, **changes: object) -> str:
+        """Write the address of the list with these changes."""
+        wanted = self.model_copy(update=changes).model_dump(exclude_defaults=True)
+        return f"{path}?{urlencode(wanted)}" if wanted else path
+
+
+def _utc(moment: str) -> str:
+    """Say of a time from a form which zone is meant: that of all times on our pages."""
+    return f"{moment}Z" if moment and moment[-1].isdigit() and len(moment) <= 19 else moment
+
+
+@router.get("")
+async def listed(
+    request: Request, visitor: visitors.Signed, chosen: Annotated[Filter, Query()]
+) -> Response:
+    """Show the lines that match, newest first."""
+    part = request.headers.get("HX-Target") == "results"
+    values = {"chosen": chosen, **await _rows(visitor, chosen)}
+    if not part:
+        values["actions"] = {
+            word: word.replace("_", " ") for word in await visitor.database.rpc("list_action_types")
+        }
+        values["cases"] = await _cases(visitor, chosen.case)
+    return rendering.page(request, "audit.html", part=part, **values)
+
+
+async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
+    # One more than is shown tells whether there is a next page.
+    rows = await visitor.database.rpc("list_acts", **chosen.params(), p_limit=ROWS + 1)
+    shown, more = rows[:ROWS], None
+    if len(rows) > ROWS:
+        last = shown[-1]
+        more = chosen.address(before=last["created_at"], before_id=last["id"])
+    return {"rows": shown, "more": more, "download": chosen.address(f"{PAGE.path}/csv")}
+
+
+async def _cases(visitor: visitors.Visitor, chosen: str) -> dict[str, str]:
+    """Name the cases to choose from; that which is chosen is among them, though it may be gone."""
+    select = visitor.database.select
+    rows = await select("cases", columns="id,name", order="created_at.desc,id", limit=_CASES)
+    names = {row["id"]: row["name"] for row in rows}
+    if chosen and chosen not in names:
+        found = await select("cases", columns="id,name", where={"id": chosen})
+        names[chosen] = found[0]["name"] if found else chosen
+    return dict(sorted(names.items(), key=lambda item: item[1].casefold()))
+
+
+@router.get("/csv")
+async def download(
+    visitor: visitors.Signed, chosen: Annotated[Filter, Query()]
+) -> StreamingResponse:
+    """Download what matches, for a spreadsheet: the newest fifty thousand lines at most."""
+    # Asked before the answer begins, so that a senseless filter is refused as a page.
+    first = await visitor.database.rpc("list_acts", **chosen.params(), p_limit=_CSV_PAGE)
+    today = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d")
+    return StreamingResponse(
+        _csv(visitor, chosen, first),
+        media_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="audit-{today}.csv"'},
+    )
+
+
+async def _csv(
+    visitor: visitors.Visitor, chosen: Filter, rows: Sequence[Mapping[str, Any]]
+) -> AsyncIterator[str]:
+    yield _lines([COLUMNS])
+    for _ in range(CSV_ROWS // _CSV_PAGE):
+        yield _lines([[_cell(row[name]) for name in COLUMNS] for row in rows])
+        if len(rows) < _CSV_PAGE:
+            return
+        after = chosen.model_copy(
+            update={"before": rows[-1]["created_at"], "before_id": rows[-1]["id"]}
+        )
+        rows = await visitor.database.rpc("list_acts", **after.params(), p_limit=_CSV_PAGE)
+
+
+def _lines(rows: Sequence[Sequence[object]]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerows(rows)
+    return out.getvalue()
+
+
+def _cell(value: object) -> str:
+    """Write a value so that no spreadsheet takes it for a formula."""
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
