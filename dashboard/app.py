@@ -10,25 +10,45 @@ from starlette.exceptions import HTTPException
 
 from dashboard import doors, parts, route, vendor, visitors
 from dashboard.pages import (
+    audit,
+    case,
+    cases,
     dead_letter,
     dead_letters,
     document,
     documents,
+    functions,
+    lanes,
     overview,
+    people,
     pictures,
     routing,
     stuck,
     tasks,
     typing_by_hand,
     uploads,
+    workers,
 )
 
-PAGES = (overview, documents, tasks, dead_letters, stuck, routing)
+PAGES = (
+    overview,
+    documents,
+    cases,
+    tasks,
+    dead_letters,
+    stuck,
+    routing,
+    workers,
+    lanes,
+    functions,
+    people,
+    audit,
+)
 """In the order of the menu; each has a PAGE and a router."""
 
 MENU = tuple(module.PAGE for module in PAGES)
 
-BEHIND = (document, pictures, uploads, typing_by_hand, dead_letter)
+BEHIND = (document, pictures, uploads, typing_by_hand, dead_letter, case)
 """What pages lead to; each has a router."""
 
 _STATIC = {path.name: path for path in (Path(__file__).parent / "static").iterdir()}

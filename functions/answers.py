@@ -129,10 +129,14 @@ def _code(exc: errors.PagewardenError) -> str:
 
 async def _malformed(_request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, RequestValidationError)  # noqa: S101  # for the type checker
-    problems = "; ".join(
+    return _answer(400, "INVALID_REQUEST", problems(exc))
+
+
+def problems(exc: RequestValidationError) -> str:
+    """Say what in a request makes no sense."""
+    return "; ".join(
         f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in exc.errors()
     )
-    return _answer(400, "INVALID_REQUEST", problems)
 
 
 async def _http(_request: Request, exc: Exception) -> JSONResponse:

@@ -39,7 +39,10 @@ def noted(name: str) -> Callable[[Request, services.Used], AsyncIterator[None]]:
         request.state.run = run
         try:
             yield
-        except (answers.RefusedError, RequestValidationError) as exc:
+        except RequestValidationError as exc:
+            await _end(used, run, "refused", answers.problems(exc))
+            raise
+        except answers.RefusedError as exc:
             await _end(used, run, "refused", str(exc))
             raise
         except Exception as exc:

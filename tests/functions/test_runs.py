@@ -45,6 +45,7 @@ async def test_refusals_and_failures_are_told_apart(functions: House) -> None:
     assert (await functions.serve("ocr-universal", json={})).status_code == 400
     malformed = await _last(functions, "ocr-universal", 2)
     assert malformed["outcome"] == "refused"
+    assert malformed["error"].startswith("body.document_id: Field required")
 
     conn = await functions.database.connect()
     await conn.execute("revoke execute on function public.sweep_documents() from service_role")
