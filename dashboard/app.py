@@ -22,6 +22,8 @@ from dashboard.pages import (
     overview,
     people,
     pictures,
+    review,
+    reviews,
     routing,
     stuck,
     tasks,
@@ -34,6 +36,7 @@ PAGES = (
     overview,
     documents,
     cases,
+    reviews,
     tasks,
     dead_letters,
     stuck,
@@ -48,7 +51,7 @@ PAGES = (
 
 MENU = tuple(module.PAGE for module in PAGES)
 
-BEHIND = (document, pictures, uploads, typing_by_hand, dead_letter, case)
+BEHIND = (review, document, pictures, uploads, typing_by_hand, dead_letter, case)
 """What pages lead to; each has a router."""
 
 _STATIC = {path.name: path for path in (Path(__file__).parent / "static").iterdir()}

@@ -122,8 +122,15 @@ def _to_sign_in(request: Request) -> Response:
         wanted = urlsplit(request.headers.get("HX-Current-URL", ""))
         target = f"{SIGN_IN}?{urlencode({'next': _address(wanted.path, wanted.query)})}"
         return Response(status_code=401, headers={"HX-Redirect": target})
-    address = "/" if request.method != "GET" else _address(request.url.path, request.url.query)
+    wanted = urlsplit(str(request.url) if request.method == "GET" else _sender(request))
+    address = _address(wanted.path, wanted.query)
     return RedirectResponse(f"{SIGN_IN}?{urlencode({'next': address})}", 303)
+
+
+def _sender(request: Request) -> str:
+    """Name the page of ours whose form was sent; whoever signs in again is led back to it."""
+    sender = request.headers.get("referer", "")
+    return sender if urlsplit(sender).netloc == request.headers.get("host") else "/"
 
 
 def _address(path: str, query: str) -> str:

@@ -129,7 +129,7 @@ async def _document(
         "document": document,
         "case": case,
         "progress": await visitor.database.rpc("document_progress", p_document_id=str(document_id)),
-        "pages": await _pages(visitor, document_id, run or document["run_id"]),
+        "pages": await _pages(visitor, document, run or document["run_id"]),
         "run": run or document["run_id"],
         "runs": await select("ocr_runs", where={"document_id": str(document_id)}, order="id.desc"),
         "versions": await _versions(visitor, document),
@@ -140,16 +140,17 @@ async def _document(
 
 
 async def _pages(
-    visitor: visitors.Visitor, document_id: uuid.UUID, run: int | None
+    visitor: visitors.Visitor, document: Mapping[str, Any], run: int | None
 ) -> Sequence[Mapping[str, Any]]:
     if run is None:
         return []
+    # What people made of it, or what an earlier run had read.
     return await visitor.database.select(
-        "ocr_pages",
+        "page_texts" if run == document["run_id"] else "ocr_pages",
         columns="page_number,text,status,confidence,error",
         where={
             "run_id": run,
-            "document_id": str(document_id),
+            "document_id": document["id"],
             "page_number": list(range(1, _PAGES_SHOWN + 1)),
         },
         order="page_number",

@@ -74,7 +74,7 @@ def split(text: str) -> Texts:
     """Take a text apart into lines and blocks, between which there are empty lines."""
     found: Texts = []
     block, ended = 0, False
-    for line in text.splitlines():
+    for line in text.replace("\r\n", "\n").split("\n"):
         if not line.strip():
             ended = bool(found)
             continue

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard import app
+from tests.dashboard import scans
 
 if TYPE_CHECKING:
     from tests.dashboard import place as places
@@ -20,6 +21,9 @@ async def test_axe_finds_nothing_serious(place: places.Place, dark: bool) -> Non
     """On no page, and none is wider than a phone."""
     person, factory = await place.person(admin=True), place.functions.factory
     document = await factory.completed(person.case, text="the treaty")
+    unsure = await scans.scanned(
+        place, person, (scans.Line("sure"), scans.Line("unsure", 0.7), scans.Line("bad", 0.2))
+    )
     await factory.dead_letter(person.case)
     await factory.queued(person.case, lane=None)
     pages = (
@@ -27,6 +31,7 @@ async def test_axe_finds_nothing_serious(place: places.Place, dark: bool) -> Non
         *(entry.path for entry in app.MENU),
         "/documents?q=treaty",
         f"/documents/{document}",
+        f"/documents/{unsure}/review?page=1",
         "/documents/x",
     )
     async with place.browser(person, dark=dark) as page:

@@ -1,0 +1,266 @@
+"""The review of a page: its picture beside its text, to be corrected and approved."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Form, Request, Response
+from starlette.exceptions import HTTPException
+
+from dashboard import forgery, notices, rendering, route, sheets, typed, visitors
+from dashboard.pages import document as one_document
+from dashboard.pages import documents, reviews
+from pagewarden import exports
+from pagewarden.documents import read_pages
+
+router = APIRouter(prefix=documents.PAGE.path, route_class=route.Route, include_in_schema=False)
+
+_COLUMNS = (
+    "page_number,run_id,status,text,lines,confidence,width,height,error,details,version,approved,"
+    "corrected_by,corrected_at"
+)
+
+
+@router.get("/{document_id}/review")
+async def review(  # noqa: PLR0913  # each is a part of the address
+    request: Request,
+    visitor: visitors.Signed,
+    document_id: uuid.UUID,
+    *,
+    page: int = 1,
+    version: int | None = None,
+    waiting: bool = False,
+) -> Response:
+    """Show a page beside its text, or as it was in an earlier version."""
+    document = await one_document.find(visitor, document_id)
+    row = await _row(visitor, document_id, page)
+    shown = row
+    if row is not None and version is not None and version != row["version"]:
+        shown = await _earlier(visitor, document_id, row, version)
+    return await _page(request, visitor, document, page, row=row, shown=shown, waiting=waiting)
+
+
+async def edit(
+    request: Request,
+    visitor: visitors.Signed,
+    given: typed.Form,
+    _acting: forgery.Acting,
+    document_id: uuid.UUID,
+) -> Response:
+    """Keep what was typed as a version, and lead on; if that cannot be, show it again."""
+    document = await one_document.find(visitor, document_id)
+    row = await _existing(visitor, document_id, given.page)
+    answer = await visitor.database.rpc(
+        "correct_page",
+        p_document_id=str(document_id),
+        p_page_number=given.page,
+        p_base_version=given.base,
+        p_approved=given.act is not typed.Act.SAVE,
+        **_change(given, row),
+    )
+    if answer["success"]:
+        return await _onwards(visitor, document, given, answer)
+    row = await _existing(visitor, document_id, given.page)
+    return await _page(
+        request, visitor, document, given.page, row=row, shown=row, waiting=given.waiting,
+        given=given, refusal=answer,
+    )  # fmt: skip
+
+
+router.add_api_route(
+    "/{document_id}/review", edit, methods=["POST"], route_class_override=route.Writing
+)
+
+
+@router.post("/{document_id}/review/back")
+async def back(
+    visitor: visitors.Signed,
+    _acting: forgery.Acting,
+    document_id: uuid.UUID,
+    page: Annotated[int, Form()],
+    version: Annotated[int, Form()],
+    base: Annotated[int, Form()],
+) -> Response:
+    """Make an earlier version the text again, as a new version."""
+    await one_document.find(visitor, document_id)
+    row = await _existing(visitor, document_id, page)
+    earlier = await _earlier(visitor, document_id, row, version)
+    answer = await visitor.database.rpc(
+        "correct_page",
+        p_document_id=str(document_id),
+        p_page_number=page,
+        p_base_version=base,
+        p_text=earlier["text"],
+        p_lines=earlier["lines"],
+    )
+    done = f"The text is that of version {version} again."
+    return notices.answered(address(document_id, page), answer, done)
+
+
+def address(document_id: uuid.UUID | str, page: int, *, waiting: bool = False, **more: int) -> str:
+    """Write the address of the review of a page."""
+    query = {"page": page, **more} | ({"waiting": 1} if waiting else {})
+    return f"{documents.PAGE.path}/{document_id}/review?{urlencode(query)}"
+
+
+async def _page(  # noqa: PLR0913  # what the page shows
+    request: Request,
+    visitor: visitors.Visitor,
+    document: Mapping[str, Any],
+    number: int,
+    *,
+    row: Mapping[str, Any] | None,
+    shown: Mapping[str, Any] | None,
+    waiting: bool,
+    given: typed.Typed | None = None,
+    refusal: Mapping[str, Any] | None = None,
+) -> Response:
+    count = document["page_count"] or (number if row else 0)
+    values: dict[str, Any] = {
+        "document": document,
+        "number": number,
+        "count": count,
+        "row": row,
+        "shown": shown,
+        "refusal": refusal,
+        "is_old": shown is not row,
+        "may_edit": not document["deleted_at"] and await _may_edit(visitor, document["case_id"]),
+        "before": address(document["id"], number - 1, waiting=waiting) if number > 1 else None,
+        "after": address(document["id"], number + 1, waiting=waiting) if number < count else None,
+        "here": address(document["id"], number, waiting=waiting),
+        "waiting": waiting,
+        "formats": exports.FORMATS,
+    }
+    if row is not None and shown is not None:
+        values |= await _text(visitor, document, row, shown, given)
+    status = 409 if refusal else 200 if row else 404
+    return rendering.page(request, "review.html", status, **values)
+
+
+async def _text(
+    visitor: visitors.Visitor,
+    document: Mapping[str, Any],
+    row: Mapping[str, Any],
+    shown: Mapping[str, Any],
+    given: typed.Typed | None,
+) -> dict[str, Any]:
+    runs = await visitor.database.select(
+        "ocr_runs", columns="engine,engine_version", where={"id": row["run_id"]}
+    )
+    return {
+        "sheet": sheets.of_row(shown, given.text if given else None),
+        "differences": sheets.differences(given.text, row["text"]) if given else [],
+        "versions": await visitor.database.rpc(
+            "page_versions", p_document_id=document["id"], p_page_number=row["page_number"]
+        ),
+        "run": runs[0] if runs else None,
+        "mine": row["corrected_by"] == visitor.caller.user_id,
+    }
+
+
+def _change(given: typed.Typed, row: Mapping[str, Any]) -> dict[str, object]:
+    """Give the arguments for what was changed; nothing, where all stays as it is."""
+    if given.text == row["text"]:
+        return {}
+    if given.base != row["version"]:
+        return {"p_text": given.text}  # which will be refused
+    lines = given.lines(sheets.of_row(row))
+    if lines is None:
+        lines = sheets.lines_of(row, given.text)
+    return {"p_text": given.text, "p_lines": [read_pages.line_row(line) for line in lines]}
+
+
+async def _onwards(
+    visitor: visitors.Visitor,
+    document: Mapping[str, Any],
+    given: typed.Typed,
+    answer: Mapping[str, Any],
+) -> Response:
+    here = address(document["id"], given.page, waiting=given.waiting)
+    if given.act is typed.Act.SAVE:
+        is_same = answer["version"] == given.base
+        said = "Nothing was changed." if is_same else f"Saved as version {answer['version']}."
+        return notices.after(here, said)
+    done = f"Page {given.page} is approved."
+    if given.act is typed.Act.APPROVE:
+        return notices.after(here, done)
+    if given.waiting:
+        return notices.after(*await _next_waiting(visitor, document["id"], given.page, done))
+    if given.page < (document["page_count"] or 0):
+        return notices.after(address(document["id"], given.page + 1), done)
+    return notices.after(f"{documents.PAGE.path}/{document['id']}", f"{done} It was the last one.")
+
+
+async def _next_waiting(
+    visitor: visitors.Visitor, document_id: str, page: int, done: str
+) -> tuple[str, str]:
+    """Find what waits next: in this document, after this page first, or else in another."""
+    rows = await visitor.database.select(
+        "page_doubts", columns="page_number", where={"document_id": document_id}
+    )
+    numbers = sorted(row["page_number"] for row in rows)
+    if numbers:
+        number = next((number for number in numbers if number > page), numbers[0])
+        return address(document_id, number, waiting=True), done
+    others = await visitor.database.rpc("list_doubts", p_limit=1)
+    if others:
+        first = others[0]
+        path = address(first["document_id"], first["first_page"], waiting=True)
+        return path, f"{done} This is the next document."
+    return reviews.PAGE.path, f"{done} Nothing else waits."
+
+
+async def _row(
+    visitor: visitors.Visitor, document_id: uuid.UUID, page: int
+) -> Mapping[str, Any] | None:
+    rows = await visitor.database.select(
+        "page_texts",
+        columns=_COLUMNS,
+        where={"document_id": str(document_id), "page_number": page},
+    )
+    return rows[0] if rows else None
+
+
+async def _existing(
+    visitor: visitors.Visitor, document_id: uuid.UUID, page: int
+) -> Mapping[str, Any]:
+    row = await _row(visitor, document_id, page)
+    if row is None:
+        raise HTTPException(404, "the document has no such page, or none that was read")
+    return row
+
+
+async def _earlier(
+    visitor: visitors.Visitor, document_id: uuid.UUID, row: Mapping[str, Any], version: int
+) -> Mapping[str, Any]:
+    """Give the page as it was in a version; version 0 is what was read."""
+    table = "page_corrections" if version else "ocr_pages"
+    kept = {"document_id": str(document_id), "version": version}
+    where = kept if version else {"run_id": row["run_id"]}
+    rows = await visitor.database.select(
+        table,
+        columns="text,lines,width,height",
+        where={**where, "page_number": row["page_number"]},
+    )
+    if not rows:
+        raise HTTPException(404, "the page has no such version")
+    places = {} if rows[0]["lines"] else _places(row)
+    return {**row, **rows[0], **places, "version": version}
+
+
+def _places(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("lines", "width", "height")}
+
+
+async def _may_edit(visitor: visitors.Visitor, case_id: str) -> bool:
+    """Tell whether it makes sense to offer it; whether somebody may is the database's to say."""
+    if visitor.is_admin:
+        return True
+    me: Mapping[str, object] = {"user_id": visitor.caller.user_id}
+    select = visitor.database.select
+    owned: Sequence[object] = await select("cases", columns="id", where={"id": case_id, **me})
+    shared = {"case_id": case_id, "role": "editor", **me}
+    return bool(owned or await select("case_members", columns="role", where=shared))

@@ -1,0 +1,332 @@
+"""Review: pages that wait for a person are corrected and approved, and nothing typed is lost."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from playwright.async_api import expect
+
+from tests.dashboard import scans
+
+if TYPE_CHECKING:
+    import uuid
+
+    from playwright.async_api import Page
+
+    from tests.dashboard import place as places
+
+Line = scans.Line
+
+LETTER = (
+    Line("Dear Ms Mueller,"),
+    Line("we write to yon", 0.7, 1),
+    Line("oncc again.", 0.4, 1),
+)
+TEXT = "Dear Ms Mueller,\n\nwe write to yon\noncc again."
+
+
+async def _rows(place: places.Place, document: uuid.UUID) -> list[dict[str, Any]]:
+    return await place.functions.used.database.select(
+        "page_texts",
+        columns="page_number,text,version,approved,lines",
+        where={"document_id": str(document)},
+        order="page_number",
+    )
+
+
+async def _open(page: Page, document: uuid.UUID, number: int = 1, more: str = "") -> None:
+    await page.goto(f"/documents/{document}/review?page={number}{more}")
+    await expect(page.locator("#review")).to_be_visible()
+
+
+def _line(page: Page, number: int) -> Any:  # a locator
+    return page.locator("#lines textarea").nth(number - 1)
+
+
+async def test_picture_and_text_go_in_step(place: places.Place) -> None:
+    """A line lights its box, a box its line; a click on the picture lands in the text."""
+    person = await place.person()
+    document = await scans.scanned(place, person, LETTER)
+    async with place.browser(person) as page:
+        await _open(page, document)
+        boxes = page.locator("#boxes polygon")
+        assert [await boxes.nth(n).get_attribute("class") for n in range(3)] == [
+            "sure",
+            "unsure here",
+            "doubtful",
+        ]
+        await expect(_line(page, 2)).to_be_focused()
+        await page.wait_for_function("document.getElementById('picture').naturalWidth > 500")
+        await page.locator("#lines li").nth(2).hover()
+        await expect(boxes.nth(2)).to_have_class(re.compile("lit"))
+        await boxes.nth(0).hover()
+        await expect(page.locator("#lines li").first).to_have_class(re.compile("lit"))
+        await expect(boxes.nth(2)).not_to_have_class(re.compile("lit"))
+        place_of_line = await boxes.nth(0).bounding_box()
+        assert place_of_line is not None
+        middle = place_of_line["y"] + place_of_line["height"] / 2
+        await page.mouse.click(place_of_line["x"] + place_of_line["width"] / 2, middle)
+        await expect(_line(page, 1)).to_be_focused()
+        at = await _line(page, 1).evaluate("(field) => field.selectionStart")
+        assert abs(at - len(LETTER[0].text) / 2) <= 1
+        await page.keyboard.press("F8")
+        await expect(_line(page, 2)).to_be_focused()
+        await page.keyboard.press("F8")
+        await expect(_line(page, 3)).to_be_focused()
+        await page.keyboard.press("Shift+F8")
+        await expect(_line(page, 2)).to_be_focused()
+
+
+async def test_the_picture_is_zoomed_turned_and_moved(place: places.Place) -> None:
+    """By button, by key, by dragging and by arrow keys."""
+    person = await place.person()
+    document = await scans.scanned(place, person, LETTER, rotation=90)
+    async with place.browser(person) as page:
+        await _open(page, document)
+        await page.wait_for_function("document.getElementById('picture').naturalWidth > 500")
+        sheet, view = page.locator("#sheet"), page.locator("#view")
+
+        async def width() -> float:
+            found: float = await sheet.evaluate("(sheet) => sheet.offsetWidth")
+            return round(found)
+
+        async def scrolled() -> list[float]:
+            found: list[float] = await view.evaluate("(v) => [v.scrollLeft, v.scrollTop]")
+            return found
+
+        await expect(sheet).to_have_attribute("style", re.compile(r"rotate\(90deg\)"))
+        fitted = await width()
+        await page.keyboard.press("Alt+Equal")
+        await page.get_by_role("button", name="Zoom in").click()
+        assert abs(await width() - fitted * 1.25**2) < 4
+        before = await scrolled()
+        box = await view.bounding_box()
+        assert box is not None
+        await page.mouse.move(box["x"] + 200, box["y"] + 200)
+        await page.mouse.down()
+        await page.mouse.move(box["x"] + 150, box["y"] + 160, steps=3)
+        await page.mouse.up()
+        after = await scrolled()
+        assert (after[0] - before[0], after[1] - before[1]) == (50, 40)
+        await page.keyboard.press("F6")
+        await expect(_line(page, 2)).to_be_focused()
+        await page.keyboard.press("F6")
+        await expect(view).to_be_focused()
+        await page.keyboard.press("ArrowUp")
+        await page.wait_for_function(f"document.getElementById('view').scrollTop < {after[1]}")
+        await page.keyboard.press("Alt+Minus")
+        await page.get_by_role("button", name="Zoom out").click()
+        await page.keyboard.press("Alt+Digit0")
+        assert abs(await width() - fitted) < 4
+        await page.keyboard.press("Alt+KeyR")
+        await page.get_by_role("button", name="Rotate").click()
+        await expect(sheet).to_have_attribute("style", re.compile(r"rotate\(270deg\)"))
+
+
+async def test_ten_pages_are_reviewed_without_a_mouse(place: places.Place) -> None:
+    """From the list to the last page: find the unsure line, mend it, approve, go on."""
+    person = await place.person()
+    pages = [(Line(f"Page number {n} is"), Line("full of rosse.", 0.5)) for n in range(1, 11)]
+    document = await scans.scanned(place, person, *pages)
+    async with place.browser(person) as page:
+        keys = page.keyboard
+        await page.goto("/review")
+        for _ in range(30):
+            if await page.evaluate("document.activeElement.textContent") == "letter.pdf":
+                break
+            await keys.press("Tab")
+        await keys.press("Enter")
+        for number in range(1, 11):
+            await expect(page.locator("h1")).to_have_text(f"Page {number} of 10")
+            await expect(_line(page, 2)).to_be_focused()
+            await keys.press("End")
+            for _ in range(3):
+                await keys.press("Backspace")
+            await keys.type("es.")
+            await keys.press("Control+Shift+Enter")
+        await expect(page.locator("#notice")).to_contain_text(
+            "Page 10 is approved. Nothing else waits."
+        )
+    rows = await _rows(place, document)
+    assert [row["text"] for row in rows] == [
+        f"Page number {n} is\nfull of roses." for n in range(1, 11)
+    ]
+    assert all(row["approved"] for row in rows)
+
+
+async def test_keys_go_through_lines_pages_and_help(place: places.Place) -> None:
+    """Enter and arrows from line to line, Alt and Page from page to page, ? for all of them."""
+    person = await place.person()
+    document = await scans.scanned(place, person, LETTER, LETTER)
+    async with place.browser(person) as page:
+        keys = page.keyboard
+        await _open(page, document)
+        await keys.press("Enter")
+        await expect(_line(page, 3)).to_be_focused()
+        await keys.press("ArrowUp")
+        await keys.press("Shift+Enter")
+        await expect(_line(page, 1)).to_be_focused()
+        await keys.press("ArrowDown")
+        await expect(_line(page, 2)).to_be_focused()
+        await keys.type("?")
+        await expect(_line(page, 2)).to_have_value(re.compile(r"\?"))
+        await keys.press("F1")
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await keys.press("Escape")
+        await expect(page.get_by_role("dialog")).not_to_be_visible()
+        await keys.press("F6")
+        await keys.press("?")
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await keys.press("Escape")
+        await keys.press("Alt+PageDown")
+        await expect(page.locator("h1")).to_have_text("Page 2 of 2")
+        await expect(_line(page, 2)).to_be_focused()
+        await keys.press("Alt+PageUp")
+        await expect(page.locator("h1")).to_have_text("Page 1 of 2")
+
+
+async def test_edits_are_undone_and_done_again(place: places.Place) -> None:
+    """From line to line, by key and by button."""
+    person = await place.person()
+    document = await scans.scanned(place, person, LETTER)
+    async with place.browser(person) as page:
+        keys = page.keyboard
+        await _open(page, document)
+        await keys.press("End")
+        await keys.type("!")
+        await keys.press("Enter")
+        await keys.press("End")
+        await keys.press("Backspace")
+        await expect(_line(page, 3)).to_have_value("oncc again")
+        await keys.press("Control+z")
+        await expect(_line(page, 3)).to_have_value("oncc again.")
+        await keys.press("Control+z")
+        await expect(_line(page, 2)).to_have_value("we write to yon")
+        await expect(_line(page, 2)).to_be_focused()
+        await keys.press("Control+Shift+z")
+        await expect(_line(page, 2)).to_have_value("we write to yon!")
+        await page.get_by_role("button", name="Undo").click()
+        await expect(_line(page, 2)).to_have_value("we write to yon")
+
+
+async def test_versions_are_kept_looked_at_and_gone_back_to(place: places.Place) -> None:
+    """With who and when; approving an unchanged page is a version, too."""
+    person = await place.person()
+    document = await scans.scanned(place, person, LETTER)
+    async with place.browser(person) as page:
+        keys = page.keyboard
+        await _open(page, document)
+        await _line(page, 2).fill("we write to you")
+        await keys.press("Control+s")
+        await expect(page.locator("#notice")).to_have_text("Saved as version 1.")
+        await expect(page.locator(".state")).to_contain_text(f"Version 1 by {person.email}")
+        # A person is sure, so the one line is left.
+        await expect(_line(page, 3)).to_be_focused()
+        await keys.press("Control+s")
+        await expect(page.locator("#notice")).to_have_text("Nothing was changed.")
+        await page.get_by_role("button", name="Approve", exact=True).click()
+        await expect(page.locator("#notice")).to_have_text("Page 1 is approved.")
+        await expect(page.locator(".state")).to_contain_text("✓ approved")
+        await page.locator(".versions summary").click()
+        await expect(page.locator(".versions li")).to_have_text(
+            [
+                re.compile(f"^Version 2 by {person.email}, .* UTC, approved$"),
+                re.compile(f"^Version 1 by {person.email}, .* UTC$"),
+                re.compile("^As it was read by rapid 1$"),
+            ]
+        )
+        await page.get_by_role("link", name="As it was read").click()
+        await expect(_line(page, 2)).to_have_value("we write to yon")
+        await expect(_line(page, 2)).to_have_attribute("readonly", "")
+        await page.get_by_role("button", name="Go back to this text").click()
+        await expect(page.locator("#notice")).to_contain_text("version 0 again")
+        await expect(_line(page, 2)).to_have_value("we write to yon")
+    (row,) = await _rows(place, document)
+    assert (row["text"], row["version"], row["approved"]) == (TEXT, 3, False)
+    assert [line["confidence"] for line in row["lines"]] == [0.98, 0.7, 0.4]
+
+
+async def test_plain_text_adds_lines_and_takes_them_out(place: places.Place) -> None:
+    """Then the others keep their places; as long as their number stays, one can go to and fro."""
+    person = await place.person()
+    document = await scans.scanned(place, person, LETTER)
+    async with place.browser(person) as page:
+        keys, whole = page.keyboard, page.locator("#whole")
+        await _open(page, document)
+        await _line(page, 2).fill("we write to you")
+        await keys.press("Alt+KeyT")
+        await expect(whole).to_have_value("Dear Ms Mueller,\n\nwe write to you\noncc again.")
+        await whole.fill("Dear Ms Mueller,\n\nwe write to you\nonce again.")
+        await keys.press("Alt+KeyT")
+        await expect(_line(page, 3)).to_have_value("once again.")
+        await page.get_by_role("button", name="Plain text").click()
+        await whole.fill("Dear Ms Mueller,\n\nonce again.\n\nYours,\nA.")
+        await keys.press("Alt+KeyT")
+        await expect(page.locator("#said")).to_contain_text("number of lines has changed")
+        await keys.press("Control+s")
+        await expect(page.locator("#lines li")).to_have_count(4)
+    (row,) = await _rows(place, document)
+    assert row["text"] == "Dear Ms Mueller,\n\nonce again.\n\nYours,\nA."
+    assert [line["text"] for line in row["lines"]] == [
+        "Dear Ms Mueller,",
+        "once again.",
+        "Yours,",
+        "A.",
+    ]
+
+
+async def test_approve_and_next_goes_through_all_that_waits(place: places.Place) -> None:
+    """Within the document first, then to the next one; sure pages are passed over."""
+    person = await place.person()
+    sure, unsure = (Line("all is well"),), (Line("all is we11", 0.3),)
+    await scans.scanned(place, person, sure, unsure, sure, unsure, name="one.pdf")
+    await scans.scanned(place, person, (Line("other", 0.1),), name="two.pdf")
+    async with place.browser(person) as page:
+        await page.goto("/review")
+        await expect(page.locator("tbody tr")).to_have_count(2)
+        await expect(page.locator("tbody tr").first).to_contain_text("one.pdf")
+        await page.get_by_role("combobox", name="Case").select_option(str(person.case))
+        await expect(page).to_have_url(re.compile("case="))
+        await page.get_by_role("link", name="one.pdf").click()
+        for heading in ("Page 2 of 4", "Page 4 of 4", "Page 1 of 1"):
+            await expect(page.locator("h1")).to_have_text(heading)
+            await page.get_by_role("button", name="Approve and next").click()
+        await expect(page.locator("#results")).to_have_text(re.compile("Nothing waits for review"))
+
+
+async def test_what_was_corrected_is_downloaded_and_shown(place: places.Place) -> None:
+    """From the page itself; the document shows it, and leads to its review."""
+    person = await place.person()
+    document = await scans.scanned(place, person, LETTER)
+    async with place.browser(person) as page:
+        await page.goto(f"/documents/{document}")
+        await page.get_by_role("link", name="Review", exact=True).last.click()
+        await _line(page, 2).fill("we write to you")
+        await page.get_by_role("button", name="Approve and next").click()
+        await expect(page.locator("#notice")).to_contain_text("It was the last one.")
+        await expect(page.locator("pre")).to_contain_text("we write to you")
+        await _open(page, document)
+        for form in ("TXT", "JSON", "PDF", "HOCR", "ALTO", "PAGE"):
+            async with page.expect_download() as found:
+                await page.get_by_role("link", name=form, exact=True).click()
+            saved = (await (await found.value).path()).read_bytes()
+            # This PDF shows its letters itself, so in it both are found.
+            assert form == "PDF" or (b"you" in saved and b"yon" not in saved), form
+
+
+async def test_who_may_only_look_changes_nothing(place: places.Place) -> None:
+    """A viewer sees picture and text, and no way to change them."""
+    owner, viewer = await place.person(), await place.person()
+    document = await scans.scanned(place, owner, LETTER)
+    await place.functions.factory.call(
+        "share_case", p_case_id=owner.case, p_user_id=viewer.id, p_role="viewer"
+    )
+    async with place.browser(viewer) as page:
+        await _open(page, document)
+        await expect(_line(page, 1)).to_have_attribute("readonly", "")
+        await expect(page.get_by_role("button", name="Save")).to_have_count(0)
+        await page.keyboard.press("Control+s")
+        await page.keyboard.press("F8")
+        await expect(_line(page, 2)).to_be_focused()
+    assert (await _rows(place, document))[0]["version"] == 0
