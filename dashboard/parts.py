@@ -61,6 +61,9 @@ class Links(Protocol):
     async def file(self, path: str) -> str:
         """Lead to the file itself."""
 
+    async def beginning(self, path: str, size: int) -> bytes:
+        """Give the first bytes of the file, which tell people what it may be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:

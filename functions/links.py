@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,3 +32,13 @@ class Links:
             hosted = await self.used.store.signed_url(path, _SECONDS)
         # What a folder calls its public address may be known to our own services only.
         return hosted or files.make_signer(self.used.keys).url(path, _SECONDS)
+
+    async def beginning(self, path: str, size: int) -> bytes:
+        """Give the first bytes of this file."""
+        found = b""
+        async with contextlib.aclosing(self.used.store.read(path)) as chunks:
+            async for chunk in chunks:
+                found += chunk[:size]
+                if len(found) >= size:
+                    break
+        return found[:size]

@@ -19,16 +19,16 @@ async def picture(
     visitor: visitors.Signed, used: parts.Used, document_id: uuid.UUID, number: int
 ) -> Response:
     """Lead to the picture of a page."""
-    return RedirectResponse(used.links.picture(await _path(visitor, document_id), number), 303)
+    return RedirectResponse(used.links.picture(await path_of(visitor, document_id), number), 303)
 
 
 @router.get("/{document_id}/file")
 async def file(visitor: visitors.Signed, used: parts.Used, document_id: uuid.UUID) -> Response:
     """Lead to the original."""
-    return RedirectResponse(await used.links.file(await _path(visitor, document_id)), 303)
+    return RedirectResponse(await used.links.file(await path_of(visitor, document_id)), 303)
 
 
-async def _path(visitor: visitors.Visitor, document_id: uuid.UUID) -> str:
+async def path_of(visitor: visitors.Visitor, document_id: uuid.UUID) -> str:
     """Find where the file of a document is, if this person may see it."""
     rows = await visitor.database.select(
         "documents", columns="dropbox_path", where={"id": str(document_id)}

@@ -7,8 +7,19 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request, Response
 
-from dashboard import forgery, navigation, notices, outcomes, rendering, route, visitors
-from dashboard.pages import task_lists
+from dashboard import (
+    beginnings,
+    forgery,
+    navigation,
+    notices,
+    outcomes,
+    parts,
+    rendering,
+    route,
+    visitors,
+)
+from dashboard.pages import pictures, task_lists
+from pagewarden import errors
 
 PAGE = navigation.Page("Routing", "/routing", navigation.Audience.ADMIN)
 
@@ -32,6 +43,20 @@ async def listed(
     return rendering.page(
         request, "routing.html", part=False, rows=rows, more=more, lanes=lanes, place=place
     )
+
+
+@router.get("/{document_id}/beginning")
+async def beginning(
+    request: Request, visitor: visitors.Admin, used: parts.Used, document_id: uuid.UUID
+) -> Response:
+    """Show how a file begins, and what that may mean."""
+    path = await pictures.path_of(visitor, document_id)
+    try:
+        found = beginnings.look(await used.links.beginning(path, beginnings.BYTES))
+    except errors.FileNotThere:
+        found = None
+    part = bool(request.headers.get("HX-Request"))
+    return rendering.page(request, "beginning.html", part=part, beginning=found)
 
 
 @router.post("/send")

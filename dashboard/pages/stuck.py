@@ -88,8 +88,8 @@ def _why(row: Mapping[str, Any], now: dt.datetime) -> str:
         )
     if row["silent_seconds"] > _ALIVE_SECONDS:
         return (
-            f"{worker} claimed it {held} ago, for long, and was last heard of {silent} ago: nobody "
-            "knows whether it still reads."
+            f"{worker} has had it for {held} and was last heard of {silent} ago; its lock is a "
+            "long one, so nobody knows whether it still reads."
         )
     return f"{worker} is alive (heard of {silent} ago), but has been reading it for {held}."
 
@@ -126,7 +126,8 @@ def _sweeping(row: Mapping[str, Any], now: dt.datetime) -> str:
     swept = row["swept_at"]
     if swept and (now - _at(swept)).total_seconds() < _SWEEP_SECONDS:
         return ""
-    return f" But it last ran {_ago(swept, now)}: is pagewarden up, or its schedule, running?"
+    ran = f"it last ran {_ago(swept, now)}" if swept else "it has never run"
+    return f" But {ran}: is pagewarden up, or its schedule, running?"
 
 
 def _at(moment: str) -> dt.datetime:
@@ -137,7 +138,5 @@ def _in(moment: str, now: dt.datetime) -> str:
     return f"in {rendering.duration((_at(moment) - now).total_seconds())}"
 
 
-def _ago(moment: str | None, now: dt.datetime) -> str:
-    if moment is None:
-        return "never"
+def _ago(moment: str, now: dt.datetime) -> str:
     return f"{rendering.duration(max((now - _at(moment)).total_seconds(), 0))} ago"

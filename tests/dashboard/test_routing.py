@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from playwright.async_api import expect
 
+from dashboard import beginnings
 from dashboard.pages import routing
 from tests.dashboard.test_doors import csrf
 from tests.dashboard.test_guards import EVIL
 
 if TYPE_CHECKING:
     import uuid
-
-    import pytest
 
     from tests.dashboard import place as places
 
@@ -31,11 +31,16 @@ async def test_files_are_sent_to_a_lane_or_refused(place: places.Place) -> None:
         await factory.queued(person.case, lane=None, p_file_extension="xyz", p_size_bytes=12345)
         for _ in range(4)
     ]
+    await place.functions.upload(person.id, b"PK\x03\x04\0<b>", "Tabelle.xlsx")
     async with place.browser(person) as page:
         page.on("dialog", lambda dialog: dialog.accept())
         await page.locator("#go-waiting-for-routing").click()
         cards, said = page.locator(".cards > li"), page.locator("#notice")
-        await expect(cards).to_have_count(4)
+        await expect(cards).to_have_count(5)
+        await cards.last.scroll_into_view_if_needed()
+        await expect(cards.last).to_contain_text("Looks like a ZIP archive")
+        await expect(cards.last.locator("code")).to_have_text("PK···<b>")
+        await expect(cards.first).to_contain_text("There is no file.")
         await expect(cards.first).to_contain_text("12,345 bytes")
         await expect(cards.first).to_contain_text("xyz")
         await expect(cards.first.locator("figcaption")).to_be_visible()
@@ -56,6 +61,7 @@ async def test_files_are_sent_to_a_lane_or_refused(place: places.Place) -> None:
         await expect(said).to_contain_text("Refused: 1 document.")
 
         await page.get_by_label("Choose all shown").check()
+        await expect(page.get_by_text("3 chosen")).to_be_visible()
         await page.get_by_role("button", name="Send to the lane").click()
         await expect(page.get_by_text("Nothing waits for routing.")).to_be_visible()
         place.problems.clear()  # there are no files to draw
@@ -64,6 +70,24 @@ async def test_files_are_sent_to_a_lane_or_refused(place: places.Place) -> None:
         "select action_description, user_id from hac_logs where action_type = 'cancelled'"
     )
     assert await found.fetchall() == [("a spreadsheet", person.id)]
+
+
+@pytest.mark.parametrize(
+    ("first", "guess"),
+    [
+        (b"%PDF-1.7", "a PDF"),
+        (b"", "is empty"),
+        ("Grüße an alle".encode()[:3], "plain text"),
+        (b"one\ntwo\t", "plain text"),
+        (b"\x00\x01\x02", "Nobody knows"),
+        (b"\xfe\xff\xfe\xff", "Nobody knows"),
+    ],
+)
+def test_first_bytes_are_a_hint(first: bytes, guess: str) -> None:
+    """Whatever they are, they are shown as text that can do no harm."""
+    found = beginnings.look(first)
+    assert guess in found.guess
+    assert found.shown.isprintable()
 
 
 async def test_a_file_that_somebody_else_saw_to_is_told(place: places.Place) -> None:

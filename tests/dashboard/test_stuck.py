@@ -52,7 +52,7 @@ SILENT = {"silent_seconds": 600.0, "lock_expires_at": _at(-9), "sweep_due_at": _
             ["last heard of 10 min ago; its lock has ended", "with its next run: it goes back"],
         ),
         (SILENT | {"swept_at": _at(-10)}, ["last ran 10 min ago: is pagewarden up"]),
-        (SILENT | {"swept_at": None}, ["last ran never"]),
+        (SILENT | {"swept_at": None}, ["it has never run"]),
         (
             {"silent_seconds": 400.0, "lock_expires_at": _at(4), "sweep_due_at": _at(4)},
             ["nobody knows whether it still reads", "takes it back in 4 min"],
