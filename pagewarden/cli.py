@@ -23,6 +23,11 @@ COMMANDS = {
         "pagewarden.commands.work",
         "Read documents as they come, until Ctrl-C; any number of machines may do so.",
     ),
+    "pool": deferred.Deferred(
+        "pagewarden.commands.pool",
+        "Run a pool of workers that follows the work from lane to lane, or look at it.",
+        "app",
+    ),
     "upload": deferred.Deferred(
         "pagewarden.commands.upload",
         "Upload images and PDFs to a Pagewarden server, which reads them.",

@@ -283,6 +283,58 @@ class Settings(BaseSettings):
         description="US dollars for a million tokens answered; goes with the model.",
     )
 
+    pool_lanes: str = Field(
+        default="index,acte",
+        description="Lanes that the pool serves; `image=2` is one whose documents count twice.",
+    )
+    ocr_worker_pool_size: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        validation_alias=AliasChoices("OCR_WORKER_POOL_SIZE"),
+        description="Workers of the pool, on all machines together.",
+    )
+    ocr_worker_count: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        validation_alias=AliasChoices("OCR_WORKER_COUNT"),
+        description="Workers of the pool that this program runs.",
+    )
+    ocr_min_index_workers: int = Field(
+        default=1,
+        ge=0,
+        validation_alias=AliasChoices("OCR_MIN_INDEX_WORKERS"),
+        description="Workers that lane index always has.",
+    )
+    ocr_min_acte_workers: int = Field(
+        default=1,
+        ge=0,
+        validation_alias=AliasChoices("OCR_MIN_ACTE_WORKERS"),
+        description="Workers that lane acte always has.",
+    )
+    ocr_rebalance_interval_ms: int = Field(
+        default=30_000,
+        ge=100,
+        le=3_600_000,
+        validation_alias=AliasChoices("OCR_REBALANCE_INTERVAL_MS"),
+        description="How often the pool is shared out anew, in milliseconds.",
+    )
+    server_max_cpu: float | None = Field(
+        default=None,
+        gt=0,
+        le=10_000,
+        validation_alias=AliasChoices("SERVER_MAX_CPU"),
+        description="CPUs that the pool may use on this machine.",
+    )
+    server_max_ram: float | None = Field(
+        default=None,
+        gt=0,
+        le=1_000_000,
+        validation_alias=AliasChoices("SERVER_MAX_RAM"),
+        description="Memory that the pool may use on this machine, in GB.",
+    )
+
     @model_validator(mode="after")
     def _agree(self) -> Self:
         if self.supabase_url and not self.supabase_key:

@@ -64,7 +64,7 @@ async def _work(
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
     hands = (processes or os.cpu_count() or 1) + 1  # one fetches while the others are read
     async with (
-        _connected(chosen, connections=2 * hands) as (connection, hints),
+        connected(chosen, connections=2 * hands) as (connection, hints),
         files.open_store(chosen) as store,
         lane_reader.opened(chosen, store, wishes=wishes, processes=processes) as reader,
     ):
@@ -83,11 +83,11 @@ async def _work(
             for number in range(1, hands + 1)
         ]
         log.info("working", lanes=lanes, engine=wishes.engine, documents_at_a_time=hands)
-        await _all(workers, stop)
+        await side_by_side(workers, stop)
 
 
 @contextlib.asynccontextmanager
-async def _connected(
+async def connected(
     chosen: settings.Settings, *, connections: int
 ) -> AsyncIterator[tuple[Database, waking.Hints]]:
     """Connect as the settings say; whoever only works changes nothing in the schema."""
@@ -102,7 +102,7 @@ async def _connected(
         yield link, await resources.enter_async_context(waking.listening(url))
 
 
-async def _all(workers: Sequence[documents.Worker], stop: asyncio.Event) -> None:
+async def side_by_side(workers: Sequence[documents.Worker], stop: asyncio.Event) -> None:
     """Run them side by side; when one cannot go on, all give back what they have."""
 
     async def run(worker: documents.Worker) -> None:

@@ -50,11 +50,15 @@ class Worker:
             async with seen, self._shift(stop) as shift:
                 while shift.goes_on:
                     bell.clear()
-                    claim = await self._find()
-                    if claim is None:
+                    if not await self.serve(shift.over):
                         await _wait(bell, shift.over, seconds=self.idle_seconds)
-                    else:
-                        await self.work_on(claim, shift.over)
+
+    async def serve(self, over: asyncio.Event) -> bool:
+        """Read the next document, if there is one; over makes us give it back."""
+        claim = await self._find()
+        if claim is not None:
+            await self.work_on(claim, over)
+        return claim is not None
 
     async def drain(self, stop: asyncio.Event) -> collections.Counter[attempts.Outcome]:
         """Work until nothing is left to do or stop is set; count how the attempts ended."""
@@ -85,19 +89,20 @@ class Worker:
     async def _find(self) -> claims.Claim | None:
         """Claim a document; when there is none, ask for a hint and look once more."""
         try:
-            if (claim := await self._claim()) is not None:
+            if (claim := await self.claim(self.lanes)) is not None:
                 return claim
             await self.database.rpc("wait_for_documents", p_lanes=list(self.lanes))
-            return await self._claim()
+            return await self.claim(self.lanes)
         except (errors.DatabaseAway, errors.Conflict) as exc:
             log.warning("claim_failed", worker=self.worker_id, error=str(exc))
             return None
 
-    async def _claim(self) -> claims.Claim | None:
+    async def claim(self, lanes: Sequence[str]) -> claims.Claim | None:
+        """Claim the next document of the first of these lanes that has one."""
         rows = await self.database.rpc(
             "claim_documents",
             p_worker_id=self.worker_id,
-            p_lanes=list(self.lanes),
+            p_lanes=list(lanes),
             p_limit=1,
             p_lock_timeout=round(self.lock_seconds),
         )

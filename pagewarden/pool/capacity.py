@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 MOST_WORKERS = 15
 """More than that in one pool has never paid."""
@@ -42,13 +41,20 @@ def recommended_size(cpu: float) -> int:
 class Capacity:
     """The room of this machine, of which every document that is read takes its part."""
 
-    def __init__(self, cpu: float, megabytes: float, costs: Mapping[str, Cost] = COSTS) -> None:
+    def __init__(
+        self,
+        cpu: float,
+        megabytes: float,
+        *,
+        costs: Mapping[str, Cost] = COSTS,
+        freed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Begin with a machine where nothing runs; freed is called whenever room becomes free."""
         self._cpu = cpu
         self._megabytes = megabytes
         self._costs = costs
         self._taken = 0
-        self.freed = asyncio.Event()
-        """Set whenever a document has left room behind."""
+        self._freed = freed
 
     @contextlib.contextmanager
     def room_for(self, lane: str) -> Iterator[bool]:
@@ -64,7 +70,7 @@ class Capacity:
             yield True
         finally:
             self._take(cost, -1)
-            self.freed.set()
+            self._freed()
 
     def _take(self, cost: Cost, times: int) -> None:
         self._taken += times

@@ -378,6 +378,39 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         },
     ),
     (
+        "report_pool",
+        {"p_process": "'p'", "p_workers": "'[]'"},
+        {
+            "p_process": ["null", "''", "' '", LONG],
+            "p_workers": [
+                "null",
+                "'{}'",
+                "'[1]'",
+                """'[{"worker_id": ""}]'""",
+                """'[{"lane": "image"}]'""",
+                """'[{"worker_id": "w", "lane": "nope"}]'""",
+            ],
+        },
+    ),
+    (
+        "lead_pool",
+        {"p_process": "'p'", "p_lease_seconds": "60"},
+        {
+            "p_process": ["null", "''", "' '", LONG],
+            "p_lease_seconds": ["null", "0", "-1", "86401"],
+        },
+    ),
+    (
+        "assign_pool",
+        {"p_process": "'p'", "p_term": "1", "p_workers": "'[]'", "p_backlog": "'{}'"},
+        {
+            "p_process": ["null", "''", "' '", LONG],
+            "p_workers": ["null", "'{}'", "'[1]'", """'[{"worker_id": "w", "lane": "nope"}]'"""],
+            "p_backlog": ["null", "'[]'", "'1'"],
+        },
+    ),
+    ("pool_status", {}, {"p_hours": ["null", "0", "-1", "169"]}),
+    (
         "begin_function_run",
         {"p_function_name": "'retention'"},
         {"p_function_name": ["null", "''", "' '", LONG]},
@@ -496,6 +529,8 @@ GONE = {
     "save_document_pages(%(claimed)s, %(gone)s, '[]', 'rapid', '1')": "LOCK_LOST",
     "save_document_pages(%(gone)s, %(token)s, '[]', 'rapid', '1')": "DOCUMENT_NOT_FOUND",
     "share_case(%(gone)s, %(owner)s)": "CASE_NOT_FOUND",
+    "assign_pool('p', 7, '[]', '{}')": "NOT_LEADER",
+    "assign_pool('p', null, '[]', '{}')": "NOT_LEADER",
     "assign_task(%(gone)s, %(admin)s)": "TASK_NOT_FOUND",
     "end_task(%(gone)s)": "TASK_NOT_FOUND",
     "set_task_priority(%(gone)s, 'low')": "TASK_NOT_FOUND",
@@ -571,6 +606,7 @@ TAKES_ANYTHING = {
     ("list_people", "p_admin"),
     ("list_people", "p_after"),
     ("list_people", "p_after_id"),
+    ("assign_pool", "p_term"),
     ("list_tasks", "p_after"),
     ("list_tasks", "p_after_id"),
     ("list_tasks", "p_after_urgency"),

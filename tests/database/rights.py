@@ -92,6 +92,7 @@ CALLS = """
                           anon nobody stranger viewer editor owner admin service worker
 acquire_document_lock     no   no     no       no     no     no    no    yes     yes
 add_documents             no   no     no       no     yes    yes   yes   yes     no
+assign_pool               no   no     no       no     no     no    no    yes     yes
 assign_task               no   no     no       no     no     no    yes   yes     no
 begin_function_run        no   no     no       no     no     no    no    yes     no
 cancel_case               no   no     no       no     no     yes   yes   yes     no
@@ -120,6 +121,7 @@ files_to_remove           no   no     no       no     no     no    no    yes    
 give_back_documents       no   no     no       no     no     no    yes   yes     no
 grant_role                no   no     no       no     no     no    yes   yes     no
 has_role                  no   yes    yes      yes    yes    yes   yes   yes     no
+lead_pool                 no   no     no       no     no     no    no    yes     yes
 list_action_types         no   yes    yes      yes    yes    yes   yes   yes     no
 list_acts                 no   yes    yes      yes    yes    yes   yes   yes     no
 list_case_people          no   no     no       yes    yes    yes   yes   yes     no
@@ -135,11 +137,13 @@ list_workers              no   no     no       no     no     no    yes   yes    
 move_to_dead_letter_queue no   no     no       no     no     no    no    yes     yes
 page_versions             no   no     no       yes    yes    yes   yes   yes     no
 pause_lane                no   no     no       no     no     no    yes   yes     no
+pool_status               no   no     no       no     no     no    yes   yes     no
 process_ocr_atomic        no   no     no       no     no     no    no    yes     yes
 read_again                no   no     no       no     yes    yes   yes   yes     no
 recover_stuck_documents   no   no     no       no     no     no    yes   yes     no
 refuse_documents          no   no     no       no     no     no    yes   yes     no
 release_documents         no   no     no       no     no     no    no    yes     yes
+report_pool               no   no     no       no     no     no    no    yes     yes
 report_worker             no   no     no       no     no     no    no    yes     yes
 request_webhook           no   no     no       no     yes    yes   yes   yes     no
 resolve_dead_letter       no   no     no       no     no     no    yes   yes     no
@@ -249,6 +253,10 @@ ARGUMENTS = {
     "list_lanes": "",
     "list_workers": "",
     "report_worker": "'w', array['image']",
+    "report_pool": "'p', '[]'",
+    "lead_pool": "'p', 60",
+    "assign_pool": "'p', 1, '[]', '{}'",
+    "pool_status": "",
     "restore_case": "(delete_case(%(case)s) ->> 'case_id')::uuid",
     "revoke_role": "%(stranger)s",
     "set_function": "'ocr-worker', false",

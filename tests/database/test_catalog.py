@@ -53,6 +53,7 @@ FOR_PEOPLE = {
     "list_workers",
     "page_versions",
     "pause_lane",
+    "pool_status",
     "read_again",
     "recover_stuck_documents",
     "refuse_documents",

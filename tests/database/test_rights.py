@@ -65,6 +65,7 @@ async def _populate(factory: factories.Factory) -> Ids:
     query = "insert into user_roles (user_id, role) values (%s, 'user')"
     await factory.conn.execute(query, (ids["owner"],))
     await factory.call("pause_lane", p_lane="check", p_reason="for the test")
+    await factory.call("lead_pool", p_process="p", p_lease_seconds=3600)
     await _fill(factory, await factory.case(editor=await factory.user()))
     case = await factory.case(ids["owner"], viewer=ids["viewer"], editor=ids["editor"])
     return ids | await _fill(factory, case)

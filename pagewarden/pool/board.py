@@ -1,0 +1,77 @@
+"""What the workers of this program have been told, and what they tell."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import structlog
+
+from pagewarden import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pagewarden.database import Database
+
+log = structlog.get_logger(__name__)
+
+REPORT_SECONDS = 2.0
+
+
+@dataclass(slots=True)
+class Post:
+    """A worker: the lane it is to serve, whether for good, and what it reads."""
+
+    lane: str | None = None
+    is_reserved: bool = False
+    reads_lane: str | None = None
+    reads_document: str | None = None
+
+
+@dataclass(slots=True)
+class Board:
+    """The posts of this program's workers, by id."""
+
+    database: Database
+    process: str
+    posts: dict[str, Post] = field(default_factory=dict)
+
+    async def run(self, stop: asyncio.Event, *, seconds: float = REPORT_SECONDS) -> None:
+        """Report and hear again and again, and in the end take leave."""
+        while not stop.is_set():
+            await self.report()
+            await _pause(stop, seconds)
+        self.posts.clear()
+        await self.report()
+
+    async def report(self) -> None:
+        """Say who is here and what each reads, and hear which lane each is to serve."""
+        try:
+            answer = await self.database.rpc(
+                "report_pool", p_process=self.process, p_workers=list(self._rows())
+            )
+        except (errors.DatabaseAway, errors.Conflict) as exc:
+            # Everybody goes on where they are.
+            log.warning("report_failed", process=self.process, error=str(exc))
+            return
+        for worker_id, told in answer.items():
+            if (post := self.posts.get(worker_id)) is not None:
+                post.lane, post.is_reserved = told["lane"], told["is_reserved"]
+
+    def _rows(self) -> Iterator[dict[str, object]]:
+        for worker_id, post in self.posts.items():
+            yield {
+                "worker_id": worker_id,
+                "lane": post.reads_lane,
+                "document_id": post.reads_document,
+            }
+
+
+async def _pause(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        return

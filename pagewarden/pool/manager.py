@@ -1,0 +1,84 @@
+"""The manager: one of the pool's programs leads, and shares the workers out anew now and then."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from pagewarden import errors
+from pagewarden.pool import moves
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pagewarden.database import Database
+    from pagewarden.pool.plans import Plan
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """Leads when nobody else does. Its death costs nothing: workers stay where they are."""
+
+    database: Database
+    process: str
+    plan: Plan
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Look every interval."""
+        while not stop.is_set():
+            await self.look()
+            try:
+                async with asyncio.timeout(self.plan.interval_seconds):
+                    await stop.wait()
+            except TimeoutError:
+                continue
+
+    async def look(self) -> bool:
+        """Share the workers out if it is ours to do, and tell whether it was."""
+        try:
+            seen = await self.database.rpc(
+                "lead_pool", p_process=self.process, p_lease_seconds=self.plan.lease_seconds
+            )
+            if seen is None:
+                return False
+            await self._assign(seen)
+        except (errors.DatabaseAway, errors.Conflict) as exc:
+            log.warning("rebalance_failed", process=self.process, error=str(exc))
+            return False
+        return True
+
+    async def _assign(self, seen: Mapping[str, Any]) -> None:
+        backlog = {lane: seen["backlog"].get(lane, 0) for lane in self.plan.lanes}
+        workers = assigned(self.plan, backlog, [_worker(row) for row in seen["workers"]])
+        answer = await self.database.rpc(
+            "assign_pool",
+            p_process=self.process,
+            p_term=seen["term"],
+            p_workers=[
+                {"worker_id": w.worker_id, "lane": w.lane, "is_reserved": w.is_reserved}
+                for w in workers
+            ],
+            p_backlog=backlog,
+        )
+        if answer["success"] and answer["switches"]:
+            log.info("rebalanced", backlog=backlog, switches=answer["switches"])
+
+
+def assigned(
+    plan: Plan, backlog: Mapping[str, int], workers: list[moves.Worker]
+) -> list[moves.Worker]:
+    """Give every worker a lane, for this backlog."""
+    if not workers:
+        return []
+    target = plan.allocate(backlog, len(workers))
+    rules = moves.Rules(plan.minimums_of(len(workers)), plan.keep_seconds)
+    return moves.rebalance(workers, target, rules)
+
+
+def _worker(row: Mapping[str, Any]) -> moves.Worker:
+    return moves.Worker(row["worker_id"], row["lane"], row["seconds"] or 0.0, row["is_idle"])

@@ -1,0 +1,329 @@
+-- Purpose:  the worker pool: who belongs to it, who leads it, which lane each serves, and how that changed.
+-- Affects:  creates private.pool_workers, private.pool_lead, private.pool_history; report_pool, lead_pool,
+--           assign_pool, pool_status.
+-- Locks:    none that anybody could notice.
+--
+-- The state of the pool is here and nowhere else. A leader that dies leaves nothing behind but a lease that ends;
+-- workers go on in the lanes they have, and whoever leads next finds everything in these tables.
+
+create table private.pool_workers (
+  worker_id text not null,
+  process text not null,
+  lane text,
+  is_reserved boolean not null default false,
+  lane_since timestamptz,
+  switches integer not null default 0,
+  reads_lane text,
+  reads_document uuid,
+  started_at timestamptz not null,
+  seen_at timestamptz not null,
+  constraint pool_workers_pkey primary key (worker_id)
+);
+comment on table private.pool_workers is 'The workers of the pool.';
+comment on column private.pool_workers.process is 'The program it belongs to, which reports for all its workers.';
+comment on column private.pool_workers.lane is 'The lane it is to serve; null until somebody leads.';
+comment on column private.pool_workers.is_reserved is 'One of the minimum of its lane: it helps no other.';
+comment on column private.pool_workers.reads_lane is 'The lane of the document it reads, which it may be helping with.';
+alter table private.pool_workers enable row level security;
+
+create table private.pool_lead (
+  is_only boolean not null default true,
+  process text not null,
+  term bigint not null,
+  since timestamptz not null,
+  expires_at timestamptz not null,
+  constraint pool_lead_pkey primary key (is_only),
+  constraint pool_lead_is_one check (is_only)
+);
+comment on table private.pool_lead is 'Who leads the pool, and until when unless it says so again.';
+comment on column private.pool_lead.term is 'Goes up whenever somebody else takes over; orders of an earlier term count for nothing.';
+alter table private.pool_lead enable row level security;
+
+create table private.pool_history (
+  at timestamptz not null,
+  backlog jsonb not null,
+  allocation jsonb not null,
+  switches integer not null,
+  leader text not null,
+  constraint pool_history_pkey primary key (at)
+);
+comment on table private.pool_history is 'What waited and who served what, each time the leader looked; kept for a week.';
+alter table private.pool_history enable row level security;
+
+-- Belonging ---------------------------------------------------------------------------------
+
+create function private.report_pool(p_process text, p_workers jsonb, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_text('p_process', p_process, 200);
+  perform private.require_list('p_workers', p_workers);
+  perform private.require_text('worker_id', r.worker_id, 200), private.require_lane(coalesce(r.lane, 'image'))
+  from jsonb_to_recordset(p_workers) as r (worker_id text, lane text);
+  insert into private.pool_workers as w (worker_id, process, reads_lane, reads_document, started_at, seen_at)
+  select r.worker_id, p_process, r.lane, r.document_id, p_now, p_now
+  from jsonb_to_recordset(p_workers) as r (worker_id text, lane text, document_id uuid)
+  order by r.worker_id
+  on conflict on constraint pool_workers_pkey do update
+  set process = excluded.process, reads_lane = excluded.reads_lane, reads_document = excluded.reads_document,
+      seen_at = excluded.seen_at;
+  delete from private.pool_workers as w
+  where w.process = p_process
+    and not exists (
+      select 1 from jsonb_array_elements(p_workers) as r (worker) where r.worker ->> 'worker_id' = w.worker_id
+    );
+  if p_workers = '[]' then
+    delete from private.pool_lead as l where l.process = p_process;
+  end if;
+  return (
+    select coalesce(
+      jsonb_object_agg(w.worker_id, jsonb_build_object('lane', w.lane, 'is_reserved', w.is_reserved)), '{}'
+    )
+    from private.pool_workers as w where w.process = p_process
+  );
+end;
+$$;
+comment on function private.report_pool(text, jsonb, timestamptz) is 'See public.report_pool.';
+grant execute on function private.report_pool(text, jsonb, timestamptz) to service_role, pagewarden_worker;
+
+create function public.report_pool(p_process text, p_workers jsonb)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.report_pool(p_process, p_workers);
+$$;
+comment on function public.report_pool(text, jsonb) is
+  'A program says which workers of the pool it has and what each reads: [{"worker_id", "lane", "document_id"}, …], '
+  'and hears which lane each is to serve. An empty list is a farewell.';
+grant execute on function public.report_pool(text, jsonb) to service_role, pagewarden_worker;
+
+-- Leading -----------------------------------------------------------------------------------
+
+create function private.pool_backlog()
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  -- What waits in a paused lane is no work.
+  select coalesce(jsonb_object_agg(l.lane, q.documents), '{}')
+  from public.lanes as l
+  cross join lateral (
+    select count(*) as documents from private.queue as q where q.lane = l.lane and l.paused_at is null
+  ) as q;
+$$;
+comment on function private.pool_backlog() is 'How many documents wait in each lane.';
+
+create function private.lead_pool(p_process text, p_lease_seconds integer, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_lead private.pool_lead;
+begin
+  perform private.require_text('p_process', p_process, 200);
+  if (p_lease_seconds between 1 and 86400) is not true then
+    raise exception 'p_lease_seconds must be 1 to 86400' using errcode = '22023', hint = 'Two intervals are usual.';
+  end if;
+  -- One at a time; whoever comes in between is not needed.
+  if not pg_try_advisory_xact_lock(hashtextextended('pagewarden: the leader of the pool', 0)) then
+    return null;
+  end if;
+  insert into private.pool_lead as l (process, term, since, expires_at)
+  values (p_process, 1, p_now, p_now + make_interval(secs => p_lease_seconds))
+  on conflict on constraint pool_lead_pkey do update
+  set process = excluded.process,
+      term = l.term + (l.process <> excluded.process)::integer,
+      since = case when l.process = excluded.process then l.since else excluded.since end,
+      expires_at = excluded.expires_at
+  where l.process = excluded.process or l.expires_at <= p_now
+  returning l.* into v_lead;
+  if v_lead.process is null then
+    return null;
+  end if;
+  delete from private.pool_workers as w where w.seen_at < p_now - make_interval(secs => p_lease_seconds);
+  delete from private.pool_history as h where h.at < p_now - interval '7 days';
+  return jsonb_build_object(
+    'term', v_lead.term,
+    'backlog', private.pool_backlog(),
+    'workers', (
+      select coalesce(
+        jsonb_agg(
+          jsonb_build_object(
+            'worker_id', w.worker_id, 'lane', w.lane, 'is_idle', w.reads_document is null,
+            'seconds', extract(epoch from p_now - w.lane_since)
+          )
+          order by w.worker_id
+        ),
+        '[]'
+      )
+      from private.pool_workers as w
+    )
+  );
+end;
+$$;
+comment on function private.lead_pool(text, integer, timestamptz) is 'See public.lead_pool.';
+grant execute on function private.lead_pool(text, integer, timestamptz) to service_role, pagewarden_worker;
+
+create function public.lead_pool(p_process text, p_lease_seconds integer)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.lead_pool(p_process, p_lease_seconds);
+$$;
+comment on function public.lead_pool(text, integer) is
+  'Lead the pool for so long, and hear what waits and who is there; null while another leads. Workers that were '
+  'silent for as long are forgotten.';
+grant execute on function public.lead_pool(text, integer) to service_role, pagewarden_worker;
+
+create function private.assign_pool(
+  p_process text,
+  p_term bigint,
+  p_workers jsonb,
+  p_backlog jsonb,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_switches integer;
+begin
+  perform private.require_text('p_process', p_process, 200);
+  perform private.require_list('p_workers', p_workers);
+  if jsonb_typeof(p_backlog) is distinct from 'object' then
+    raise exception 'p_backlog must be an object' using errcode = '22023', hint = 'Send what lead_pool said.';
+  end if;
+  perform private.require_lane(r.lane) from jsonb_to_recordset(p_workers) as r (lane text);
+  -- Locked, so that nobody takes over in the middle.
+  perform 1 from private.pool_lead as l
+  where l.process = p_process and l.term = p_term and l.expires_at > p_now
+  for update;
+  if not found then
+    return jsonb_build_object('success', false, 'error', 'NOT_LEADER', 'message', 'somebody else leads the pool by now');
+  end if;
+  with wanted as (
+    select r.worker_id, r.lane, coalesce(r.is_reserved, false) as is_reserved
+    from jsonb_to_recordset(p_workers) as r (worker_id text, lane text, is_reserved boolean)
+  ),
+  changed as (
+    update private.pool_workers as w
+    set lane = x.lane,
+        is_reserved = x.is_reserved,
+        lane_since = case when w.lane is distinct from x.lane then p_now else w.lane_since end,
+        switches = w.switches + (w.lane is not null and w.lane <> x.lane)::integer
+    from (
+      select k.worker_id, k.lane as old_lane, y.lane, y.is_reserved
+      from private.pool_workers as k
+      join wanted as y on y.worker_id = k.worker_id
+      order by k.worker_id
+      for update of k
+    ) as x
+    where w.worker_id = x.worker_id
+      and (w.lane, w.is_reserved) is distinct from (x.lane, x.is_reserved)
+    returning (x.old_lane is not null and x.old_lane <> x.lane) as is_switch
+  )
+  select count(*) filter (where c.is_switch) into v_switches from changed as c;
+  insert into private.pool_history (at, backlog, allocation, switches, leader)
+  select p_now, p_backlog, coalesce(jsonb_object_agg(a.lane, a.workers), '{}'), v_switches, p_process
+  from (
+    select r.lane, count(*) as workers from jsonb_to_recordset(p_workers) as r (lane text) group by r.lane
+  ) as a
+  on conflict on constraint pool_history_pkey do nothing;
+  return jsonb_build_object('success', true, 'switches', v_switches);
+end;
+$$;
+comment on function private.assign_pool(text, bigint, jsonb, jsonb, timestamptz) is 'See public.assign_pool.';
+grant execute on function private.assign_pool(text, bigint, jsonb, jsonb, timestamptz) to service_role, pagewarden_worker;
+
+create function public.assign_pool(p_process text, p_term bigint, p_workers jsonb, p_backlog jsonb)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.assign_pool(p_process, p_term, p_workers, p_backlog);
+$$;
+comment on function public.assign_pool(text, bigint, jsonb, jsonb) is
+  'The leader says which lane each worker is to serve: [{"worker_id", "lane", "is_reserved"}, …]. Of an earlier '
+  'term nothing counts (NOT_LEADER). p_backlog is kept beside it, for people to see.';
+grant execute on function public.assign_pool(text, bigint, jsonb, jsonb) to service_role, pagewarden_worker;
+
+-- Looking -----------------------------------------------------------------------------------
+
+create function private.pool_status(p_hours integer, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+stable
+security definer          -- reads what the caller may not, after asking who it is
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_admin();
+  if (p_hours between 1 and 168) is not true then
+    raise exception 'p_hours must be 1 to 168' using errcode = '22023', hint = 'A week is kept.';
+  end if;
+  return jsonb_build_object(
+    'backlog', private.pool_backlog(),
+    'leader', (
+      select jsonb_build_object(
+        'process', l.process, 'term', l.term, 'since', l.since, 'is_late', l.expires_at <= p_now
+      )
+      from private.pool_lead as l
+    ),
+    'workers', (
+      select coalesce(jsonb_agg(to_jsonb(x) order by x.worker_id), '[]')
+      from (
+        select w.*, d.name as document_name, d.claimed_at
+        from private.pool_workers as w
+        left join public.documents as d on d.id = w.reads_document
+      ) as x
+    ),
+    'history', (
+      -- Two hundred points at most, each the last of its stretch of time.
+      select coalesce(jsonb_agg(to_jsonb(h) order by h.at), '[]')
+      from (
+        select distinct on (floor(extract(epoch from k.at) / (p_hours * 18)))
+          k.at, k.backlog, k.allocation,
+          sum(k.switches) over (partition by floor(extract(epoch from k.at) / (p_hours * 18))) as switches
+        from private.pool_history as k
+        where k.at > p_now - make_interval(hours => p_hours)
+        order by floor(extract(epoch from k.at) / (p_hours * 18)), k.at desc
+      ) as h
+    )
+  );
+end;
+$$;
+comment on function private.pool_status(integer, timestamptz) is 'See public.pool_status.';
+grant execute on function private.pool_status(integer, timestamptz) to authenticated, service_role;
+
+create function public.pool_status(p_hours integer default 24)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.pool_status(p_hours);
+$$;
+comment on function public.pool_status(integer) is
+  'For HAC: backlog of the lanes, who leads the pool, its workers, and the last hours of backlog and allocation.';
+grant execute on function public.pool_status(integer) to authenticated, service_role;
