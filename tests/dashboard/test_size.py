@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -26,8 +28,16 @@ SMALL = 300
 MOST_ROWS = 1500
 """Rows of a table that one statement may look at: more than any page shows, less than a table."""
 
+# The ids that filling gives: one that somebody corrected, and one that nobody did.
+CORRECTED, READ = (uuid.UUID(hashlib.md5(f"document{n}".encode()).hexdigest()) for n in (40, 41))  # noqa: S324
+
 PATHS = (
     *(entry.path for entry in app.MENU),
+    f"/documents/{CORRECTED}",
+    f"/documents/{CORRECTED}/review",
+    f"/documents/{READ}/review?waiting=1",
+    f"/documents/{READ}/export/txt",
+    "/review?case=00000000-0000-0000-0000-000000000000",
     "/documents?status=dead_letter",
     "/documents?status=queued",
     "/documents?status=processing",
@@ -41,6 +51,13 @@ PATHS = (
     "/documents?q=scan+77",
     "/documents?q=nothing+at+all",
     "/documents?bin=true",
+    "/cases?q=nothing+at+all",
+    "/cases?bin=true",
+    "/people?role=admin",
+    "/audit?action=ocr_completed",
+    "/audit?action=lane_paused",
+    "/audit?person=nobody@example.org",
+    "/audit?since=2020-01-01T00:00&until=2021-01-01T00:00",
 )
 
 

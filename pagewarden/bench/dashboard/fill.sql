@@ -66,6 +66,14 @@ cross join lateral (
 ) as t
 where d.run_id is not null;
 
+insert into public.page_corrections (document_id, page_number, version, case_id, run_id, text, approved, text_search)
+select document_id, 1, 1, case_id, run_id, text, true, text_search from public.ocr_pages where run_id % 20 = 0;
+
+insert into public.page_doubts (document_id, page_number, case_id, status, confidence, created_at)
+select o.document_id, 1, o.case_id, o.status, o.confidence, d.ocr_completed_at
+from public.ocr_pages as o join public.documents as d on d.id = o.document_id
+where private.is_doubtful(o.status, o.confidence) and o.run_id % 20 <> 0;
+
 insert into public.ocr_processing_logs (
   id, document_id, ocr_data, confidence_score, processing_time_ms, ocr_engine, ocr_version, run_id,
   worker_id, attempt, seconds_to_text, created_at
