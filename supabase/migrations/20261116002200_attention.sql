@@ -128,6 +128,7 @@ returns setof public.ocr_dead_letter
 language plpgsql
 stable
 security invoker
+rows 50                                   -- a page of them
 set search_path = ''
 set plan_cache_mode = force_custom_plan   -- what is not asked for must not be in the way of an index
 set enable_seqscan = off                  -- open letters are few among those that were settled
@@ -199,6 +200,7 @@ language plpgsql
 stable
 security definer          -- asks who the caller is; names of people are not the caller's to read
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off  -- a page of them, by their ids
 as $$
 declare
   v_hac boolean := private.is_service() or private.is_admin();
