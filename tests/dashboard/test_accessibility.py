@@ -26,6 +26,9 @@ async def test_axe_finds_nothing_serious(place: places.Place, dark: bool) -> Non
     )
     await factory.dead_letter(person.case)
     await factory.queued(person.case, lane=None)
+    await factory.claimed(person.case)
+    await factory.call("pause_lane", p_lane="pdf", p_reason="new disks")
+    await factory.call("begin_function_run", p_function_name="retention")
     pages = (
         "/sign-in",
         *(entry.path for entry in app.MENU),
@@ -33,6 +36,9 @@ async def test_axe_finds_nothing_serious(place: places.Place, dark: bool) -> Non
         f"/documents/{document}",
         f"/documents/{unsure}/review?page=1",
         "/documents/x",
+        f"/cases/{person.case}",
+        f"/cases/{person.case}/erase",
+        f"/audit?document={document}",
     )
     async with place.browser(person, dark=dark) as page:
         for path in pages:

@@ -45,9 +45,9 @@ async def test_a_case_is_made_shared_and_taken_away_again(place: places.Place) -
         await expect(row).to_contain_text("viewer")
         assert other.email in (await theirs.get(path)).text
         assert "Erase" not in (await theirs.get(path)).text
-        await page.get_by_role("button", name=f"Make {other.email} editor").click()
+        await page.get_by_role("button", name=f"Make editor: {other.email}").click()
         await expect(row).to_contain_text("editor")
-        await page.get_by_role("button", name=f"Take the case away from {other.email}").click()
+        await page.get_by_role("button", name=f"Take away: {other.email}").click()
         await expect(notice).to_contain_text("do not see the case any more")
         assert (await theirs.get(path)).status_code == 404
 

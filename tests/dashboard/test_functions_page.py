@@ -19,11 +19,11 @@ async def test_a_function_is_switched_off_and_on(place: places.Place) -> None:
         page.on("dialog", lambda dialog: dialog.accept())
         await page.goto("/functions")
         card = page.locator("#retention")
-        await page.get_by_role("button", name="Switch retention off").click()
+        await page.get_by_role("button", name="Switch off retention").click()
         await expect(page.locator("#notice")).to_contain_text("retention is off.")
         await expect(card.locator("h2")).to_contain_text("off")
         assert (await place.functions.serve("retention")).status_code == 503
-        await page.get_by_role("button", name="Switch retention on").click()
+        await page.get_by_role("button", name="Switch on retention").click()
         await expect(page.locator("#notice")).to_contain_text("retention is on.")
         assert (await place.functions.serve("retention")).status_code == 200
         await page.reload()
