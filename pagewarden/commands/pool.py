@@ -17,8 +17,7 @@ from pagewarden import files, settings
 from pagewarden.commands import work
 from pagewarden.documents import lane_reader, store_reader
 from pagewarden.local import stack
-from pagewarden.pool import board, capacity, manager, plans
-from pagewarden.pool.worker import PoolWorker
+from pagewarden.pool import plans, running
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,35 +68,11 @@ async def _run(chosen: settings.Settings, plan: plans.Plan, wishes: store_reader
         lane_reader.opened(chosen, store, wishes=wishes, processes=hands) as reader,
     ):
         await reader.start(plan.lanes)
-        told = board.Board(connection, process)
-        room = capacity.Capacity(plan.cpu, plan.megabytes, freed=hints.ring)
-        workers = []
-        for number in range(1, plan.count + 1):
-            post = told.posts[f"{process}-{number}"] = board.Post()
-            workers.append(
-                PoolWorker(
-                    connection,
-                    reader,
-                    worker_id=f"{process}-{number}",
-                    lanes=plan.lanes,
-                    lock_seconds=chosen.lock_seconds,
-                    heartbeat_seconds=chosen.heartbeat_seconds,
-                    hints=hints,
-                    post=post,
-                    room=room,
-                )
-            )
         log.info("pool", lanes=plan.lanes, workers=plan.count, of=plan.size, cpu=plan.cpu)
-        await told.report()
-        leading = manager.Manager(connection, process, plan)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(leading.run(stop))
-            group.create_task(told.run(stop, seconds=_report_seconds(plan)))
-            group.create_task(work.side_by_side(workers, stop))
-
-
-def _report_seconds(plan: plans.Plan) -> float:
-    return min(board.REPORT_SECONDS, plan.interval_seconds / 4)
+        program = running.Program(
+            connection, reader, hints, process, chosen.lock_seconds, chosen.heartbeat_seconds
+        )
+        await program.run(plan, stop)
 
 
 @app.command("plan")

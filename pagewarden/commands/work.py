@@ -13,7 +13,7 @@ import structlog
 import typer
 
 from pagewarden import database, documents, files, settings, waking
-from pagewarden.documents import lane_reader, store_reader
+from pagewarden.documents import lane_reader, store_reader, worker
 from pagewarden.local import stack
 from pagewarden.reading import engines
 
@@ -83,7 +83,7 @@ async def _work(
             for number in range(1, hands + 1)
         ]
         log.info("working", lanes=lanes, engine=wishes.engine, documents_at_a_time=hands)
-        await side_by_side(workers, stop)
+        await worker.side_by_side(workers, stop)
 
 
 @contextlib.asynccontextmanager
@@ -100,19 +100,3 @@ async def connected(
             link = await database.connect_direct(url, connections=connections)
         await resources.enter_async_context(link)
         yield link, await resources.enter_async_context(waking.listening(url))
-
-
-async def side_by_side(workers: Sequence[documents.Worker], stop: asyncio.Event) -> None:
-    """Run them side by side; when one cannot go on, all give back what they have."""
-
-    async def run(worker: documents.Worker) -> None:
-        try:
-            await worker.run(stop)
-        except Exception:
-            stop.set()
-            raise
-
-    ends = await asyncio.gather(*map(run, workers), return_exceptions=True)
-    for end in ends:
-        if end is not None:
-            raise end

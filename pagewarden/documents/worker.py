@@ -119,6 +119,22 @@ class Worker:
             await asyncio.gather(ending, return_exceptions=True)
 
 
+async def side_by_side(workers: Sequence[Worker], stop: asyncio.Event) -> None:
+    """Run them side by side; when one cannot go on, all give back what they have."""
+
+    async def run(worker: Worker) -> None:
+        try:
+            await worker.run(stop)
+        except Exception:
+            stop.set()
+            raise
+
+    ends = await asyncio.gather(*map(run, workers), return_exceptions=True)
+    for end in ends:
+        if end is not None:
+            raise end
+
+
 class _Shift:
     """The time a worker has; over is set when it is told to stop, or its budget is used up."""
 

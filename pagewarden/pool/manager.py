@@ -76,7 +76,10 @@ def assigned(
     if not workers:
         return []
     target = plan.allocate(backlog, len(workers))
-    rules = moves.Rules(plan.minimums_of(len(workers)), plan.keep_seconds)
+    # What waits for less than one document of everybody is gone before a move would help.
+    is_calm = sum(backlog.values()) < len(workers)
+    difference = moves.NEVER if is_calm else moves.REAL_DIFFERENCE
+    rules = moves.Rules(plan.minimums_of(len(workers)), plan.keep_seconds, difference)
     return moves.rebalance(workers, target, rules)
 
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 REAL_DIFFERENCE = 2
 """By fewer workers than that no lane is changed: backlogs tremble, and a change costs."""
 
+NEVER = 1_000_000
+"""A difference that no lane has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Worker:
@@ -26,10 +29,11 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How many workers each lane has at least, and how long a worker stays in a lane."""
+    """How many workers each lane has at least, how long one stays, what is worth a move."""
 
     minimums: Mapping[str, int]
     keep_seconds: float
+    difference: int = REAL_DIFFERENCE
 
 
 def rebalance(workers: Sequence[Worker], target: Mapping[str, int], rules: Rules) -> list[Worker]:
@@ -79,7 +83,7 @@ def _is_worth_while(
 ) -> bool:
     missing = target[lane] - counts.get(lane, 0)
     below = counts.get(lane, 0) < min(rules.minimums.get(lane, 0), target[lane])
-    return missing >= REAL_DIFFERENCE or below
+    return missing >= rules.difference or below
 
 
 def reserve(workers: Sequence[Worker], minimums: Mapping[str, int]) -> list[Worker]:

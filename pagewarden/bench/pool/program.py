@@ -1,0 +1,85 @@
+"""A program of the pool whose reading costs exactly what it is told: for measuring and for tests.
+
+python -m pagewarden.bench.pool.program '{"url": …, "process": "a", …}'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pydantic
+
+from pagewarden import database, waking
+from pagewarden.documents import claims
+from pagewarden.pool import plans, running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+
+class Orders(pydantic.BaseModel):
+    """What the program is to do; cpu bounds how many documents it reads at once."""
+
+    url: str
+    process: str
+    count: int = 2
+    size: int = 8
+    interval_seconds: float = 2.0
+    lock_seconds: float = 20.0
+    heartbeat_seconds: float = 5.0
+    cpu: float = 1000.0
+    seconds_of: dict[str, float] = {"index": 0.0, "acte": 0.0}
+
+    def plan(self) -> plans.Plan:
+        """Make the plan of these orders."""
+        weights = dict.fromkeys(self.seconds_of, Fraction(1))
+        minimums = dict.fromkeys(self.seconds_of, 1) if self.size >= len(weights) else {}
+        return plans.Plan(
+            weights, minimums, self.size, self.count, self.interval_seconds, self.cpu, 1e9
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """Reads one page of every document, in the time of its lane."""
+
+    seconds_of: Mapping[str, float]
+
+    async def run_for(self, claim: claims.Claim) -> claims.Run:
+        """All programs read with the same engine."""
+        del claim
+        return claims.Run("steady", "1")
+
+    async def read(self, claim: claims.Claim, done: frozenset[int]) -> AsyncGenerator[claims.Page]:
+        """Wait, and have read it."""
+        del done
+        await asyncio.sleep(self.seconds_of[claim.lane])
+        yield claims.Page(1, text=claim.name, confidence=0.9)
+
+
+async def main(orders: Orders) -> None:
+    """Work until SIGTERM."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with (
+        await database.connect_direct(orders.url, connections=2 * orders.count + 2) as link,
+        waking.listening(orders.url) as hints,
+    ):
+        program = running.Program(
+            link,
+            Steady(orders.seconds_of),
+            hints,
+            orders.process,
+            orders.lock_seconds,
+            orders.heartbeat_seconds,
+        )
+        await program.run(orders.plan(), stop)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Orders.model_validate_json(sys.argv[1])))

@@ -1,0 +1,185 @@
+"""Days of traffic in seconds: the pool, a fixed split and the plain algorithm, by one clock."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pagewarden.pool import manager, moves, plans
+
+Traffic = Sequence[tuple[float, str]]
+"""When a document comes, and into which lane."""
+
+
+@dataclass(slots=True)
+class Worker:
+    """A worker: its lane, since when, and until when it reads."""
+
+    name: str
+    lane: str
+    since: float = 0.0
+    is_busy: bool = False
+    is_reserved: bool = False
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of it: when the last document was done, the longest waits, changes of lane."""
+
+    drained: float = 0.0
+    waits: dict[str, float] = field(default_factory=dict)
+    switches: int = 0
+    done: int = 0
+
+    @property
+    def longest_wait(self) -> float:
+        """Give the longest of them all."""
+        return max(self.waits.values(), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a pool behaves.
+
+    share gives every worker its lane, each interval; without it lanes are fixed. An idle worker
+    looks again after poll_seconds, or at once when poll_seconds is 0.
+    """
+
+    name: str
+    helps: bool
+    poll_seconds: float
+    share: Callable[[World], None] | None
+
+
+@dataclass(slots=True)
+class World:
+    """The lanes, the workers and the time; agenda has what will happen, the next thing first."""
+
+    plan: plans.Plan
+    seconds_of: Mapping[str, float]
+    policy: Policy
+    leaderless: Sequence[tuple[float, float]]
+    workers: list[Worker]
+    queues: dict[str, deque[float]]
+    result: Result = field(default_factory=Result)
+    now: float = 0.0
+    agenda: list[tuple[float, int, str, str | Worker | None]] = field(default_factory=list)
+    _order: Iterator[int] = field(default_factory=itertools.count)
+
+    def backlog(self) -> dict[str, int]:
+        """Count what waits."""
+        return {lane: len(queue) for lane, queue in self.queues.items()}
+
+    def move(self, worker: Worker, lane: str) -> None:
+        """Have a worker serve another lane from its next document on."""
+        if worker.lane != lane:
+            worker.lane, worker.since = lane, self.now
+            self.result.switches += 1
+
+    def note(self, when: float, what: str, whom: str | Worker | None = None) -> None:
+        """Put something on the agenda."""
+        heapq.heappush(self.agenda, (when, next(self._order), what, whom))
+
+    def step(self) -> None:
+        """Let the next thing happen."""
+        self.now, _, what, whom = heapq.heappop(self.agenda)
+        if isinstance(whom, str):
+            self.queues[whom].append(self.now)
+        elif isinstance(whom, Worker):
+            self._free(whom, is_done=what == "done")
+        else:
+            self._look()
+        if not self.policy.poll_seconds:
+            self._wake()
+
+    def _look(self) -> None:
+        is_led = not any(begin <= self.now < end for begin, end in self.leaderless)
+        if self.policy.share and is_led:
+            self.policy.share(self)
+        self.note(self.now + self.plan.interval_seconds, "look")
+
+    def _free(self, worker: Worker, *, is_done: bool) -> None:
+        if is_done:
+            worker.is_busy = False
+            self.result.done += 1
+            self.result.drained = self.now
+        if not worker.is_busy:
+            self._serve(worker)
+
+    def _wake(self) -> None:
+        for worker in self.workers:
+            if not worker.is_busy and any(self.queues.values()):
+                self._serve(worker)
+
+    def _serve(self, worker: Worker) -> None:
+        lane = self._next_lane(worker)
+        if lane is None:
+            if self.policy.poll_seconds:
+                self.note(self.now + self.policy.poll_seconds, "poll", worker)
+            return
+        waited = self.now - self.queues[lane].popleft()
+        self.result.waits[lane] = max(self.result.waits.get(lane, 0.0), waited)
+        worker.is_busy = True
+        self.note(self.now + self.seconds_of[lane], "done", worker)
+
+    def _next_lane(self, worker: Worker) -> str | None:
+        if self.queues[worker.lane]:
+            return worker.lane
+        if not self.policy.helps or worker.is_reserved:
+            return None
+        return next((lane for lane in self.plan.lanes if self.queues[lane]), None)
+
+
+def simulate(
+    policy: Policy,
+    plan: plans.Plan,
+    traffic: Traffic,
+    seconds_of: Mapping[str, float],
+    *,
+    leaderless: Sequence[tuple[float, float]] = (),
+) -> Result:
+    """Let the traffic come; leaderless are the times in which nobody leads."""
+    # It begins with what an empty queue gets.
+    given = plan.allocate({}, plan.size)
+    lanes = [lane for lane, count in given.items() for _ in range(count)]
+    workers = [Worker(f"{number:03}", lane) for number, lane in enumerate(lanes)]
+    queues: dict[str, deque[float]] = {lane: deque() for lane in plan.lanes}
+    world = World(plan, seconds_of, policy, leaderless, workers, queues)
+    for when, lane in traffic:
+        world.note(when, "came", lane)
+    world.note(0.0, "look")
+    for worker in workers:
+        world.note(0.0, "poll", worker)
+    while world.result.done < len(traffic):
+        world.step()
+    return world.result
+
+
+# Policies ----------------------------------------------------------------------------------
+
+
+def _ours(world: World) -> None:
+    seen = [moves.Worker(w.name, w.lane, world.now - w.since, not w.is_busy) for w in world.workers]
+    for worker, told in zip(
+        world.workers, manager.assigned(world.plan, world.backlog(), seen), strict=True
+    ):
+        worker.is_reserved = told.is_reserved
+        world.move(worker, told.lane or worker.lane)
+
+
+def _plain(world: World) -> None:
+    """Move whoever is idle, by the target of this moment alone."""
+    target = world.plan.allocate(world.backlog(), len(world.workers))
+    for worker in world.workers:
+        counts = {lane: sum(w.lane == lane for w in world.workers) for lane in target}
+        short = [lane for lane in target if counts[lane] < target[lane]]
+        if short and not worker.is_busy and counts[worker.lane] > target[worker.lane]:
+            world.move(worker, short[0])
+
+
+FIXED = Policy("fixed split", helps=False, poll_seconds=5.0, share=None)
+PLAIN = Policy("plain algorithm", helps=False, poll_seconds=5.0, share=_plain)
+POOL = Policy("pool", helps=True, poll_seconds=0.0, share=_ours)

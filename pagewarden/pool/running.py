@@ -1,0 +1,65 @@
+"""A program's part of the pool: its workers, what they are told, and a manager that may lead."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pagewarden.documents import worker as workers
+from pagewarden.pool import board, capacity, manager
+from pagewarden.pool.worker import PoolWorker
+
+if TYPE_CHECKING:
+    from pagewarden import waking
+    from pagewarden.database import Database
+    from pagewarden.documents import claims
+    from pagewarden.pool.plans import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the workers of a program share; process names it among the programs of the pool."""
+
+    database: Database
+    reader: claims.Reader
+    hints: waking.Hints
+    process: str
+    lock_seconds: float
+    heartbeat_seconds: float
+
+    async def run(self, plan: Plan, stop: asyncio.Event) -> None:
+        """Work until stop is set, then give back what is in hand and take leave."""
+        told = board.Board(self.database, self.process)
+        crew = self._crew(plan, told)
+        await told.report()
+        leading = manager.Manager(self.database, self.process, plan)
+        seconds = min(board.REPORT_SECONDS, plan.interval_seconds / 4)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(leading.run(stop))
+            group.create_task(told.run(stop, seconds=seconds))
+            group.create_task(workers.side_by_side(crew, stop))
+
+    def _crew(self, plan: Plan, told: board.Board) -> list[PoolWorker]:
+        room = capacity.Capacity(plan.cpu, plan.megabytes, freed=self.hints.ring)
+        crew = []
+        for number in range(1, plan.count + 1):
+            name = f"{self.process}-{number}"
+            post = told.posts[name] = board.Post()
+            crew.append(self._worker(name, plan, post, room))
+        return crew
+
+    def _worker(
+        self, name: str, plan: Plan, post: board.Post, room: capacity.Capacity
+    ) -> PoolWorker:
+        return PoolWorker(
+            self.database,
+            self.reader,
+            worker_id=name,
+            lanes=plan.lanes,
+            lock_seconds=self.lock_seconds,
+            heartbeat_seconds=self.heartbeat_seconds,
+            hints=self.hints,
+            post=post,
+            room=room,
+        )
