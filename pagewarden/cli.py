@@ -58,6 +58,11 @@ COMMANDS = {
         "pagewarden.commands.doctor",
         "Say what is missing, and how to fix it; exit code 1 if anything is.",
     ),
+    "dlq": deferred.Deferred(
+        "pagewarden.commands.dlq",
+        "See what machines gave up on, and say what is to become of it.",
+        "app",
+    ),
     "bench": deferred.Deferred(
         "pagewarden.commands.bench", "Measure Pagewarden beside its peers.", "app"
     ),

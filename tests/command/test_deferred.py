@@ -109,6 +109,7 @@ def test_the_command_itself_imports_no_command() -> None:
         ("migrate", (*READING, *WEB, "asyncpg")),
         ("doctor", (*READING, *WEB, "asyncpg")),
         ("user", (*READING, *WEB, "asyncpg")),
+        ("dlq", (*READING, *WEB, "asyncpg")),
         ("ocr", (*DATABASE, *WEB, "cv2", "onnxruntime", "pikepdf", "PIL")),
         ("work", ("cv2", "onnxruntime", "pikepdf", "PIL", "fastapi", "postgrest", "asyncpg")),
     ],
