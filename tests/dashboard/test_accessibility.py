@@ -24,9 +24,15 @@ async def test_axe_finds_nothing_serious(place: places.Place, dark: bool) -> Non
     unsure = await scans.scanned(
         place, person, (scans.Line("sure"), scans.Line("unsure", 0.7), scans.Line("bad", 0.2))
     )
-    await factory.dead_letter(person.case)
+    letter, typed = [await factory.dead_letter(person.case) for _ in range(2)]
+    await factory.call("resolve_dead_letter", p_dlq_id=typed.dlq_id, p_action="manual")
     await factory.queued(person.case, lane=None)
-    await factory.claimed(person.case)
+    await factory.task()
+    claim = await factory.claimed(person.case)
+    await factory.conn.execute(
+        "update documents set claimed_at = claimed_at - interval '1 hour' where id = %s",
+        (claim.document_id,),
+    )
     await factory.call("pause_lane", p_lane="pdf", p_reason="new disks")
     await factory.call("begin_function_run", p_function_name="retention")
     pages = (
@@ -36,6 +42,9 @@ async def test_axe_finds_nothing_serious(place: places.Place, dark: bool) -> Non
         f"/documents/{document}",
         f"/documents/{unsure}/review?page=1",
         "/documents/x",
+        f"/dead-letters/{letter.dlq_id}",
+        f"/dead-letters/{typed.dlq_id}/type",
+        "/dead-letters?category=permanent",
         f"/cases/{person.case}",
         f"/cases/{person.case}/erase",
         f"/audit?document={document}",

@@ -6,7 +6,7 @@ import re
 import uuid
 from typing import TYPE_CHECKING
 
-from dashboard import vendor
+from dashboard import app, vendor
 from tests.dashboard.test_doors import csrf
 
 if TYPE_CHECKING:
@@ -40,8 +40,12 @@ async def test_no_page_has_code_or_style_of_its_own(place: places.Place) -> None
     """All of it comes from files of ours."""
     person = await place.person(admin=True)
     document = await place.functions.factory.completed(person.case)
+    letter = await place.functions.factory.dead_letter(person.case)
+    await place.functions.factory.queued(person.case, lane=None)
+    paths = (entry.path for entry in app.MENU)
+    behind = (f"/documents/{document}", f"/dead-letters/{letter.dlq_id}")
     async with place.visitor(person) as client:
-        for path in ("/sign-in", "/overview", "/documents", f"/documents/{document}"):
+        for path in ("/sign-in", *paths, *behind):
             html = (await client.get(path)).text
             assert re.findall(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", html) == []
             assert re.findall(r'(?:src|href)="(?!/|#)', html) == []

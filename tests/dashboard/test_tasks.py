@@ -37,7 +37,7 @@ async def test_a_task_is_noted_taken_given_and_done(place: places.Place) -> None
         await expect(card).to_contain_text("Nobody has it.")
         await expect(card).to_contain_text("They have the original.")
 
-        await page.get_by_role("button", name="Take Call the archive").click()
+        await page.get_by_role("button", name="Take it: Call the archive").click()
         await expect(card).to_contain_text("You have it.")
         await page.get_by_role("button", name="Give back").click()
         await expect(card).to_contain_text("Nobody has it.")
