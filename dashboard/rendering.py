@@ -12,6 +12,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from dashboard import forgery, notices, parts, vendor
+from pagewarden import headlines
 from pagewarden.reading import engines
 
 _ENGINES = [name for name in engines.ENGINES if name != "null"]
@@ -54,7 +55,13 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"duration": duration, "moment": moment, "hits": hits, "size": size, "ago": ago}
+    made.filters |= {
+        "duration": duration,
+        "moment": moment,
+        "hits": headlines.pieces,
+        "size": size,
+        "ago": ago,
+    }
     made.globals |= {"engines": _ENGINES, "profiles": engines.PROFILES}
     return made
 
@@ -93,12 +100,3 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}"
         count /= 1000
     return f"{count:.1f} GB"
-
-
-def hits(headline: str) -> list[tuple[bool, str]]:
-    """Take a headline of search_documents apart: whether it is a hit «so», and the text."""
-    found = []
-    for piece in headline.split("«"):
-        hit, mark, rest = piece.partition("»")
-        found += [(True, hit), (False, rest)] if mark else [(False, piece)]
-    return [(is_hit, text) for is_hit, text in found if text]

@@ -1,4 +1,4 @@
-"""documents: ask how far one is, download its text, cancel it, have it read again, delete it."""
+"""documents: search in them, ask how far one is, download its text, cancel, read again, delete."""
 
 from __future__ import annotations
 
@@ -30,10 +30,15 @@ class Format(enum.StrEnum):
 
 
 router = APIRouter(
-    prefix=f"/{NAME}/{{document_id}}",
+    prefix=f"/{NAME}",
     tags=[NAME],
     dependencies=callers.guards(NAME),
-    responses=answers.documented(400, 401, 403, 404, 503),
+    responses=answers.documented(400, 401, 403, 503),
+    route_class=small_bodies.Route,
+)
+_one = APIRouter(
+    prefix="/{document_id}",
+    responses=answers.documented(404),
     route_class=small_bodies.Route,
 )
 
@@ -59,6 +64,31 @@ class Progress(BaseModel):
     completed_at: datetime | None
 
 
+class Hit(BaseModel):
+    """A page whose text says what is searched for."""
+
+    document_id: uuid.UUID
+    case_id: uuid.UUID
+    name: str
+    page_number: int
+    rank: float = Field(description="The better the hit, the higher.")
+    headline: str = Field(description="A part of the text, with what was found marked «so».")
+
+
+class Search(BaseModel):
+    """What is searched for, and where."""
+
+    query: str = Field(
+        min_length=1, max_length=1000, description='Words; "a phrase", -not this, this or that.'
+    )
+    case_id: uuid.UUID | None = None
+    language: str | None = Field(
+        default=None, max_length=100, description="Words of it are found in all their forms."
+    )
+    limit: int = Field(default=20, ge=1, le=200)
+    offset: int = Field(default=0, ge=0, le=10_000)
+
+
 class Done(BaseModel):
     """What the engine answered."""
 
@@ -74,7 +104,20 @@ class Wishes(BaseModel):
     profile: str | None = None
 
 
-@router.get("", name="document_status")
+@router.get("", name="search_documents")
+async def search(
+    wanted: Annotated[Search, Query()], caller: callers.Caller, used: services.Used
+) -> list[Hit]:
+    """Find pages that say it, the best first, among what you may see."""
+    params = wanted.model_dump(mode="json", exclude_none=True)
+    database = callers.database_of(caller, used)
+    found = await database.rpc(
+        "search_documents", **{f"p_{name}": value for name, value in params.items()}
+    )
+    return [Hit.model_validate(hit) for hit in found]
+
+
+@_one.get("", name="document_status")
 async def status(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Progress:
     """Say how far a document is; ask as often as you like."""
     answer = await _call(caller, used, "document_progress", p_document_id=str(document_id))
@@ -101,20 +144,20 @@ _FILE: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/export", response_class=FileResponse, responses=answers.documented(409, 422) | _FILE)
+@_one.get("/export", response_class=FileResponse, responses=answers.documented(409, 422) | _FILE)
 async def export(made: Annotated[exporting.Made, Depends(_made)]) -> FileResponse:
     """Download what was read: text, JSON, searchable PDF, hOCR, ALTO or PAGE."""
     return FileResponse(made.path, media_type=made.media_type, filename=made.name)
 
 
-@router.post("/cancel", responses=answers.documented(409))
+@_one.post("/cancel", responses=answers.documented(409))
 async def cancel(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
     """Stop reading a document, at once; its file stays."""
     answer = await _call(caller, used, "cancel_document", p_document_id=str(document_id))
     return Done.model_validate(answer)
 
 
-@router.post("/read-again", responses=answers.documented(408, 409, 413), status_code=202)
+@_one.post("/read-again", responses=answers.documented(408, 409, 413), status_code=202)
 async def read_again(
     document_id: uuid.UUID, wishes: Wishes, caller: callers.Caller, used: services.Used
 ) -> Done:
@@ -124,14 +167,14 @@ async def read_again(
     return Done.model_validate(answer)
 
 
-@router.delete("", responses=answers.documented(409))
+@_one.delete("", responses=answers.documented(409))
 async def delete(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
     """Put a document into the bin, from which restore takes it."""
     answer = await _call(caller, used, "delete_document", p_document_id=str(document_id))
     return Done.model_validate(answer)
 
 
-@router.post("/restore", responses=answers.documented(409))
+@_one.post("/restore", responses=answers.documented(409))
 async def restore(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
     """Take a document out of the bin."""
     answer = await _call(caller, used, "restore_document", p_document_id=str(document_id))
@@ -143,3 +186,6 @@ async def _call(
 ) -> Mapping[str, Any]:
     database = callers.database_of(caller, used)
     return answers.require_success(await database.rpc(name, **params))
+
+
+router.include_router(_one)

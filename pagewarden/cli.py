@@ -47,6 +47,7 @@ COMMANDS = {
     "logout": deferred.Deferred(
         "pagewarden.commands.login", "Sign out: end the session of this computer.", "logout"
     ),
+    "docs": deferred.Deferred("pagewarden.commands.docs", "Search in what was read.", "app"),
     "migrate": deferred.Deferred(
         "pagewarden.commands.migrate", "Bring the database up to date, and say what was done."
     ),

@@ -79,6 +79,20 @@ class Progress(pydantic.BaseModel, frozen=True):
         return f"{remedy} ({self.error})" if self.error else remedy
 
 
+class Hit(pydantic.BaseModel, frozen=True):
+    """A page that says what was searched for; headline is a part of it, hits marked «so»."""
+
+    document_id: str
+    case_id: str
+    name: str
+    page_number: int
+    rank: float
+    headline: str
+
+
+HITS = pydantic.TypeAdapter(list[Hit])
+
+
 def refusal(response: httpx.Response) -> errors.PagewardenError:
     """Make an error of an answer that is none of success; its body has been read."""
     code, message = _words(response)

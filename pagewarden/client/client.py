@@ -50,6 +50,20 @@ class Wishes:
 NO_WISHES = Wishes()
 
 
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is searched for, and where; None does not restrict it."""
+
+    query: str
+    case_id: str | None = None
+    language: str | None = None
+    limit: int = 20
+
+    def params(self) -> dict[str, str]:
+        """Give what a search says in its query."""
+        return {name: str(value) for name, value in asdict(self).items() if value is not None}
+
+
 def _ignore(_position: int) -> None:
     pass
 
@@ -108,6 +122,11 @@ class Client:
         answer = await self._ask("GET", f"/documents/{document_id}")
         return answers.Progress.model_validate_json(answer.content)
 
+    async def search(self, wanted: Search) -> list[answers.Hit]:
+        """Find pages that say it, the best first."""
+        answer = await self._ask("GET", "/documents", wanted.params())
+        return answers.HITS.validate_json(answer.content)
+
     async def cancel(self, document_id: str) -> None:
         """Have a document not read, or not read on."""
         await self._ask("POST", f"/documents/{document_id}/cancel")
@@ -128,9 +147,11 @@ class Client:
 
         await self._patiently(save)
 
-    async def _ask(self, method: str, path: str) -> httpx.Response:
+    async def _ask(
+        self, method: str, path: str, params: dict[str, str] | None = None
+    ) -> httpx.Response:
         async def ask(shown: dict[str, str]) -> httpx.Response:
-            return await self._server.call(method, _FUNCTIONS + path, headers=shown)
+            return await self._server.call(method, _FUNCTIONS + path, params=params, headers=shown)
 
         return await self._patiently(ask)
 

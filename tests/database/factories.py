@@ -111,13 +111,15 @@ class Factory:
         lane: str = "image",
         text: str = "some text",
         confidence: float = 0.9,
+        language: str | None = None,
     ) -> uuid.UUID:
         """Upload a file of one page, and let a worker read it."""
         claim = await self.claimed(case, lane=lane)
         run = {"p_engine": "rapid", "p_version": "1", "p_profile": "balanced"}
         key = {"p_document_id": claim.document_id, "p_lock_token": claim.lock_token}
-        pages = Jsonb([{"page_number": 1, "text": text, "confidence": confidence}])
-        await self.call("save_document_pages", **key, **run, p_pages=pages, p_page_count=1)
+        page = {"page_number": 1, "text": text, "confidence": confidence, "language": language}
+        saved = {"p_pages": Jsonb([page]), "p_page_count": 1}
+        await self.call("save_document_pages", **key, **run, **saved)
         result = {"p_ocr_data": Jsonb({}), "p_confidence": "0.9", "p_processing_time_ms": 100}
         await self.call("process_ocr_atomic", **key, **run, **result)
         return claim.document_id
