@@ -61,9 +61,10 @@ class Sheet:
 def of_row(row: Mapping[str, Any], text: str | None = None) -> Sheet:
     """Make the sheet of a row of page_texts, or of its lines with another text."""
     text = row["text"] if text is None else text
+    lines = lines_of(row, text) if len(text) <= MOST_LETTERS else ()
     return Sheet(
         text,
-        lines_of(row, text) if len(text) <= MOST_LETTERS else (),
+        lines if len(lines) <= MOST_LINES else (),
         row["width"] or 0,
         row["height"] or 0,
         int(row["details"].get("rotation") or 0) % 360,
@@ -77,7 +78,7 @@ def lines_of(row: Mapping[str, Any], text: str) -> tuple[pages.Line, ...]:
         found = tuple(pages.line_from_json(line) for line in row["lines"])
     if found and corrections.text_of(found) != text:
         found = corrections.fitted(text, found)
-    return found if len(found) <= MOST_LINES else ()
+    return found
 
 
 def differences(mine: str, theirs: str) -> list[tuple[str, str]]:

@@ -137,6 +137,8 @@ async def test_a_page_of_a_million_characters_stays_usable(place: places.Place) 
     assert (len(text), version) == (10_000 * 100 - 1 + 6, 2)
     assert text.startswith("Title 00000 xx")
     assert text.endswith("x" * 93)
+    (row,) = await place.functions.used.database.select("page_texts", columns="lines")
+    assert len(row["lines"]) == 10_000
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.database import factories, plans, queries
 
@@ -39,7 +40,7 @@ async def _save(
     answer = await factory.call(
         "process_ocr_atomic",
         p_document_id=claim.document_id,
-        p_ocr_data=factories.Jsonb({"pages": pages}),
+        p_ocr_data=Jsonb({"pages": pages}),
         p_confidence=1,
         p_processing_time_ms=1,
         p_lock_token=claim.lock_token,
@@ -147,7 +148,7 @@ async def test_approving_keeps_the_text_as_it_is(factory: factories.Factory) -> 
 async def test_lines_are_kept_while_they_agree_with_the_text(factory: factories.Factory) -> None:
     """Of text alone the lines are unknown, and those that were read stand in for them."""
     document = await _read(factory, "Hcllo")
-    await _correct(factory, document, "Hello", 0, p_lines=factories.Jsonb([{"text": "Hello"}]))
+    await _correct(factory, document, "Hello", 0, p_lines=Jsonb([{"text": "Hello"}]))
     query = "select lines from page_texts"
     assert (await queries.one(factory.conn, query))["lines"] == [{"text": "Hello"}]
     await _correct(factory, document, "Hallo", 1)
@@ -263,7 +264,7 @@ async def test_lists_of_doubts_are_read_by_index(database: databases.Database) -
     async with plans.collected(conn) as found:
         assert len(await queries.rows(conn, "select * from list_doubts()")) == 50
     (for_hac,) = [plan for plan in found if "page_doubts" in plan.statement]
-    claims = factories.Jsonb({"role": "authenticated", "sub": str(owner)})
+    claims = Jsonb({"role": "authenticated", "sub": str(owner)})
     await conn.execute("select set_config('request.jwt.claims', %s::text, false)", (claims,))
     await conn.execute("set role authenticated")
     async with plans.collected(conn) as found:
@@ -280,7 +281,7 @@ async def test_what_a_person_types_completes_a_document_that_waits_for_one(
 ) -> None:
     """Its dead letter was settled as manual; the text is found, and nobody is asked any longer."""
     letter = await factory.dead_letter(await factory.case())
-    pages = factories.Jsonb([{"page_number": 1, "text": "by hand"}])
+    pages = Jsonb([{"page_number": 1, "text": "by hand"}])
     document = letter.document_id
     early = await factory.call("type_text", p_document_id=document, p_pages=pages)
     assert early["error"] == "WRONG_STATE"

@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pikepdf
-import pypdfium2
+import pypdfium2  # type: ignore[import-untyped, unused-ignore]  # it has no types
 import pytest
 
 from pagewarden import exports
