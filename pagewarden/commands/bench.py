@@ -27,6 +27,10 @@ COMMANDS = {
         "pagewarden.bench.pipeline",
         "Measure the way of a document through the whole system, in a system of its own.",
     ),
+    "pool": deferred.Deferred(
+        "pagewarden.bench.pool",
+        "Compare the pool with a fixed split, then measure real programs on a real database.",
+    ),
     "dashboard": deferred.Deferred(
         "pagewarden.bench.dashboard",
         "Measure how soon every page of the dashboard answers, in a system of its own.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime as dt
 import getpass
 import socket
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pagewarden import settings
+from pagewarden import dead_letters, settings
 from pagewarden.commands import ending
 from pagewarden.local import stack
 
@@ -197,30 +198,27 @@ def _decide(
     async def count(database: Database) -> int:
         return int(await database.rpc("count_dead_letters", p_filter=wanted))
 
-    async def act(database: Database) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = await database.rpc(
-            "resolve_dead_letters", p_filter=wanted, p_action=action, p_notes=_signed(notes)
-        )
-        return answer
+    async def act(database: Database) -> dead_letters.Outcome:
+        return await dead_letters.resolve(database, wanted, action, _signed(notes))
 
     if not yes:
         number = _with_database(count)
         typer.confirm(f"{action} {_letters(number)}?", abort=True, err=True)
-    answer = _with_database(act)
+    outcome = _with_database(act)
     if json:
-        out.print_json(data=answer)
+        out.print_json(data=dataclasses.asdict(outcome))
     else:
-        _say(action, answer)
-    if answer["skipped"]:
+        _say(action, outcome)
+    if outcome.skipped:
         sys.exit(ending.SOME_FAILED)
 
 
-def _say(action: str, answer: Mapping[str, Any]) -> None:
+def _say(action: str, outcome: dead_letters.Outcome) -> None:
     done = {"requeue": "in the queue again", "abandon": "abandoned"}[action]
-    out.print(f"{done}: {_letters(answer['resolved'])}")
-    if answer["skipped"]:
-        out.print(f"skipped: {_letters(len(answer['skipped']))}")
-    for each in answer["skipped"]:
+    out.print(f"{done}: {_letters(outcome.done)}")
+    if outcome.skipped:
+        out.print(f"skipped: {_letters(len(outcome.skipped))}")
+    for each in outcome.skipped:
         said = f"  {each['dlq_id']} {each.get('name', '')}: {each['message']}"
         out.print(_text(said), soft_wrap=True)
 

@@ -144,13 +144,12 @@ def _show(seen: Mapping[str, Any]) -> None:
         reading = sum(w["reads_lane"] == lane for w in seen["workers"])
         lanes.add_row(lane, f"{waiting:,}", str(serving), str(reading))
     out.print(lanes)
-    workers = Table("worker", "lane", "", "reads", "switches", "seen")
+    workers = Table("worker", "lane", "reads", "switches", "seen")
     for w in seen["workers"]:
         reads = f"{w['document_name'] or w['reads_document']} ({w['reads_lane']})"
         workers.add_row(
             w["worker_id"],
             w["lane"] or "-",
-            "reserved" if w["is_reserved"] else "",
             reads if w["reads_document"] else "-",
             str(w["switches"]),
             w["seen_at"][11:19],

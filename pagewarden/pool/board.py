@@ -11,7 +11,7 @@ import structlog
 from pagewarden import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pagewarden.database import Database
 
@@ -22,21 +22,26 @@ REPORT_SECONDS = 2.0
 
 @dataclass(slots=True)
 class Post:
-    """A worker: the lane it is to serve, whether for good, and what it reads."""
+    """A worker: the lane it is to serve, and what it reads."""
 
     lane: str | None = None
-    is_reserved: bool = False
     reads_lane: str | None = None
     reads_document: str | None = None
 
 
 @dataclass(slots=True)
 class Board:
-    """The posts of this program's workers, by id."""
+    """The posts of this program's workers, by id, and how many of the whole pool read where."""
 
     database: Database
     process: str
+    minimums: Mapping[str, int]
     posts: dict[str, Post] = field(default_factory=dict)
+    reading: Mapping[str, int] = field(default_factory=dict)
+
+    def short(self) -> list[str]:
+        """Name the lanes in which fewer read than there should be, if they have work."""
+        return [lane for lane, least in self.minimums.items() if self.reading.get(lane, 0) < least]
 
     async def run(self, stop: asyncio.Event, *, seconds: float = REPORT_SECONDS) -> None:
         """Report and hear again and again, and in the end take leave."""
@@ -56,9 +61,10 @@ class Board:
             # Everybody goes on where they are.
             log.warning("report_failed", process=self.process, error=str(exc))
             return
-        for worker_id, told in answer.items():
+        self.reading = answer["reading"]
+        for worker_id, lane in answer["lanes"].items():
             if (post := self.posts.get(worker_id)) is not None:
-                post.lane, post.is_reserved = told["lane"], told["is_reserved"]
+                post.lane = lane
 
     def _rows(self) -> Iterator[dict[str, object]]:
         for worker_id, post in self.posts.items():

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MOST_WORKERS = 15
 """More than that in one pool has never paid."""
@@ -21,6 +21,8 @@ class Cost:
     cpu: float
     megabytes: int
 
+
+NOTHING = Cost(0.0, 0)
 
 COSTS: Mapping[str, Cost] = MappingProxyType(
     {
@@ -57,22 +59,43 @@ class Capacity:
         self._freed = freed
 
     @contextlib.contextmanager
-    def room_for(self, lane: str) -> Iterator[bool]:
-        """Take room for a document of this lane, and say whether there was any."""
-        cost = self._costs[lane]
-        # Something always runs, however little there is: waiting would not make the machine larger.
-        fits = not self._taken or (self._cpu >= cost.cpu and self._megabytes >= cost.megabytes)
-        if not fits:
-            yield False
-            return
-        self._take(cost, 1)
+    def for_one_of(self, lanes: Sequence[str]) -> Iterator[Place]:
+        """Take room for a document of whichever of these lanes fit, until it is known of which."""
+        place = Place([lane for lane in lanes if self._fits(self._costs[lane])], self)
+        self.change(place.cost, 1)
         try:
-            yield True
+            yield place
         finally:
-            self._take(cost, -1)
-            self._freed()
+            self.change(place.cost, -1)
+            if place.lanes:
+                self._freed()
 
-    def _take(self, cost: Cost, times: int) -> None:
-        self._taken += times
+    def _fits(self, cost: Cost) -> bool:
+        # Something always runs, however little there is: waiting would not make the machine larger.
+        return not self._taken or (self._cpu >= cost.cpu and self._megabytes >= cost.megabytes)
+
+    def change(self, cost: Cost, times: int) -> None:
+        """Take this room, or give it back."""
+        self._taken += times * (cost != NOTHING)
         self._cpu -= times * cost.cpu
         self._megabytes -= times * cost.megabytes
+
+    def dearest(self, lanes: Sequence[str]) -> Cost:
+        """Give what a document of any of these lanes takes at most."""
+        costs = [self._costs[lane] for lane in lanes]
+        return Cost(max(cost.cpu for cost in costs), max(cost.megabytes for cost in costs))
+
+
+class Place:
+    """Room that is taken: for one document of one of these lanes; none of them, no room."""
+
+    def __init__(self, lanes: Sequence[str], room: Capacity) -> None:
+        self.lanes = lanes
+        self.cost = room.dearest(lanes) if lanes else NOTHING
+        self._room = room
+
+    def settle(self, lane: str) -> None:
+        """Keep no more than this lane needs."""
+        self._room.change(self.cost, -1)
+        self.cost = self._room.dearest([lane])
+        self._room.change(self.cost, 1)

@@ -59,10 +59,7 @@ class Manager:
             "assign_pool",
             p_process=self.process,
             p_term=seen["term"],
-            p_workers=[
-                {"worker_id": w.worker_id, "lane": w.lane, "is_reserved": w.is_reserved}
-                for w in workers
-            ],
+            p_workers=[{"worker_id": w.worker_id, "lane": w.lane} for w in workers],
             p_backlog=backlog,
         )
         if answer["success"] and answer["switches"]:

@@ -24,7 +24,6 @@ class Worker:
     lane: str | None
     seconds: float = 0.0
     is_idle: bool = True
-    is_reserved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ def rebalance(workers: Sequence[Worker], target: Mapping[str, int], rules: Rules
             settled[worker.worker_id] = _moved(worker, lane)
     for worker, lane in _moves(list(settled.values()), target, rules):
         settled[worker.worker_id] = _moved(worker, lane)
-    return reserve([settled[w.worker_id] for w in workers], rules.minimums)
+    return [settled[w.worker_id] for w in workers]
 
 
 def _moved(worker: Worker, lane: str) -> Worker:
@@ -84,14 +83,3 @@ def _is_worth_while(
     missing = target[lane] - counts.get(lane, 0)
     below = counts.get(lane, 0) < min(rules.minimums.get(lane, 0), target[lane])
     return missing >= rules.difference or below
-
-
-def reserve(workers: Sequence[Worker], minimums: Mapping[str, int]) -> list[Worker]:
-    """Keep the first workers of each lane for it alone, as many as its minimum."""
-    seen: Counter[str | None] = Counter()
-    found = []
-    for worker in workers:
-        seen[worker.lane] += 1
-        reserved = seen[worker.lane] <= minimums.get(worker.lane or "", 0)
-        found.append(replace(worker, is_reserved=reserved))
-    return found

@@ -30,7 +30,7 @@ class Program:
 
     async def run(self, plan: Plan, stop: asyncio.Event) -> None:
         """Work until stop is set, then give back what is in hand and take leave."""
-        told = board.Board(self.database, self.process)
+        told = board.Board(self.database, self.process, plan.minimums_of(plan.size))
         crew = self._crew(plan, told)
         await told.report()
         leading = manager.Manager(self.database, self.process, plan)
@@ -45,12 +45,12 @@ class Program:
         crew = []
         for number in range(1, plan.count + 1):
             name = f"{self.process}-{number}"
-            post = told.posts[name] = board.Post()
-            crew.append(self._worker(name, plan, post, room))
+            told.posts[name] = board.Post()
+            crew.append(self._worker(name, plan, told, room))
         return crew
 
     def _worker(
-        self, name: str, plan: Plan, post: board.Post, room: capacity.Capacity
+        self, name: str, plan: Plan, told: board.Board, room: capacity.Capacity
     ) -> PoolWorker:
         return PoolWorker(
             self.database,
@@ -60,6 +60,7 @@ class Program:
             lock_seconds=self.lock_seconds,
             heartbeat_seconds=self.heartbeat_seconds,
             hints=self.hints,
-            post=post,
+            post=told.posts[name],
+            told=told,
             room=room,
         )

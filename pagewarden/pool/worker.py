@@ -20,13 +20,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolWorker(workers.Worker):
-    """Serves the lane it is told, and helps in the others of lanes unless it is reserved.
+    """Serves the lane it is told, and helps in the others when that one is empty.
 
     Between two documents it looks at its post again, so a change of lane interrupts nothing.
     Room on the machine is taken before a document is claimed: what nobody can begin, nobody has.
     """
 
     post: board.Post
+    told: board.Board = field(repr=False)
     room: capacity.Capacity = field(repr=False)
 
     async def serve(self, over: asyncio.Event) -> bool:
@@ -34,32 +35,29 @@ class PoolWorker(workers.Worker):
         try:
             if await self._take(over):
                 return True
-            await self.database.rpc("wait_for_documents", p_lanes=self.order())
+            await self.database.rpc("wait_for_documents", p_lanes=list(self.lanes))
             return await self._take(over)
         except (errors.DatabaseAway, errors.Conflict) as exc:
             log.warning("claim_failed", worker=self.worker_id, error=str(exc))
             return False
 
     def order(self) -> list[str]:
-        """Name the lanes to look into: its own first, the others only if it may help."""
-        own = self.post.lane
-        if own is None:
-            return list(self.lanes)
-        if self.post.is_reserved:
-            return [own]
-        return [own, *(lane for lane in self.lanes if lane != own)]
+        """Name the lanes to look into: those below their minimum, its own, then all others.
+
+        So whoever is free first goes where too few are, and nobody is idle while there is work.
+        """
+        own = [self.post.lane] if self.post.lane else []
+        return list(dict.fromkeys([*self.told.short(), *own, *self.lanes]))
 
     async def _take(self, over: asyncio.Event) -> bool:
-        for lane in self.order():
-            with self.room.room_for(lane) as fits:
-                if not fits:
-                    continue
-                claim = await self.claim([lane])
-                if claim is not None:
-                    self.post.reads_lane, self.post.reads_document = lane, str(claim.id)
-                    try:
-                        await self.work_on(claim, over)
-                    finally:
-                        self.post.reads_lane = self.post.reads_document = None
-                    return True
-        return False
+        with self.room.for_one_of(self.order()) as place:
+            claim = await self.claim(place.lanes) if place.lanes else None
+            if claim is None:
+                return False
+            place.settle(claim.lane)
+            self.post.reads_lane, self.post.reads_document = claim.lane, str(claim.id)
+            try:
+                await self.work_on(claim, over)
+            finally:
+                self.post.reads_lane = self.post.reads_document = None
+            return True

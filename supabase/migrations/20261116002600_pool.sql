@@ -10,7 +10,6 @@ create table private.pool_workers (
   worker_id text not null,
   process text not null,
   lane text,
-  is_reserved boolean not null default false,
   lane_since timestamptz,
   switches integer not null default 0,
   reads_lane text,
@@ -22,7 +21,6 @@ create table private.pool_workers (
 comment on table private.pool_workers is 'The workers of the pool.';
 comment on column private.pool_workers.process is 'The program it belongs to, which reports for all its workers.';
 comment on column private.pool_workers.lane is 'The lane it is to serve; null until somebody leads.';
-comment on column private.pool_workers.is_reserved is 'One of the minimum of its lane: it helps no other.';
 comment on column private.pool_workers.reads_lane is 'The lane of the document it reads, which it may be helping with.';
 alter table private.pool_workers enable row level security;
 
@@ -79,11 +77,18 @@ begin
   if p_workers = '[]' then
     delete from private.pool_lead as l where l.process = p_process;
   end if;
-  return (
-    select coalesce(
-      jsonb_object_agg(w.worker_id, jsonb_build_object('lane', w.lane, 'is_reserved', w.is_reserved)), '{}'
+  return jsonb_build_object(
+    'lanes', (
+      select coalesce(jsonb_object_agg(w.worker_id, w.lane), '{}')
+      from private.pool_workers as w where w.process = p_process
+    ),
+    'reading', (
+      select coalesce(jsonb_object_agg(x.reads_lane, x.workers), '{}')
+      from (
+        select w.reads_lane, count(*) as workers from private.pool_workers as w
+        where w.reads_lane is not null group by w.reads_lane
+      ) as x
     )
-    from private.pool_workers as w where w.process = p_process
   );
 end;
 $$;
@@ -101,7 +106,7 @@ as $$
 $$;
 comment on function public.report_pool(text, jsonb) is
   'A program says which workers of the pool it has and what each reads: [{"worker_id", "lane", "document_id"}, …], '
-  'and hears which lane each is to serve. An empty list is a farewell.';
+  'and hears which lane each is to serve and how many of the whole pool read in each lane. An empty list is a farewell.';
 grant execute on function public.report_pool(text, jsonb) to service_role, pagewarden_worker;
 
 -- Leading -----------------------------------------------------------------------------------
@@ -219,28 +224,21 @@ begin
   if not found then
     return jsonb_build_object('success', false, 'error', 'NOT_LEADER', 'message', 'somebody else leads the pool by now');
   end if;
-  with wanted as (
-    select r.worker_id, r.lane, coalesce(r.is_reserved, false) as is_reserved
-    from jsonb_to_recordset(p_workers) as r (worker_id text, lane text, is_reserved boolean)
-  ),
-  changed as (
+  with changed as (
     update private.pool_workers as w
-    set lane = x.lane,
-        is_reserved = x.is_reserved,
-        lane_since = case when w.lane is distinct from x.lane then p_now else w.lane_since end,
-        switches = w.switches + (w.lane is not null and w.lane <> x.lane)::integer
+    set lane = x.lane, lane_since = p_now, switches = w.switches + (x.old_lane is not null)::integer
     from (
-      select k.worker_id, k.lane as old_lane, y.lane, y.is_reserved
+      select k.worker_id, k.lane as old_lane, r.lane
       from private.pool_workers as k
-      join wanted as y on y.worker_id = k.worker_id
+      join jsonb_to_recordset(p_workers) as r (worker_id text, lane text) on r.worker_id = k.worker_id
+      where k.lane is distinct from r.lane
       order by k.worker_id
       for update of k
     ) as x
     where w.worker_id = x.worker_id
-      and (w.lane, w.is_reserved) is distinct from (x.lane, x.is_reserved)
-    returning (x.old_lane is not null and x.old_lane <> x.lane) as is_switch
+    returning x.old_lane
   )
-  select count(*) filter (where c.is_switch) into v_switches from changed as c;
+  select count(c.old_lane) into v_switches from changed as c;
   insert into private.pool_history (at, backlog, allocation, switches, leader)
   select p_now, p_backlog, coalesce(jsonb_object_agg(a.lane, a.workers), '{}'), v_switches, p_process
   from (
@@ -263,7 +261,7 @@ as $$
   select private.assign_pool(p_process, p_term, p_workers, p_backlog);
 $$;
 comment on function public.assign_pool(text, bigint, jsonb, jsonb) is
-  'The leader says which lane each worker is to serve: [{"worker_id", "lane", "is_reserved"}, …]. Of an earlier '
+  'The leader says which lane each worker is to serve: [{"worker_id", "lane"}, …]. Of an earlier '
   'term nothing counts (NOT_LEADER). p_backlog is kept beside it, for people to see.';
 grant execute on function public.assign_pool(text, bigint, jsonb, jsonb) to service_role, pagewarden_worker;
 

@@ -67,17 +67,15 @@ async def test_workers_hear_their_lanes_and_switches_are_counted(
 ) -> None:
     """A first lane is no switch; who is silent for a lease is forgotten; who leaves is gone."""
     conn = await database.connect()
-    assert await _report(conn, 0, "a", "a-1", "a-2") == {
-        "a-1": {"lane": None, "is_reserved": False},
-        "a-2": {"lane": None, "is_reserved": False},
-    }
+    told = await _report(conn, 0, "a", "a-1", "a-2")
+    assert told == {"lanes": {"a-1": None, "a-2": None}, "reading": {}}
     await _lead(conn, 0, "a")
     lanes = {"a-1": "index", "a-2": "acte"}
     assert (await _assign(conn, 1, "a", 1, **lanes))["switches"] == 0
     lanes["a-2"] = "index"
     assert (await _assign(conn, 2, "a", 1, **lanes))["switches"] == 1
     told = await _report(conn, 3, "a", "a-1", "a-2")
-    assert {name: post["lane"] for name, post in told.items()} == lanes
+    assert told["lanes"] == lanes
 
     await _report(conn, 50, "b", "b-1")
     seen = await _lead(conn, 90, "b")
@@ -104,7 +102,8 @@ async def test_people_see_the_pool_and_its_last_hours(database: databases.Databa
     factory = await factories.Factory.of(database)
     claim = await factory.claimed(lane="image")
     worker = {"worker_id": "a-1", "lane": "image", "document_id": str(claim.document_id)}
-    await factory.call("report_pool", p_process="a", p_workers=Jsonb([worker]))
+    told = await factory.call("report_pool", p_process="a", p_workers=Jsonb([worker]))
+    assert told["reading"] == {"image": 1}
     await factory.call("lead_pool", p_process="a", p_lease_seconds=LEASE)
     for lane in ("image", "pdf"):
         await factory.call(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,13 +16,12 @@ Traffic = Sequence[tuple[float, str]]
 
 @dataclass(slots=True)
 class Worker:
-    """A worker: its lane, since when, and until when it reads."""
+    """A worker: its lane, since when, and the lane of what it reads."""
 
     name: str
     lane: str
     since: float = 0.0
-    is_busy: bool = False
-    is_reserved: bool = False
+    reads: str | None = None
 
 
 @dataclass(slots=True)
@@ -103,15 +102,15 @@ class World:
 
     def _free(self, worker: Worker, *, is_done: bool) -> None:
         if is_done:
-            worker.is_busy = False
+            worker.reads = None
             self.result.done += 1
             self.result.drained = self.now
-        if not worker.is_busy:
+        if worker.reads is None:
             self._serve(worker)
 
     def _wake(self) -> None:
         for worker in self.workers:
-            if not worker.is_busy and any(self.queues.values()):
+            if worker.reads is None and any(self.queues.values()):
                 self._serve(worker)
 
     def _serve(self, worker: Worker) -> None:
@@ -122,15 +121,18 @@ class World:
             return
         waited = self.now - self.queues[lane].popleft()
         self.result.waits[lane] = max(self.result.waits.get(lane, 0.0), waited)
-        worker.is_busy = True
+        worker.reads = lane
         self.note(self.now + self.seconds_of[lane], "done", worker)
 
     def _next_lane(self, worker: Worker) -> str | None:
-        if self.queues[worker.lane]:
-            return worker.lane
-        if not self.policy.helps or worker.is_reserved:
-            return None
-        return next((lane for lane in self.plan.lanes if self.queues[lane]), None)
+        order = [worker.lane]
+        if self.policy.helps:
+            order = [*self._short(), worker.lane, *self.plan.lanes]
+        return next((lane for lane in order if self.queues[lane]), None)
+
+    def _short(self) -> list[str]:
+        reading = Counter(worker.reads for worker in self.workers)
+        return [lane for lane, least in self.plan.minimums.items() if reading[lane] < least]
 
 
 def simulate(
@@ -162,11 +164,12 @@ def simulate(
 
 
 def _ours(world: World) -> None:
-    seen = [moves.Worker(w.name, w.lane, world.now - w.since, not w.is_busy) for w in world.workers]
+    seen = [
+        moves.Worker(w.name, w.lane, world.now - w.since, w.reads is None) for w in world.workers
+    ]
     for worker, told in zip(
         world.workers, manager.assigned(world.plan, world.backlog(), seen), strict=True
     ):
-        worker.is_reserved = told.is_reserved
         world.move(worker, told.lane or worker.lane)
 
 
@@ -176,7 +179,7 @@ def _plain(world: World) -> None:
     for worker in world.workers:
         counts = {lane: sum(w.lane == lane for w in world.workers) for lane in target}
         short = [lane for lane in target if counts[lane] < target[lane]]
-        if short and not worker.is_busy and counts[worker.lane] > target[worker.lane]:
+        if short and worker.reads is None and counts[worker.lane] > target[worker.lane]:
             world.move(worker, short[0])
 
 

@@ -17,11 +17,12 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Traffic with a name; in a rush one lane has nearly all of the work."""
+    """Traffic with a name; in a rush, from its begin on, one lane has nearly all of the work."""
 
     name: str
     traffic: Traffic
     is_rush: bool = False
+    begins: float = 0.0
     leaderless: Sequence[tuple[float, float]] = field(default=())
 
 
@@ -29,9 +30,10 @@ def scenarios(days: int = 5) -> Iterator[Scenario]:
     """Give all of them, always the same."""
     index_rush = _merged(_even(0, 900, index=10, acte=10), _even(600, 900, index=600, acte=10))
     acte_rush = _merged(_even(0, 900, index=10, acte=10), _even(600, 900, index=10, acte=900))
-    yield Scenario("morning, index rush", index_rush, is_rush=True)
-    yield Scenario("afternoon, acte rush", acte_rush, is_rush=True)
-    yield Scenario("index rush, leader dies", index_rush, is_rush=True, leaderless=[(590.0, 720.0)])
+    yield Scenario("morning, index rush", index_rush, is_rush=True, begins=600)
+    yield Scenario("afternoon, acte rush", acte_rush, is_rush=True, begins=600)
+    dead = [(590.0, 720.0)]
+    yield Scenario("index rush, leader dies", index_rush, is_rush=True, begins=600, leaderless=dead)
     bursts = [
         _even(n * 20 * MINUTE, n * 20 * MINUTE + 30, **{"index" if n % 2 else "acte": 150})
         for n in range(9)
