@@ -12,6 +12,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel
 
 from dashboard import forgery, navigation, notices, outcomes, rendering, route, visitors
+from pagewarden import dead_letters as resolving
 
 PAGE = navigation.Page("Dead letters", "/dead-letters", navigation.Audience.ADMIN)
 
@@ -159,9 +160,6 @@ async def act_on_all(
 async def _resolve(
     visitor: visitors.Visitor, chosen: Filter, wanted: dict[str, Any], act: Act, notes: str
 ) -> Response:
-    answer = await visitor.database.rpc(
-        "resolve_dead_letters", p_filter=wanted, p_action=act, p_notes=notes.strip() or None
-    )
-    done = answer["resolved"]
-    said = DONE[act].format(outcomes.count(done, "dead letter"))
-    return outcomes.after(chosen.first(), done, said, answer["skipped"])
+    outcome = await resolving.resolve(visitor.database, wanted, act, notes.strip() or None)
+    said = DONE[act].format(outcomes.count(outcome.done, "dead letter"))
+    return outcomes.after(chosen.first(), outcome.done, said, outcome.skipped)

@@ -453,8 +453,8 @@ declare
   v_filter jsonb := jsonb_strip_nulls(p_filter);   -- a null in it asks for nothing
   v_id uuid;
   v_answer jsonb;
-  v_resolved jsonb := '[]';
-  v_skipped jsonb := '[]';
+  v_resolved jsonb[] := '{}';   -- not one jsonb, which would be copied for each of thousands
+  v_skipped jsonb[] := '{}';
 begin
   perform private.require_action(p_action, p_notes);
   perform private.require_filter(v_filter);
@@ -468,16 +468,15 @@ begin
       v_skipped := v_skipped || v_answer;
     end if;
   end loop;
-  select v_skipped || coalesce(jsonb_agg(
-    jsonb_build_object(
+  v_skipped := v_skipped || array(
+    select jsonb_build_object(
       'success', false, 'error', 'DEAD_LETTER_NOT_FOUND', 'dlq_id', i, 'message', 'there is no such dead letter'
     )
-  ), '[]')
-  into v_skipped
-  from jsonb_array_elements_text(coalesce(v_filter -> 'ids', '[]')) as i
-  where not exists (select 1 from public.ocr_dead_letter as l where l.id::text = lower(i));
+    from jsonb_array_elements_text(v_filter -> 'ids') as i
+    where not exists (select 1 from public.ocr_dead_letter as l where l.id::text = lower(i))
+  );
   return jsonb_build_object(
-    'success', true, 'resolved', jsonb_array_length(v_resolved), 'documents', v_resolved, 'skipped', v_skipped
+    'success', true, 'resolved', cardinality(v_resolved), 'documents', to_jsonb(v_resolved), 'skipped', to_jsonb(v_skipped)
   );
 end;
 $$;

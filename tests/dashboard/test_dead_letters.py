@@ -7,17 +7,19 @@ import re
 import uuid
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from playwright.async_api import expect
 
 from dashboard import outcomes
 from dashboard.pages import dead_letters
+from pagewarden import dead_letters as resolving
+from pagewarden import errors
 from tests.dashboard.test_doors import csrf
 from tests.dashboard.test_guards import EVIL
 from tests.functions import house
 
 if TYPE_CHECKING:
     import httpx
-    import pytest
     from playwright import async_api as playwright
 
     from tests.dashboard import place as places
@@ -188,7 +190,9 @@ async def test_text_that_cannot_be_kept_is_shown_again(place: places.Place) -> N
         mine, theirs = {"csrf": await csrf(client)}, {"csrf": await csrf(other)}
         await client.post(f"{path}/manual", data=mine)
         long = "བོད" * 333_333
-        done = await client.post(f"{path}/type", data=mine | {"page-1": long})
+        # As browsers send it.
+        typed = {"page-1": (None, long)}
+        done = await client.post(f"{path}/type", data=mine, files=typed, timeout=60)
         late = await other.post(f"{path}/type", data=theirs | {"page-1": "my <b>words</b>"})
         again = await other.get(f"{path}/type")
         odd = await other.post(f"{path}/type", data=theirs | {"page-0": "x", "page-x": "y"})
@@ -255,6 +259,26 @@ async def test_all_that_match_a_filter_are_decided_at_once(place: places.Place) 
         await expect(page.locator("#notice")).to_contain_text("Abandoned: 3 dead letters.")
     assert "all 3 dead letters" in asked[0]
     assert await states(place, *torn, other, late) == ["abandoned"] * 3 + ["pending"] * 2
+
+
+async def test_many_are_decided_batch_by_batch(
+    place: places.Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each once, also when they go on matching; with an empty filter nobody gets that far."""
+    monkeypatch.setattr(resolving, "BATCH", 2)
+    person, factory = await place.person(admin=True), place.functions.factory
+    letters = [await factory.dead_letter(person.case) for _ in range(5)]
+    async with place.visitor(person) as client:
+        form = {"csrf": await csrf(client), "act": "investigate", "seen_at": "2100-01-01"}
+        answer = await client.post(f"/dead-letters/all?case={person.case}", data=form)
+        said = await client.get(answer.headers["location"])
+        form |= {"act": "requeue", "id": [str(letter.dlq_id) for letter in letters]}
+        again = await client.post("/dead-letters/selected", data=form)
+    assert "You are investigating 5 dead letters." in said.text
+    assert "5%20dead%20letters" in again.headers["set-cookie"]
+    assert await states(place, *letters) == ["requeued"] * 5
+    with pytest.raises(errors.InvalidCall, match="the filter is empty"):
+        await resolving.resolve(place.functions.used.database, {}, "abandon", None)
 
 
 async def test_nobody_decides_about_everything(place: places.Place) -> None:
