@@ -55,6 +55,14 @@ def make_arguments(params: Mapping[str, object]) -> Arguments:
     return Arguments(params, "{" + ",".join(members) + "}")
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Values to write into the rows of a query."""
+
+    query: Query
+    values: Arguments
+
+
 def make_query(
     table: str,
     *,
@@ -73,6 +81,16 @@ def make_query(
         order=tuple(map(_ordering, _split(order))) if order else (),
         limit=limit,
     )
+
+
+def make_change(table: str, *, values: Mapping[str, object], where: Mapping[str, object]) -> Change:
+    """Check the parts of an insert or update."""
+    if not values:
+        raise errors.InvalidCall("there is nothing to write", sqlstate="22023", hint="name columns")
+    for name in values:
+        check_name(name)
+    query = make_query(table, columns="*", where=where, order=None, limit=None)
+    return Change(query, make_arguments(values))
 
 
 def _encode(name: str, value: object) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     import psycopg
+    from psycopg import sql
 
     from pagewarden.database import arguments
 
@@ -87,6 +88,17 @@ class DirectDatabase(interface.Database):
         async with self._server.connection() as connection:
             statement = statements.select(query).as_bytes(connection)
             rows: list[dict[str, Any]] = await self._run(connection, statement)
+        return rows
+
+    async def _insert(self, change: arguments.Change) -> list[dict[str, Any]]:
+        return await self._write(statements.insert(change))
+
+    async def _update(self, change: arguments.Change) -> list[dict[str, Any]]:
+        return await self._write(statements.update(change))
+
+    async def _write(self, statement: sql.Composed) -> list[dict[str, Any]]:
+        async with self._server.connection() as connection:
+            rows: list[dict[str, Any]] = await self._run(connection, statement.as_bytes(connection))
         return rows
 
     async def _run(self, connection: psycopg.AsyncConnection, statement: bytes) -> Any:  # noqa: ANN401  # JSON

@@ -51,6 +51,18 @@ class HttpDatabase(interface.Database):
         builder = self._client.rpc(name, cast("dict[str, str]", dict(given.values)))
         return await _send(builder.request)
 
+    async def _insert(self, change: arguments.Change) -> list[dict[str, Any]]:
+        builder = self._client.from_(change.query.table).insert(dict(change.values.values))
+        rows: list[dict[str, Any]] = await _send(builder.request)
+        return rows
+
+    async def _update(self, change: arguments.Change) -> list[dict[str, Any]]:
+        builder = self._client.from_(change.query.table).update(dict(change.values.values))
+        for column, value in change.query.where:
+            builder = builder.filter(column, *_condition(value))
+        rows: list[dict[str, Any]] = await _send(builder.request)
+        return rows
+
     async def _select(self, query: arguments.Query) -> list[dict[str, Any]]:
         builder = self._client.from_(query.table).select(*query.columns)
         for column, value in query.where:

@@ -6,6 +6,7 @@ import abc
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from pagewarden import errors
 from pagewarden.database import arguments
 
 if TYPE_CHECKING:
@@ -63,6 +64,25 @@ class Database(abc.ABC):
         )
         return await self._select(query)
 
+    async def insert(self, table: str, values: Mapping[str, object]) -> dict[str, Any] | None:
+        """Add a row to a public table or view, and give it back as it is then."""
+        change = arguments.make_change(table, values=values, where={})
+        rows = await self._insert(change)
+        return rows[0] if rows else None
+
+    async def update(
+        self, table: str, values: Mapping[str, object], *, where: Mapping[str, object]
+    ) -> list[dict[str, Any]]:
+        """Change the rows that where names, as in select, and give them back as they are then.
+
+        Without a condition nothing is done: nobody means all rows.
+        """
+        if not where:
+            raise errors.InvalidCall(
+                "an update needs to say which rows", sqlstate="22023", hint="name them in where"
+            )
+        return await self._update(arguments.make_change(table, values=values, where=where))
+
     @abc.abstractmethod
     def acting_as(self, user: User) -> Database:
         """See the same database as this user, whose row-level security applies.
@@ -87,3 +107,11 @@ class Database(abc.ABC):
     @abc.abstractmethod
     async def _select(self, query: arguments.Query) -> list[dict[str, Any]]:
         """Read what the checked query asks for."""
+
+    @abc.abstractmethod
+    async def _insert(self, change: arguments.Change) -> list[dict[str, Any]]:
+        """Add the checked row."""
+
+    @abc.abstractmethod
+    async def _update(self, change: arguments.Change) -> list[dict[str, Any]]:
+        """Change what the checked conditions name."""

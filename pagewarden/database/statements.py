@@ -109,6 +109,32 @@ def select(query: arguments.Query) -> sql.Composed:
     )
 
 
+def insert(change: arguments.Change) -> sql.Composed:
+    """Compose an insert of one row that returns it in a JSON array."""
+    return sql.SQL(
+        "with x as (insert into public.{table} ({columns}) select {columns} from"
+        " json_populate_record(null::public.{table}, {values}) returning *)"
+        " select coalesce(json_agg(x), '[]') from x"
+    ).format(**_parts(change))
+
+
+def update(change: arguments.Change) -> sql.Composed:
+    """Compose an update that returns the changed rows in a JSON array."""
+    return sql.SQL(
+        "with x as (update public.{table} set ({columns}) = (select {columns} from"
+        " json_populate_record(null::public.{table}, {values})){where} returning *)"
+        " select coalesce(json_agg(x), '[]') from x"
+    ).format(**_parts(change), where=_where(change.query))
+
+
+def _parts(change: arguments.Change) -> dict[str, sql.Composable]:
+    return {
+        "table": sql.Identifier(change.query.table),
+        "columns": sql.SQL(", ").join(map(sql.Identifier, change.values.values)),
+        "values": sql.Literal(change.values.encoded),
+    }
+
+
 def settings(values: Mapping[str, str]) -> sql.Composed:
     """Compose a statement that sets these for the rest of the transaction."""
     return sql.SQL("select {}; ").format(

@@ -27,6 +27,7 @@ class Program:
     process: str
     lock_seconds: float
     heartbeat_seconds: float
+    idle_seconds: float = workers.IDLE_SECONDS
 
     async def run(self, plan: Plan, stop: asyncio.Event) -> None:
         """Work until stop is set, then give back what is in hand and take leave."""
@@ -59,6 +60,7 @@ class Program:
             lanes=plan.lanes,
             lock_seconds=self.lock_seconds,
             heartbeat_seconds=self.heartbeat_seconds,
+            idle_seconds=self.idle_seconds,
             hints=self.hints,
             post=told.posts[name],
             told=told,

@@ -98,3 +98,17 @@ create function public.promise(p_id integer, p_kept_by integer)
 returns integer language sql volatile as $$
   insert into public.promises (id, kept_by) values (p_id, p_kept_by) returning id
 $$;
+
+create table public.drafts (
+  id integer primary key,
+  body text,
+  labels text[],
+  done boolean not null default false
+);
+alter table public.drafts enable row level security;
+grant select, insert, update on public.drafts to service_role;
+
+create function public.forget_drafts()
+returns void language sql volatile security definer set search_path = '' as $$
+  delete from public.drafts
+$$;

@@ -426,3 +426,29 @@ async def test_lite_changes_no_rights(stack: Stack) -> None:
     async with await psycopg.AsyncConnection.connect(stack.database.url()) as connection:
         found = await connection.execute("select relacl from pg_class where relname = 'secrets'")
         assert await found.fetchone() == (None,)
+
+
+async def test_rows_are_written_and_given_back(db: database.Database) -> None:
+    """One is added, and those that a condition names are changed; the others are not."""
+    body = 'it\'s \\ 100% "quoted" {x}'
+    for number in (1, 2):
+        added = await db.insert("drafts", {"id": number, "body": body, "labels": ["a", "b,c"]})
+        assert added == {"id": number, "body": body, "labels": ["a", "b,c"], "done": False}
+    changed = await db.update("drafts", {"done": True, "body": None}, where={"id": [2, 3]})
+    assert changed == [{"id": 2, "body": None, "labels": ["a", "b,c"], "done": True}]
+    assert await db.update("drafts", {"done": True}, where={"id": 9}) == []
+    (kept,) = await db.select("drafts", where={"id": 1})
+    assert kept["body"] == body
+    await db.update("drafts", {"done": False}, where={"id": [1, 2]})
+    await db.rpc("forget_drafts")
+
+
+async def test_senseless_writes_are_refused_before_they_are_sent(db: database.Database) -> None:
+    """Without a condition, without a value, or with a name that is none."""
+    for values, where in (({"done": True}, {}), ({}, {"id": 1}), ({"a;b": 1}, {"id": 1})):
+        with pytest.raises(errors.InvalidCall):
+            await db.update("drafts", values, where=where)
+    with pytest.raises(errors.InvalidCall):
+        await db.insert("drafts", {})
+    with pytest.raises(errors.Forbidden):
+        await db.acting_as(_user(OWNER)).insert("drafts", {"id": 7})

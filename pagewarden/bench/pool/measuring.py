@@ -127,17 +127,20 @@ async def _pool(place: field.Field, programs: int, **wishes: Any) -> AsyncIterat
         ]
 
 
-async def following(place: field.Field, *, interval: float = 2.0) -> dict[str, Any]:
+async def following(
+    place: field.Field, *, interval: float = 2.0, documents: int = 1900
+) -> dict[str, Any]:
     """Eight workers in four programs: how soon the split is that of the queue, and after deaths."""
     await place.empty()
     costs = {"index": 0.1, "acte": 0.1}
     wishes = {"interval_seconds": interval, "seconds_of": costs, "lock_seconds": 3}
     async with _pool(place, 4, heartbeat_seconds=1, **wishes) as programs:
         await place.until(_posted(8))
-        await place.add("index", 350)
-        await place.add("acte", 50)
+        first = documents // 4
+        await place.add("index", first - first // 8)
+        await place.add("acte", first // 8)
         to_index = await place.until(_split(index=7, acte=1))
-        await place.add("acte", 1500)
+        await place.add("acte", documents - first)
         to_acte = await place.until(_split(index=1, acte=7))
         leader = await place.one("select process from private.pool_lead")
         programs[int(leader.rpartition("-")[2]) - 1].kill()

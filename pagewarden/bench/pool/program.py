@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pydantic
 
-from pagewarden import database, waking
+from pagewarden import database, errors, waking
 from pagewarden.documents import claims
 from pagewarden.pool import plans, running
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 class Orders(pydantic.BaseModel):
-    """What the program is to do; cpu bounds how many documents it reads at once."""
+    """What the program is to do; cpu bounds how many documents it reads at once.
+
+    With missing no document has its file.
+    """
 
     url: str
     process: str
@@ -32,7 +35,9 @@ class Orders(pydantic.BaseModel):
     interval_seconds: float = 2.0
     lock_seconds: float = 20.0
     heartbeat_seconds: float = 5.0
+    idle_seconds: float = 1.0
     cpu: float = 1000.0
+    missing: bool = False
     seconds_of: dict[str, float] = {"index": 0.0, "acte": 0.0}
 
     def plan(self) -> plans.Plan:
@@ -49,6 +54,7 @@ class Steady:
     """Reads one page of every document, in the time of its lane."""
 
     seconds_of: Mapping[str, float]
+    missing: bool
 
     async def run_for(self, claim: claims.Claim) -> claims.Run:
         """All programs read with the same engine."""
@@ -58,6 +64,8 @@ class Steady:
     async def read(self, claim: claims.Claim, done: frozenset[int]) -> AsyncGenerator[claims.Page]:
         """Wait, and have read it."""
         del done
+        if self.missing:
+            raise errors.FileNotThere(f"{claim.path} is not there")
         await asyncio.sleep(self.seconds_of[claim.lane])
         yield claims.Page(1, text=claim.name, confidence=0.9)
 
@@ -72,11 +80,12 @@ async def main(orders: Orders) -> None:
     ):
         program = running.Program(
             link,
-            Steady(orders.seconds_of),
+            Steady(orders.seconds_of, orders.missing),
             hints,
             orders.process,
             orders.lock_seconds,
             orders.heartbeat_seconds,
+            orders.idle_seconds,
         )
         await program.run(orders.plan(), stop)
 
