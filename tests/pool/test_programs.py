@@ -19,11 +19,11 @@ INTERVAL = 1.0
 
 
 @pytest.fixture
-async def place(emptied: databases.Database) -> field.Field:
+async def place(database: databases.Database) -> field.Field:
     """Watch a database of our own, as a plain SQL client."""
-    conn = await emptied.connect()
+    conn = await database.connect()
     conn.row_factory = dict_row  # type: ignore[assignment]  # of later cursors
-    return field.Field(emptied.url(), emptied.url("pagewarden_worker"), conn)  # type: ignore[arg-type]  # as above
+    return field.Field(database.url(), database.url("pagewarden_worker"), conn)  # type: ignore[arg-type]  # as above
 
 
 async def test_the_split_follows_the_queue_and_survives_deaths(place: field.Field) -> None:
@@ -36,14 +36,14 @@ async def test_the_split_follows_the_queue_and_survives_deaths(place: field.Fiel
 
 
 async def test_a_registry_row_without_its_file_ends_as_an_error(
-    place: field.Field, emptied: databases.Database
+    place: field.Field, database: databases.Database
 ) -> None:
     """ocr_error says so after each attempt, and after the last one the status is 6."""
     await place.add("acte", 1)
     orders = Orders(
         url=place.worker_url, process="p", count=1, size=1, missing=True, interval_seconds=INTERVAL
     )
-    conn = await emptied.connect()
+    conn = await database.connect()
     await conn.execute("update lanes set backoff_seconds = 0 where lane = 'acte'")
     async with field.started(orders):
         await place.until("(select status_id = 6 from extraction_queue)")
