@@ -131,7 +131,7 @@ FILLER = """
     from generate_series(1, 30000) as n;
     insert into hac_acts (case_id, document_id, user_id, action_type, created_at)
     select md5('case' || n %% 400 + 1)::uuid, md5('document' || n %% 10000 + 1)::uuid,
-      case n %% 3 when 0 then %(owner)s else %(admin)s end, 'deleted' || n %% 7,
+      case n %% 500 when 0 then %(owner)s else %(admin)s end, 'deleted' || n %% 700,
       now() - make_interval(secs => 30000 - n)
     from generate_series(1, 30000) as n
 """
@@ -161,7 +161,7 @@ async def test_a_page_of_it_reads_little_more_than_it_shows(
     await conn.execute("set session_replication_role = origin")
     await conn.execute("vacuum (analyze) documents, cases, hac_acts, ocr_processing_logs")
     await people.sign_in(conn, ids[who])
-    email = {"email": f"{ids[who]}@example.org"}
+    email = {"email": f"{ids['owner']}@example.org"}
     for name, params in FILTERS.items():
         for _ in range(6):
             async with plans.collected(conn) as found:
