@@ -411,7 +411,7 @@ async def test_people_of_a_case_see_theirs_and_decide_nothing(place: places.Plac
 async def test_nothing_in_errors_names_or_notes_runs(place: places.Place) -> None:
     """Markup is shown as it is, in groups, lists, histories, notes and what is said."""
     person, factory = await place.person(admin=True), place.functions.factory
-    letter = await factory.dead_letter(person.case, error=f"broken {EVIL}")
+    letter = await factory.dead_letter(person.case, error=f"<img src=y onerror=z> {EVIL}")
     await factory.conn.execute("update ocr_dead_letter set document_name = %s", (EVIL,))
     await factory.conn.execute("update documents set name = %s", (EVIL,))
     path = f"/dead-letters/{letter.dlq_id}"
