@@ -276,9 +276,9 @@ class FileStoreError(PagewardenError):
 
 
 class FileNotThere(FileStoreError):
-    """There is no such file."""
+    """There is no such file, yet: some come a little later than their documents."""
 
-    category = Category.PERMANENT
+    category = Category.TRANSIENT
 
 
 class FileExists(FileStoreError):

@@ -108,7 +108,7 @@ async def test_a_service_that_wants_us_to_wait_is_left_alone_so_long(desk: reade
     [
         (errors.DamagedFile("the file is broken"), "permanent"),
         (errors.OutOfMemory("too large"), "resource"),
-        (errors.FileNotThere("no such file"), "permanent"),
+        (errors.FileNotThere("no such file"), "transient"),
         (ValueError("nobody foresaw this"), "unknown"),
         (ValueError(), "unknown"),
         (errors.DamagedFile("half a \ud800 letter, \0 and" + 20_000 * "é"), "permanent"),
