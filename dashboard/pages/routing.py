@@ -63,13 +63,15 @@ async def beginning(
 async def send(
     visitor: visitors.Admin,
     _acting: forgery.Acting,
-    lane: Annotated[str, Form()],
+    lane: Annotated[str, Form()] = "",
     ids: Ids = None,
     notes: Words = "",
 ) -> Response:
     """Send the ones that are ticked to a lane."""
     if not ids:
         return notices.after(PAGE.path, outcomes.NOTHING_CHOSEN, bad=True)
+    if not lane:
+        return notices.after(PAGE.path, "Nothing was done: choose a lane for them.", bad=True)
     answer = await visitor.database.rpc(
         "route_documents",
         p_document_ids=[str(each) for each in ids], p_lane=lane, p_notes=notes.strip() or None,

@@ -269,10 +269,12 @@ async def test_many_are_decided_batch_by_batch(
     person, factory = await place.person(admin=True), place.functions.factory
     letters = [await factory.dead_letter(person.case) for _ in range(5)]
     async with place.visitor(person) as client:
-        form = {"csrf": await csrf(client), "act": "investigate", "seen_at": "2100-01-01"}
+        form: dict[str, Any] = {"csrf": await csrf(client), "seen_at": "2100-01-01"}
+        form["act"] = "investigate"
         answer = await client.post(f"/dead-letters/all?case={person.case}", data=form)
         said = await client.get(answer.headers["location"])
-        form |= {"act": "requeue", "id": [str(letter.dlq_id) for letter in letters]}
+        chosen = {"id": [str(letter.dlq_id) for letter in letters]}
+        form = form | chosen | {"act": "requeue"}
         again = await client.post("/dead-letters/selected", data=form)
     assert "You are investigating 5 dead letters." in said.text
     assert "5%20dead%20letters" in again.headers["set-cookie"]

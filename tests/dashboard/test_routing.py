@@ -60,8 +60,12 @@ async def test_files_are_sent_to_a_lane_or_refused(place: places.Place) -> None:
         await page.get_by_role("button", name="Refuse").click()
         await expect(said).to_contain_text("Refused: 1 document.")
 
+        await cards.nth(0).get_by_role("checkbox").check()
+        await page.get_by_role("button", name="Send to the lane").click()
+        await expect(said).to_contain_text("choose a lane")
         await page.get_by_label("Choose all shown").check()
         await expect(page.get_by_text("3 chosen")).to_be_visible()
+        await page.get_by_label("Lane").select_option("image")
         await page.get_by_role("button", name="Send to the lane").click()
         await expect(page.get_by_text("Nothing waits for routing.")).to_be_visible()
         place.problems.clear()  # there are no files to draw
