@@ -89,9 +89,12 @@ async def _paths(client: httpx.AsyncClient) -> AsyncIterator[str]:
     for path in _LINK.findall(menu[0]) if menu else ():
         yield path
         shown = _MENU.sub("", (await client.get(path)).text)
-        behind = [link for link in _LINK.findall(shown) if link.startswith(f"{path}/")]
-        for link in behind[:1]:
+        links = [link for link in _LINK.findall(shown) if link.startswith(f"{path}/")]
+        pages = [link for link in links if not link.endswith("/csv")]  # a download
+        for link in pages[:1]:
             yield link.replace("&amp;", "&")
+            if path == "/documents":
+                yield f"{link}/review"
     for path in FILTERS:
         yield path
 

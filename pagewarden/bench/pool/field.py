@@ -70,7 +70,8 @@ class Field:
         await self.conn.execute(
             "truncate documents, ocr_runs, ocr_pages, ocr_processing_logs, ocr_errors,"
             " private.queue, private.later, private.set_aside, private.claims,"
-            " private.pool_workers, private.pool_lead, private.pool_history cascade"
+            " private.pool_workers, private.pool_lead, private.pool_history, private.idle_lanes"
+            " cascade"
         )
 
 

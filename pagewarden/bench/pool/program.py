@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pydantic
 
-from pagewarden import database, errors, waking
+from pagewarden import database, documents, errors, waking
 from pagewarden.documents import claims
 from pagewarden.pool import plans, running
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Orders(pydantic.BaseModel):
     """What the program is to do; cpu bounds how many documents it reads at once.
 
-    With missing no document has its file.
+    With missing no document has its file; plain is a worker that is of no pool, to compare with.
     """
 
     url: str
@@ -38,6 +38,7 @@ class Orders(pydantic.BaseModel):
     idle_seconds: float = 1.0
     cpu: float = 1000.0
     missing: bool = False
+    plain: bool = False
     seconds_of: dict[str, float] = {"index": 0.0, "acte": 0.0}
 
     def plan(self) -> plans.Plan:
@@ -78,6 +79,9 @@ async def main(orders: Orders) -> None:
         await database.connect_direct(orders.url, connections=2 * orders.count + 2) as link,
         waking.listening(orders.url) as hints,
     ):
+        if orders.plain:
+            await _plain(orders, link, hints).run(stop)
+            return
         program = running.Program(
             link,
             Steady(orders.seconds_of, orders.missing),
@@ -88,6 +92,18 @@ async def main(orders: Orders) -> None:
             orders.idle_seconds,
         )
         await program.run(orders.plan(), stop)
+
+
+def _plain(orders: Orders, link: database.Database, hints: waking.Hints) -> documents.Worker:
+    return documents.Worker(
+        link,
+        Steady(orders.seconds_of, orders.missing),
+        worker_id=orders.process,
+        lanes=list(orders.seconds_of),
+        lock_seconds=orders.lock_seconds,
+        heartbeat_seconds=orders.heartbeat_seconds,
+        hints=hints,
+    )
 
 
 if __name__ == "__main__":
