@@ -1,0 +1,173 @@
+"""Find every expected string in what was read, and say how well it is there.
+
+Strings are found wherever they stand: as a line, as a part of one, or over several lines. Lengths
+and differences are counted in graphemes, the characters that a reader sees.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import regex
+from rapidfuzz.distance import Levenshtein
+
+from pagewarden.checks import normalizing, spans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+# Below this share of equal graphemes two strings have nothing to do with each other.
+ALIKE = 0.55
+# How much of a string's beginning may be misread for it to be the same one, cut short.
+MISREAD = 0.15
+SHORTEST_CUT = 3
+_GRAPHEME = regex.compile(r"\X")
+_CUT_MARK = regex.compile(r"[\s.…·]+$")
+
+
+class Verdict(enum.StrEnum):
+    """How an expected string is there; extra is what nobody expected."""
+
+    MATCH = "match"
+    SOFT_MATCH = "soft match"
+    MISSING = "missing"
+    TRUNCATED = "truncated"
+    DIFFERENT = "different"
+    EXTRA = "extra"
+
+
+class Change(enum.StrEnum):
+    """What a piece of a diff is."""
+
+    SAME = "same"
+    MISSING = "missing"
+    EXTRA = "extra"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a diff: it stands in both texts, only in the expected one, or only in the other."""
+
+    change: Change
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A string and how it is there; tokens says where, and is None when it is missing."""
+
+    verdict: Verdict
+    expected: str
+    found: str
+    tokens: range | None
+
+    @property
+    def diff(self) -> tuple[Piece, ...]:
+        """Say what stands in both, and what in one of them only."""
+        return diff(self.expected, self.found)
+
+
+def graphemes(text: str) -> list[str]:
+    """Split a text into the characters that a reader sees."""
+    return _GRAPHEME.findall(text)
+
+
+def diff(expected: str, found: str) -> tuple[Piece, ...]:
+    """Compare two texts grapheme by grapheme, after strict normalising."""
+    left = graphemes(normalizing.normalize_strict(expected))
+    right = graphemes(normalizing.normalize_strict(found))
+    pieces = []
+    for tag, a, b, c, d in Levenshtein.opcodes(left, right):
+        if tag == "equal":
+            pieces.append(Piece(Change.SAME, "".join(left[a:b])))
+            continue
+        pieces.append(Piece(Change.MISSING, "".join(left[a:b])))
+        pieces.append(Piece(Change.EXTRA, "".join(right[c:d])))
+    return tuple(piece for piece in pieces if piece.text)
+
+
+def compare(expected: Sequence[str], page: spans.Page) -> list[Judged]:
+    """Judge each expected string, in their order; then what else is there, as extra."""
+    return _Comparison(expected, page).run()
+
+
+class _Comparison:
+    """Takes the surest finds first; a token belongs to one string only."""
+
+    def __init__(self, expected: Sequence[str], page: spans.Page) -> None:
+        self._expected = expected
+        self._page = page
+        self._judged: dict[int, Judged] = {}
+
+    def run(self) -> list[Judged]:
+        for key in (normalizing.normalize_strict, normalizing.normalize_soft, spans.skeleton):
+            self._find_equal(key)
+        self._find_alike()
+        for index in self._open():
+            missing = Judged(Verdict.MISSING, self._expected[index], "", None)
+            self._judged[index] = missing
+        extra = [
+            Judged(Verdict.EXTRA, "", self._page.text(run), run) for run in self._page.free_runs()
+        ]
+        return [*(self._judged[index] for index in range(len(self._expected))), *extra]
+
+    def _open(self) -> list[int]:
+        """List the strings not yet judged, long ones first: they are harder to mistake."""
+        left = (index for index in range(len(self._expected)) if index not in self._judged)
+        return sorted(left, key=lambda index: -len(self._expected[index]))
+
+    def _find_equal(self, key: Callable[[str], str]) -> None:
+        for index in self._open():
+            wanted = self._expected[index]
+            for span in self._page.find(wanted):
+                found = self._page.text(span)
+                if key(found) == key(wanted):
+                    same = key is normalizing.normalize_strict
+                    verdict = Verdict.MATCH if same else Verdict.SOFT_MATCH
+                    self._settle(index, Judged(verdict, wanted, found, span))
+                    break
+
+    def _find_alike(self) -> None:
+        """Pair what is left, the most alike first."""
+        pairs = sorted(self._pairs(), key=lambda pair: -pair[0])
+        for _, index, judged in pairs:
+            if index not in self._judged and judged.tokens and self._page.is_free(judged.tokens):
+                self._settle(index, judged)
+
+    def _pairs(self) -> Iterator[tuple[float, int, Judged]]:
+        for index, run in itertools.product(self._open(), self._page.free_stretches()):
+            wanted, found = self._expected[index], self._page.text(run)
+            rating = rate(wanted, found)
+            if rating is not None:
+                yield rating[0], index, Judged(rating[1], wanted, found, run)
+
+    def _settle(self, index: int, judged: Judged) -> None:
+        self._judged[index] = judged
+        if judged.tokens is not None:
+            self._page.take(judged.tokens)
+
+
+def rate(expected: str, found: str) -> tuple[float, Verdict] | None:
+    """Say how alike two unequal texts are, 0 to 1, and what became of the expected one."""
+    left = graphemes(spans.skeleton(expected))
+    right = graphemes(spans.skeleton(_CUT_MARK.sub("", found)))
+    alike = Levenshtein.normalized_similarity(left, right)
+    if _is_cut(left, right):
+        return max(alike, ALIKE), Verdict.TRUNCATED
+    return (alike, Verdict.DIFFERENT) if alike >= ALIKE else None
+
+
+def _is_cut(whole: list[str], part: list[str]) -> bool:
+    """Tell whether part is an end of whole; its last letter may be half of one, and misread."""
+    length = len(part)
+    if not SHORTEST_CUT <= length < len(whole):
+        return False
+    return _is_end(whole[:length], part) or _is_end(whole[-length:][::-1], part[::-1])
+
+
+def _is_end(end: list[str], part: list[str]) -> bool:
+    allowed = int(MISREAD * len(part))
+    return Levenshtein.distance(end[:-1], part[:-1]) <= allowed

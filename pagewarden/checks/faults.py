@@ -1,0 +1,109 @@
+"""Faults that show in the text itself, whatever it should say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import regex
+
+from pagewarden.checks import places, report
+from pagewarden.reading import pages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# One brace is enough: readers of pictures take the other one for a bracket.
+_PLACEHOLDER = regex.compile(
+    r"""
+      \{\{?\s*[\p{L}_$\d][\w.$\-]*\s*[)\]}]{1,2}          # {name} {{ name }} {0}
+    | [(\[{]{1,2}\s*[\p{L}_\d][\w.$\-]*\s*\}\}?
+    | \$\{[^}]*\}? | \#\{[^}]*\}?                         # ${name} #{name}
+    | (?<![\d%]\s?)%(?:\d\$)?(?:\.\d)?(?:l?[sdiuf@])(?!\p{L})  # %s %d %1$s %@ but not 100 %
+    | %\(\w+\)[sd] | %\{\w+\}                             # %(name)s %{name}
+    | \$t\s?\( [^)]*\)?                                   # $t(key)
+    | <%=?.*?%>                                           # <%= name %>
+    """,
+    regex.VERBOSE,
+)
+# Text in UTF-8 that was taken for Windows-1252: é is Ã©, я is Ñ and a sign after it.
+_CONTINUED = regex.escape(bytes(range(0x80, 0xC0)).decode("cp1252", "ignore"))
+_MOJIBAKE = regex.compile(
+    rf"""
+      [ÂÃÄÅÆÇÈÉÎÏÐÑ] [{_CONTINUED}]
+    | â€ | ï»¿ | ï¿½
+    | \p{{Ll}} [ÃÂÅÐÑ] \p{{Ll}}              # the sign after it was not seen
+    | \p{{L}} [\p{{So}}\p{{Sc}}\p{{No}}§¶¡¿] \p{{L}}
+    | (?:[ÐÑ]\S?){{3}}
+    """,
+    regex.VERBOSE,
+)
+_BOXES = regex.compile(r"[\ufffd□▯☐⬜⎕\U0001f78e]+|[口ロ日田囗]{2,}|[口囗](?=\s|$)|(?<=\s|^)[口囗]")
+_SEEN_AS_BOX_IN = frozenset({"zh", "ja", "ko"})
+# Boxes of lines are drawn a bit wider than the ink, so they end at the edge or near it.
+_EDGE = 1.5
+_LETTERS = regex.compile(r"\p{L}")
+
+
+def find(page: pages.ReadPage, language: str) -> Iterator[report.Issue]:
+    """Find the faults of a page, line by line."""
+    for line in page.lines:
+        yield from _placeholders(line)
+        yield from _mojibake(line)
+        yield from _boxes(line, language)
+        yield from _cut_off(line, page)
+
+
+def _placeholders(line: pages.Line) -> Iterator[report.Issue]:
+    for match in _PLACEHOLDER.finditer(line.text):
+        yield report.Issue(
+            report.Kind.PLACEHOLDER,
+            f"The placeholder {match[0]!r} was not filled in.",
+            places.of_part(line, *match.span()),
+            found=match[0],
+        )
+
+
+def _mojibake(line: pages.Line) -> Iterator[report.Issue]:
+    match = _MOJIBAKE.search(line.text)
+    if match is not None:
+        yield report.Issue(
+            report.Kind.MOJIBAKE,
+            f"{line.text!r} was decoded with the wrong character set.",
+            places.of_part(line, *match.span()),
+            found=line.text,
+        )
+
+
+def _boxes(line: pages.Line, language: str) -> Iterator[report.Issue]:
+    if language in _SEEN_AS_BOX_IN and not regex.search(r"[\ufffd□▯]", line.text):
+        return
+    match = _BOXES.search(line.text)
+    if match is not None:
+        yield report.Issue(
+            report.Kind.MISSING_GLYPH,
+            f"In {line.text!r} boxes stand for characters that the font does not have.",
+            places.of_part(line, *match.span()),
+            found=line.text,
+        )
+
+
+def _cut_off(line: pages.Line, page: pages.ReadPage) -> Iterator[report.Issue]:
+    """Find text that runs into the left or right edge, or of which the upper or lower half is gone.
+
+    Only from where it stands: a caption set right at the edge is taken for cut off.
+    """
+    box = pages.bounds(line.quad)
+    sides = {
+        "left": box.left <= _EDGE,
+        "right": box.right >= page.width - _EDGE,
+        "top": box.top <= _EDGE,
+        "bottom": box.bottom >= page.height - _EDGE,
+    }
+    touched = [side for side, touches in sides.items() if touches]
+    if touched and _LETTERS.search(line.text):
+        yield report.Issue(
+            report.Kind.CUT_OFF,
+            f"{line.text!r} runs into the {touched[0]} edge of the picture.",
+            line.quad,
+            found=line.text,
+        )
