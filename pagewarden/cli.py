@@ -16,6 +16,10 @@ COMMANDS = {
         "pagewarden.commands.ocr",
         "Read images and PDFs: text, JSON, searchable PDF, hOCR, ALTO, PAGE-XML.",
     ),
+    "check": deferred.Deferred(
+        "pagewarden.commands.check",
+        "Check whether pictures have the text they should have, in the right language.",
+    ),
     "up": deferred.Deferred(
         "pagewarden.commands.up", "Start the whole system on this machine, until Ctrl-C."
     ),

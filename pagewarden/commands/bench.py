@@ -35,6 +35,10 @@ COMMANDS = {
         "pagewarden.bench.dashboard",
         "Measure how soon every page of the dashboard answers, in a system of its own.",
     ),
+    "checks": deferred.Deferred(
+        "pagewarden.bench.checks",
+        "Draw screens in ten languages, plant faults, and measure which of them a check finds.",
+    ),
     "fuzz": deferred.Deferred(
         "pagewarden.bench.fuzz",
         "Break files at random and read them: each ends in pages or one typed error.",
