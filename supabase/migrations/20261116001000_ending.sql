@@ -387,7 +387,7 @@ comment on function public.restore_document(uuid) is
   'Owner or HAC: take a deleted document back, unless another of its name is there now.';
 grant execute on function public.restore_document(uuid) to authenticated, service_role;
 
-create function private.erase(p_document public.documents)
+create function private.erase(p_case_id uuid, p_document_ids uuid[])
 returns void
 language plpgsql
 volatile
@@ -395,26 +395,30 @@ security invoker
 set search_path = ''
 as $$
 begin
-  perform private.end_probe(p_document.lock_token, now());
+  perform private.end_probe(d.lock_token, now()) from public.documents as d
+  where d.id = any (p_document_ids) and d.lock_token is not null;
   insert into private.file_removals (document_id, path)
-  select p_document.id, p_document.dropbox_path
-  where p_document.dropbox_path is not null
+  select distinct on (d.dropbox_path) d.id, d.dropbox_path
+  from public.documents as d
+  where d.id = any (p_document_ids) and d.dropbox_path is not null
     -- Several documents may share one stored file; the last one takes it along.
     and not exists (
-      select 1 from public.documents as d
-      where d.case_id = p_document.case_id and d.id <> p_document.id and d.dropbox_path = p_document.dropbox_path
-    );
+      select 1 from public.documents as o
+      where o.case_id = p_case_id and o.dropbox_path = d.dropbox_path and o.id <> all (p_document_ids)
+    )
+  order by d.dropbox_path, d.id;
   -- The lines stay, what they say of the content goes.
   update public.hac_acts as h
   set action_description = null, metadata = null
-  where h.case_id = p_document.case_id and h.document_id = p_document.id;
-  delete from public.ocr_processing_logs as r where r.document_id = p_document.id;
-  delete from public.documents as d where d.id = p_document.id;
-  perform private.log_act(p_document.case_id, p_document.id, 'erased', null);
+  where h.case_id = p_case_id and h.document_id = any (p_document_ids);
+  delete from public.ocr_processing_logs as r where r.document_id = any (p_document_ids);
+  delete from public.documents as d where d.id = any (p_document_ids);
+  perform private.log_act(p_case_id, i.id, 'erased', null) from unnest(p_document_ids) as i (id);
 end;
 $$;
-comment on function private.erase(public.documents) is
-  'Remove a document, its pages, text, errors and tasks; its file is noted for removal and the audit lines stay.';
+comment on function private.erase(uuid, uuid[]) is
+  'Remove documents of a case, which the caller has locked, with their pages, text, errors and tasks; their files are '
+  'noted for removal and the audit lines stay.';
 
 create function private.erase_document(p_document_id uuid)
 returns jsonb
@@ -429,7 +433,7 @@ begin
   if v_document.id is null then
     return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
   end if;
-  perform private.erase(v_document);
+  perform private.erase(v_document.case_id, array[v_document.id]);
   return jsonb_build_object('success', true, 'document_id', p_document_id);
 end;
 $$;
@@ -458,7 +462,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
-  v_count integer := 0;
+  v_ids uuid[];
+  v_count integer;
 begin
   perform private.require_case_rank(p_case_id, 3);
   perform 1 from public.cases as c
@@ -468,21 +473,35 @@ begin
       'success', false, 'error', 'CASE_NOT_FOUND', 'case_id', p_case_id, 'message', 'there is no such case'
     );
   end if;
-  for v_document in
-    select d.* from public.documents as d
+  v_ids := array(
+    select d.id from public.documents as d
     where d.case_id = p_case_id
       and (p_how = 'erase' or d.deleted_at is null)
       and (p_how <> 'cancel' or d.ocr_status not in ('completed', 'cancelled', 'failed'))
     order by d.id
     for update
-  loop
-    v_count := v_count + 1;
-    case p_how
-      when 'cancel' then perform private.cancel(v_document, 'the case was cancelled', p_now);
-      when 'delete' then perform private.delete_document(v_document.id, p_now);
-      when 'erase' then perform private.erase(v_document);
-    end case;
-  end loop;
+  );
+  v_count := cardinality(v_ids);
+  if p_how = 'erase' then
+    perform private.erase(p_case_id, v_ids);
+  else
+    for v_document in
+      select d.* from public.documents as d
+      where d.id = any (v_ids) and d.ocr_status not in ('completed', 'cancelled', 'failed')
+      order by d.id
+    loop
+      perform private.cancel(v_document, case p_how when 'cancel' then 'the case was cancelled' else 'deleted' end, p_now);
+    end loop;
+  end if;
+  if p_how = 'delete' then
+    -- All at once: one by one, a hundred thousand would take minutes.
+    perform private.close_attention(t.document_id) from (
+      select distinct t.document_id from public.tasks as t
+      where t.case_id = p_case_id and t.document_id = any (v_ids) and t.status in ('pending', 'in_progress')
+    ) as t;
+    update public.documents as d set deleted_at = clock_timestamp(), updated_at = p_now where d.id = any (v_ids);
+    perform private.log_act(p_case_id, d.id, 'deleted', d.name) from public.documents as d where d.id = any (v_ids);
+  end if;
   -- Nothing of it waits any more; what comes later starts level with the others.
   delete from private.turns as t where t.case_id = p_case_id;
   if p_how = 'delete' then

@@ -423,8 +423,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_case public.cases;
-  v_id uuid;
-  v_count integer := 0;
+  v_ids uuid[];
 begin
   perform private.require_case_rank(p_case_id, 3);
   select c.* into v_case from public.cases as c where c.id = p_case_id for update;
@@ -440,15 +439,16 @@ begin
   end if;
   update public.cases as c set deleted_at = null, updated_at = p_now where c.id = p_case_id;
   -- Those that were put away with it; what was in the bin before stays there.
-  for v_id in
+  v_ids := array(
     select d.id from public.documents as d
     where d.case_id = p_case_id and d.deleted_at >= v_case.deleted_at
     order by d.id
-  loop
-    v_count := v_count + (private.restore_document(v_id, p_now) ->> 'success')::boolean::integer;
-  end loop;
-  perform private.log_act(p_case_id, null, 'case_restore', format('%s documents', v_count));
-  return jsonb_build_object('success', true, 'case_id', p_case_id, 'documents', v_count);
+    for update
+  );
+  update public.documents as d set deleted_at = null, updated_at = p_now where d.id = any (v_ids);
+  perform private.log_act(p_case_id, d.id, 'restored', d.name) from public.documents as d where d.id = any (v_ids);
+  perform private.log_act(p_case_id, null, 'case_restore', format('%s documents', cardinality(v_ids)));
+  return jsonb_build_object('success', true, 'case_id', p_case_id, 'documents', cardinality(v_ids));
 end;
 $$;
 comment on function private.restore_case(uuid, timestamptz) is 'See public.restore_case.';

@@ -226,3 +226,26 @@ async def test_a_page_of_cases_reads_a_hundred_documents_of_each_at_most(
         (listed,) = [plan for plan in found if "as are_more" in plan.statement]
         assert not {"documents", "cases"} & listed.scanned()
         assert listed.read()["documents"] <= 1000
+
+
+async def test_a_large_case_is_erased_in_proportion(database: databases.Database) -> None:
+    """Each document is looked at a few times, not once for every other; a shared file goes once."""
+    factory = await factories.Factory.of(database)
+    case = await factory.case()
+    conn = await plans.connect(database)
+    await conn.execute("set session_replication_role = replica")
+    await conn.execute(
+        "insert into documents (case_id, name, ocr_status, dropbox_path)"
+        " select %s, 'document ' || n, 'completed', 'file ' || n / 2"
+        " from generate_series(0, 2999) as n",
+        (case,),
+    )
+    await conn.execute("set session_replication_role = origin")
+    async with plans.collected(conn) as found:
+        (answer,) = await factories.call(conn, "erase_case", p_case_id=case)
+    removed = await queries.one(conn, "select count(*) from private.file_removals")
+    lines = await queries.one(
+        conn, "select count(*) from hac_acts where case_id = %s and action_type = 'erased'", (case,)
+    )
+    assert (answer["documents"], removed["count"], lines["count"]) == (3000, 1500, 3000)
+    assert sum(plan.read().get("documents", 0) for plan in found) < 20 * 3000
