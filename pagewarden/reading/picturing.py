@@ -6,14 +6,9 @@ It shows what the places of lines are measured on, only smaller: see pagewarden.
 from __future__ import annotations
 
 import dataclasses
-import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from PIL import Image
-
-from pagewarden import errors
-from pagewarden.reading import opening
 from pagewarden.reading.sandbox import deaths, host, wire
 
 if TYPE_CHECKING:
@@ -24,7 +19,6 @@ if TYPE_CHECKING:
 MEDIA_TYPE = "image/jpeg"
 # A4 at 200 dpi: sharp when it is twice as large as a screen is wide.
 _PIXELS = 4_000_000
-_QUALITY = 80
 _MAX_BYTES = 3 * _PIXELS
 
 
@@ -59,14 +53,3 @@ async def draw_in(child: host.Child, picture: Picture, bounds: limits.Limits) ->
     if "error" in message:
         raise wire.unpack_error(message["error"])
     return drawn
-
-
-def draw(path: Path, name: str, number: int, bounds: limits.Limits) -> bytes:
-    """Draw a page of a foreign file; for children only."""
-    document = opening.open_document(path, bounds, name=name)
-    if not 1 <= number <= document.page_count:
-        raise errors.UnreadableFile(f"{name}: it has no page {number}. Choose another one.")
-    image = document.page(number).render()
-    written = io.BytesIO()
-    Image.fromarray(image.pixels).save(written, "JPEG", quality=_QUALITY)
-    return written.getvalue()

@@ -73,6 +73,12 @@ class Counted(database.Database):
     async def _select(self, query: arguments.Query) -> list[dict[str, Any]]:
         raise NotImplementedError(query.table)
 
+    async def _insert(self, change: arguments.Change) -> list[dict[str, Any]]:
+        raise NotImplementedError(change.query.table)
+
+    async def _update(self, change: arguments.Change) -> list[dict[str, Any]]:
+        raise NotImplementedError(change.query.table)
+
     def acting_as(self, user: database.User) -> database.Database:
         """See the same database as this user."""
         return self._link.acting_as(user)

@@ -343,6 +343,12 @@ class Troubled(gateways.Database):
     async def _select(self, query: arguments.Query) -> list[dict[str, Any]]:
         return await self._link._select(query)  # noqa: SLF001  # of the same kind
 
+    async def _insert(self, change: arguments.Change) -> list[dict[str, Any]]:
+        return await self._link._insert(change)  # noqa: SLF001  # of the same kind
+
+    async def _update(self, change: arguments.Change) -> list[dict[str, Any]]:
+        return await self._link._update(change)  # noqa: SLF001  # of the same kind
+
     def acting_as(self, user: gateways.User) -> gateways.Database:
         """See the same database as this user."""
         return Troubled(self._link.acting_as(user), before=self._before, after=self._after)

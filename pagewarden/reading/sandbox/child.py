@@ -22,11 +22,10 @@ from pagewarden.reading import (
     limits,
     opening,
     pages,
-    picturing,
     pipeline,
     spool,
 )
-from pagewarden.reading.sandbox import confinement, wire
+from pagewarden.reading.sandbox import confinement, pictures, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +126,7 @@ def _export(line: wire.Line, job: wire.Message) -> None:
 
 
 def _draw(line: wire.Line, job: wire.Message, bounds: limits.Limits) -> None:
-    drawn = picturing.draw(Path(job["path"]), job["name"], job["picture"], bounds)
+    drawn = pictures.draw(Path(job["path"]), job["name"], job["picture"], bounds)
     line.send({"drawn": True}, drawn)
 
 
