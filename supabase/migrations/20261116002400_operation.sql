@@ -515,7 +515,7 @@ create index hac_acts_action_idx on public.hac_acts (action_type, created_at, id
 drop index public.hac_acts_case_idx;
 
 -- In place of one that only knew in which blocks to look: a page of the log is read from where it begins. Keys come
--- in their order, so it costs completions 2 us of 200.
+-- in their order, so what it costs completions is lost in the noise.
 drop index public.ocr_processing_logs_created_idx;
 create index ocr_processing_logs_created_idx on public.ocr_processing_logs (created_at, id);
 

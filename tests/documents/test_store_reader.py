@@ -182,7 +182,7 @@ async def test_a_wish_that_cannot_be_met_fails_its_document_alone(
 async def test_a_file_that_is_gone_is_for_people_to_find(
     store: FileStore, desk: readers.Desk
 ) -> None:
-    """A document without its file will not be read by trying again."""
+    """It may come a little later than its document; who waited in vain is a dead letter."""
     document, fileless = await keep(store, desk, tiff(WHITE)), await desk.factory.awaiting_file()
     path = (await desk.row(document))["dropbox_path"].lstrip("/")
     await store.delete(path)
@@ -192,6 +192,13 @@ async def test_a_file_that_is_gone_is_for_people_to_find(
     )
 
     async with reading(store) as reader:
+        assert await desk.drain(reader) == {"failed": 2}
+        for lost in (document, fileless):
+            row = await desk.row(lost)
+            assert (row["ocr_status"], "file" in row["ocr_error"]) == ("queued", True)
+        await desk.factory.conn.execute(
+            "update public.documents set max_attempts = 2, retry_at = null"
+        )
         assert await desk.drain(reader) == {"failed": 2}
 
     for lost in (document, fileless):
