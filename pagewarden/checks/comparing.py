@@ -70,6 +70,15 @@ class Judged:
         return diff(self.expected, self.found)
 
 
+# How texts may be equal, best first.
+_KEYS = (
+    (normalizing.normalize_strict, Verdict.MATCH),
+    (spans.seen, Verdict.MATCH),
+    (normalizing.normalize_soft, Verdict.SOFT_MATCH),
+    (spans.skeleton, Verdict.SOFT_MATCH),
+)
+
+
 def graphemes(text: str) -> list[str]:
     """Split a text into the characters that a reader sees."""
     return _GRAPHEME.findall(text)
@@ -80,12 +89,13 @@ def diff(expected: str, found: str) -> tuple[Piece, ...]:
     left = graphemes(normalizing.normalize_strict(expected))
     right = graphemes(normalizing.normalize_strict(found))
     pieces = []
-    for tag, a, b, c, d in Levenshtein.opcodes(left, right):
-        if tag == "equal":
-            pieces.append(Piece(Change.SAME, "".join(left[a:b])))
-            continue
-        pieces.append(Piece(Change.MISSING, "".join(left[a:b])))
-        pieces.append(Piece(Change.EXTRA, "".join(right[c:d])))
+    for step in Levenshtein.opcodes(left, right):
+        here = "".join(left[step.src_start : step.src_end])
+        there = "".join(right[step.dest_start : step.dest_end])
+        if step.tag == "equal":
+            pieces.append(Piece(Change.SAME, here))
+        else:
+            pieces += [Piece(Change.MISSING, here), Piece(Change.EXTRA, there)]
     return tuple(piece for piece in pieces if piece.text)
 
 
@@ -103,8 +113,8 @@ class _Comparison:
         self._judged: dict[int, Judged] = {}
 
     def run(self) -> list[Judged]:
-        for key in (normalizing.normalize_strict, normalizing.normalize_soft, spans.skeleton):
-            self._find_equal(key)
+        for key, verdict in _KEYS:
+            self._find_equal(key, verdict)
         self._find_alike()
         for index in self._open():
             missing = Judged(Verdict.MISSING, self._expected[index], "", None)
@@ -119,14 +129,12 @@ class _Comparison:
         left = (index for index in range(len(self._expected)) if index not in self._judged)
         return sorted(left, key=lambda index: -len(self._expected[index]))
 
-    def _find_equal(self, key: Callable[[str], str]) -> None:
+    def _find_equal(self, key: Callable[[str], str], verdict: Verdict) -> None:
         for index in self._open():
             wanted = self._expected[index]
             for span in self._page.find(wanted):
                 found = self._page.text(span)
                 if key(found) == key(wanted):
-                    same = key is normalizing.normalize_strict
-                    verdict = Verdict.MATCH if same else Verdict.SOFT_MATCH
                     self._settle(index, Judged(verdict, wanted, found, span))
                     break
 

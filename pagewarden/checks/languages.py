@@ -105,9 +105,11 @@ _CAMEL = regex.compile(r"\p{Ll}\p{Lu}")
 # Here a character is a word, so that one is enough to tell.
 DENSE = {"Han", "Hiragana", "Katakana", "Hangul"}
 FEWEST_LETTERS = 4
-# Few words need more certainty: the share lingua gives the other language, and ours at most.
-_SURE_OF_FEW, _SURE_OF_MANY = (0.80, 0.03), (0.60, 0.08)
-_MANY_LETTERS = 18
+# By how many words a line has: the least share that lingua gives the other language, and how many
+# times that of ours it is. On 4,500 short strings of programs in nine languages this finds 93 of
+# 100 lines in English (15 of single words), and calls 1 of 60 that are translated foreign.
+_PROOF = {1: (0.6, 10.0), 2: (0.2, 3.0), 3: (0.2, 2.0)}
+_PROOF_OF_MANY = (0.2, 1.5)
 
 
 def find(code: str) -> Language:
@@ -140,12 +142,19 @@ def foreign(text: str, expected: Language, allowed: Collection[str] = ()) -> Lan
     letters = "".join(telling)
     if not letters:
         return None
-    script, count = Counter(map(script_of, letters)).most_common(1)[0]
+    script, count = _main_script(letters)
     if script not in _SCRIPTS or (count < FEWEST_LETTERS and script not in DENSE):
         return None
     if script not in expected.scripts:
         return _of_script(script, telling)
     return _among_rivals(telling, script, expected) if script in _RIVALS else None
+
+
+def _main_script(letters: str) -> tuple[str, int]:
+    """Name the script that most letters are of, and how many are; kana beside Han is Japanese."""
+    counts = Counter(map(script_of, letters))
+    kana = counts["Hiragana"] + counts["Katakana"]
+    return ("Hiragana", kana) if kana else counts.most_common(1)[0]
 
 
 def script_of(letter: str) -> str:
@@ -167,9 +176,8 @@ def _among_rivals(telling: list[str], script: str, expected: Language) -> Langua
     best = max(shares, key=lambda code: shares[code])
     if best == expected.code or any({best, expected.code} <= twins for twins in _TWINS):
         return None
-    many = len("".join(telling)) >= _MANY_LETTERS and len(telling) > 2
-    least, most = _SURE_OF_MANY if many else _SURE_OF_FEW
-    certain = shares[best] >= least and shares[expected.code] <= most
+    least, times = _PROOF.get(len(telling), _PROOF_OF_MANY)
+    certain = shares[best] >= max(least, times * shares[expected.code])
     return LANGUAGES[best] if certain else None
 
 

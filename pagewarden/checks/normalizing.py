@@ -27,7 +27,6 @@ _MARKED = regex.compile(r"([\p{Latin}\p{Greek}\p{Cyrillic}\p{Hebrew}\p{Arabic}])
 _LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "ـ": ""}
 )
-_DIGITS = regex.compile(r"\p{Nd}")
 
 
 def normalize_strict(text: str) -> str:
@@ -57,5 +56,5 @@ def _strictly(text: str) -> str:
 def _softly(text: str) -> str:
     text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     text = _MARKED.sub(r"\1", text).translate(_LETTERS)
-    text = _DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+    text = "".join(str(unicodedata.decimal(character, character)) for character in text)
     return _strictly(unicodedata.normalize("NFKC", text))

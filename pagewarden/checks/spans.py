@@ -26,6 +26,15 @@ _LOOKALIKES = str.maketrans({"1": "l", "|": "l", "i": "l", "!": "l", "0": "o", "
 _GLUE = regex.compile(r"[\s'\"`·\-_]+|(?<!\d)[.,;:]+|[.,;:]+(?!\d)")
 
 
+# In most fonts without serifs these are the same stroke.
+_STROKES = str.maketrans({"I": "l", "|": "l"})
+
+
+def seen(text: str) -> str:
+    """Give texts that nobody can tell apart in a picture the same form."""
+    return normalizing.normalize_strict(text).translate(_STROKES)
+
+
 def skeleton(text: str) -> str:
     """Give texts that readers of pictures confuse the same form; it is no text any more."""
     return _GLUE.sub("", normalizing.normalize_soft(text)).translate(_LOOKALIKES)
@@ -100,15 +109,16 @@ class Page:
 
     def free_runs(self) -> list[range]:
         """Give what is free, as the longest runs within one line each."""
-        free = list(self._starts())
-        runs: list[range] = []
-        for index in free:
-            last = runs[-1] if runs else range(0)
-            if last.stop == index and self.tokens[index].line == self.tokens[last.start].line:
-                runs[-1] = range(last.start, index + 1)
-            else:
-                runs.append(range(index, index + 1))
+        runs = []
+        # Within a run a token's index and its place among the free ones grow together.
+        for _, group in itertools.groupby(enumerate(self._starts()), key=self._run_of):
+            indexes = [index for _, index in group]
+            runs.append(range(indexes[0], indexes[-1] + 1))
         return runs
+
+    def _run_of(self, numbered: tuple[int, int]) -> tuple[int, int]:
+        number, index = numbered
+        return self.tokens[index].line, index - number
 
     def free_stretches(self) -> list[range]:
         """Give the free runs, and those that follow each other over several lines."""

@@ -59,20 +59,25 @@ async def measure(
 
 async def _one(screen: planting.Screen, source: reader.Reader, keep: Path | None) -> Pair:
     drawn = drawing.draw(screen)
-    buffer = io.BytesIO()
-    drawn.image.save(buffer, "PNG")
-    if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
-        (keep / f"{screen.name}.png").write_bytes(buffer.getvalue())
+    data = _png(drawn, keep / f"{screen.name}.png" if keep else None)
     language = languages.find(screen.language)
-    reading = source.read(buffer.getvalue(), name=screen.name, languages=(language.reading,))
+    reading = source.read(data, name=screen.name, languages=(language.reading,))
     async with contextlib.aclosing(reading) as found:
-        page = [page async for page in found][0]
+        page = await anext(found)
     result = checking.check(page, screen.expected, language)
     pair = scoring.planted(screen), scoring.reported(screen, drawn.boxes, result)
     if pair[0] != pair[1]:
         _explain(screen, pair, result)
     return pair
+
+
+def _png(drawn: drawing.Drawn, path: Path | None) -> bytes:
+    buffer = io.BytesIO()
+    drawn.image.save(buffer, "PNG")
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(buffer.getvalue())
+    return buffer.getvalue()
 
 
 def _explain(screen: planting.Screen, pair: Pair, result: report.Report) -> None:

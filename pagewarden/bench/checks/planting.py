@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 STRINGS = 7
-_NO_SUCH_GLYPH = "\U0010fffd"
+NO_SUCH_GLYPH = "\U0010fffd"
 _PLACEHOLDERS = ("{name}", "%s", "{{count}}", "%1$s", "{0}", "$t(title)", "${user}")
 
 
@@ -89,7 +89,8 @@ def screens(count: int, seed: int) -> Iterator[Screen]:
     for number in range(count):
         chance = random.Random(f"{seed}-{number}")  # noqa: S311  # no secret
         language = list(known)[number % len(known)]
-        plan = PLANS[number // len(known) % len(PLANS)]
+        # 7 rounds on each time: every language has every plan, and few screens have most of them.
+        plan = PLANS[(7 * (number // len(known)) + number) % len(PLANS)]
         name = f"{number:03}-{language}-{plan.fault or 'clean'}".replace(" ", "-")
         rows = _planted(_rows(known[language], chance), plan.fault, language, chance)
         yield Screen(name, language, rows, plan.has_references, number)
@@ -182,7 +183,7 @@ def _missing_glyph(row: Row, _language: str, _chance: random.Random) -> Row:
     """Let the font have none of the letters of one word."""
     words = (row.drawn or "").split()
     index = max(range(len(words)), key=lambda each: len(words[each]))
-    words[index] = _NO_SUCH_GLYPH * len(words[index])
+    words[index] = NO_SUCH_GLYPH * len(words[index])
     return replace(row, drawn=" ".join(words))
 
 
