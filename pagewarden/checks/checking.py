@@ -23,6 +23,7 @@ _UNEQUAL = {
         "{0!r} is there as {1!r}: only case, accents, signs or look-alikes differ.",
     ),
 }
+_BROKEN = {report.Kind.MOJIBAKE, report.Kind.MISSING_GLYPH}
 _FEWEST_EXTRA_LETTERS = 3
 _LETTER = regex.compile(r"\p{L}")
 
@@ -60,10 +61,10 @@ class _Check:
 
     def run(self) -> report.Report:
         issues = list(faults.find(self._page, self._language.code))
-        broken = {issue.quad for issue in issues}
+        broken = {issue.found for issue in issues if issue.kind in _BROKEN}
         strings = None
         if self._expected is None:
-            issues += self._unexpected_languages(broken)
+            issues += self._foreign_lines(broken)
         else:
             wanted = [text for text in self._expected if normalizing.normalize_strict(text)]
             judged = comparing.compare(wanted, self._spans)
@@ -76,10 +77,10 @@ class _Check:
             issues.append(report.Issue(report.Kind.NO_TEXT, "No text was found in the picture."))
         return report.Report(self._language.code, self._page.text, tuple(issues), strings)
 
-    def _unexpected_languages(self, broken: Collection[object]) -> Iterator[report.Issue]:
+    def _foreign_lines(self, broken: Collection[str | None]) -> Iterator[report.Issue]:
         """Judge the language of each line, but not of one that is no proper text."""
         for line in self._page.lines:
-            if line.quad not in broken:
+            if line.text not in broken:
                 yield from self._of_language(line.text, line.quad)
 
     def _issues(self, judged: comparing.Judged) -> Iterator[report.Issue]:

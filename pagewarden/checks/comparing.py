@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 # Below this share of equal graphemes two strings have nothing to do with each other.
-ALIKE = 0.55
+ALIKE = 0.4
 # How much of a string's beginning may be misread for it to be the same one, cut short.
 MISREAD = 0.15
 SHORTEST_CUT = 3

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import regex
 
-from pagewarden.checks import places, report
+from pagewarden.checks import gaps, places, report
 from pagewarden.reading import pages
 
 if TYPE_CHECKING:
@@ -31,16 +31,20 @@ _MOJIBAKE = regex.compile(
     rf"""
       [ÂÃÄÅÆÇÈÉÎÏÐÑ] [{_CONTINUED}]
     | â€ | ï»¿ | ï¿½
-    | \p{{Ll}} [ÃÂÅÐÑ] \p{{Ll}}              # the sign after it was not seen
+    | \p{{Ll}} [ÃÂ] | \p{{L}} [ÃÂĀÄÅÐÑ] \p{{Ll}}  # the sign after it was misread, or not seen
     | \p{{L}} [\p{{So}}\p{{Sc}}\p{{No}}§¶¡¿] \p{{L}}
     | (?:[ÐÑ]\S?){{3}}
     """,
     regex.VERBOSE,
 )
-_BOXES = regex.compile(r"[\ufffd□▯☐⬜⎕\U0001f78e]+|[口ロ日田囗]{2,}|[口囗](?=\s|$)|(?<=\s|^)[口囗]")
+# As they are, or taken for ideographs, or for brackets: [ and 00] are the sides of boxes.
+_BOXES = regex.compile(
+    r"[\ufffd□▯☐⬜⎕]+ | [口ロ日田囗]{2,} | (?<!\S)[口囗](?!\S) | (?<!\S)[0OD|\[\]]*[\[\]]+(?!\S)",
+    regex.VERBOSE,
+)
 _SEEN_AS_BOX_IN = frozenset({"zh", "ja", "ko"})
-# Boxes of lines are drawn a bit wider than the ink, so they end at the edge or near it.
-_EDGE = 1.5
+# What is nearer to the edge than this, in pixels, goes on behind it: nobody sets text so.
+_EDGE = 4
 _LETTERS = regex.compile(r"\p{L}")
 
 
@@ -51,6 +55,8 @@ def find(page: pages.ReadPage, language: str) -> Iterator[report.Issue]:
         yield from _mojibake(line)
         yield from _boxes(line, language)
         yield from _cut_off(line, page)
+    if language not in _SEEN_AS_BOX_IN:
+        yield from (_no_text(line, word.quad) for line, word in gaps.find(page.lines))
 
 
 def _placeholders(line: pages.Line) -> Iterator[report.Issue]:
@@ -79,12 +85,16 @@ def _boxes(line: pages.Line, language: str) -> Iterator[report.Issue]:
         return
     match = _BOXES.search(line.text)
     if match is not None:
-        yield report.Issue(
-            report.Kind.MISSING_GLYPH,
-            f"In {line.text!r} boxes stand for characters that the font does not have.",
-            places.of_part(line, *match.span()),
-            found=line.text,
-        )
+        yield _no_text(line, places.of_part(line, *match.span()))
+
+
+def _no_text(line: pages.Line, quad: pages.Quad) -> report.Issue:
+    return report.Issue(
+        report.Kind.MISSING_GLYPH,
+        f"In {line.text!r} something is no text, such as boxes for letters the font lacks.",
+        quad,
+        found=line.text,
+    )
 
 
 def _cut_off(line: pages.Line, page: pages.ReadPage) -> Iterator[report.Issue]:

@@ -113,5 +113,5 @@ def _from_csv(name: str, text: str) -> dict[str, list[str]]:
                 raise Wrong(f"{name}, line {rows.line_num}: the picture is not named")
             found[picture.strip()] += [value.strip()] if value.strip() else []
     except csv.Error as exc:
-        raise Wrong(f"{name}, line {rows.line_num}: {exc}") from exc
+        raise Wrong(f"{name}, after line {rows.line_num}: {exc}") from exc
     return dict(found)

@@ -26,13 +26,13 @@ _LOOKALIKES = str.maketrans({"1": "l", "|": "l", "i": "l", "!": "l", "0": "o", "
 _GLUE = regex.compile(r"[\s'\"`·\-_]+|(?<!\d)[.,;:]+|[.,;:]+(?!\d)")
 
 
-# In most fonts without serifs these are the same stroke.
-_STROKES = str.maketrans({"I": "l", "|": "l"})
+# In most fonts without serifs these are the same stroke, and a caron beside a letter is a quote.
+_STROKES = str.maketrans({"I": "l", "|": "l", "ť": "t'", "ľ": "l'", "ď": "d'", "Ľ": "L'"})
 
 
 def seen(text: str) -> str:
     """Give texts that nobody can tell apart in a picture the same form."""
-    return normalizing.normalize_strict(text).translate(_STROKES)
+    return normalizing.normalize_strict(text).translate(_STROKES).replace("''", "'")
 
 
 def skeleton(text: str) -> str:

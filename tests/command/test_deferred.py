@@ -111,6 +111,10 @@ def test_the_command_itself_imports_no_command() -> None:
         ("user", (*READING, *WEB, "asyncpg")),
         ("dlq", (*READING, *WEB, "asyncpg")),
         ("ocr", (*DATABASE, *WEB, "cv2", "onnxruntime", "pikepdf", "PIL")),
+        (
+            "check",
+            (*DATABASE, *WEB, "cv2", "onnxruntime", "pikepdf", "PIL", "lingua"),
+        ),
         ("work", ("cv2", "onnxruntime", "pikepdf", "PIL", "fastapi", "postgrest", "asyncpg")),
     ],
 )

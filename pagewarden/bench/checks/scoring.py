@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pagewarden.bench.checks import planting
 
-OVERALL = "overall"
+FAULTS, OVERALL = "all faults", "overall"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,10 @@ def _row(issue: report.Issue, boxes: Sequence[pages.Box | None]) -> int | None:
 
 
 def score(pairs: Iterable[tuple[Counter[Finding], Counter[Finding]]]) -> dict[str, Score]:
-    """Compare what was planted with what was reported, by kind; overall is of faults alone."""
+    """Compare what was planted with what was reported: by kind, of faults, of everything.
+
+    Faults are what needs a person, so no soft matches; verdicts of pictures are in neither sum.
+    """
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     overlooked: Counter[str] = Counter()
@@ -90,10 +93,16 @@ def score(pairs: Iterable[tuple[Counter[Finding], Counter[Finding]]]) -> dict[st
         overlooked.update(name for name, _ in (there - found).elements())
     kinds = [comparing.Verdict.MATCH, *report.Kind, *report.Verdict]
     scores = {str(kind): Score(right[kind], wrong[kind], overlooked[kind]) for kind in kinds}
-    faults = [scores[kind] for kind in report.Kind]
-    scores[OVERALL] = Score(
-        sum(one.right for one in faults),
-        sum(one.wrong for one in faults),
-        sum(one.overlooked for one in faults),
-    )
+    scores[FAULTS] = _sum(scores[kind] for kind in report.Kind if kind != report.Kind.SOFT_MATCH)
+    notes = (scores[comparing.Verdict.MATCH], scores[report.Kind.SOFT_MATCH])
+    scores[OVERALL] = _sum((scores[FAULTS], *notes))
     return {name: one for name, one in scores.items() if one != Score()}
+
+
+def _sum(scores: Iterable[Score]) -> Score:
+    listed = list(scores)
+    return Score(
+        sum(one.right for one in listed),
+        sum(one.wrong for one in listed),
+        sum(one.overlooked for one in listed),
+    )
