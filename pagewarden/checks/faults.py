@@ -110,6 +110,8 @@ def _cut_off(line: pages.Line, page: pages.ReadPage) -> Iterator[report.Issue]:
         "bottom": box.bottom >= page.height - _EDGE,
     }
     touched = [side for side, touches in sides.items() if touches]
+    if len(touched) == len(sides):  # an engine that does not know where the text is
+        return
     if touched and _LETTERS.search(line.text):
         yield report.Issue(
             report.Kind.CUT_OFF,

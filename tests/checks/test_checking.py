@@ -101,6 +101,18 @@ def test_a_broken_line_is_not_judged_by_its_language() -> None:
     assert kinds(check([broken])) == [Kind.MOJIBAKE]
 
 
+def test_text_at_the_edge_is_not_cut_off_where_all_of_it_is_there() -> None:
+    """The references say where it ends."""
+    page = written.page("Enregistrer tout")
+    line = replace(page.lines[0], quad=pages.Box(600, 100, page.width, 120).quad())
+    page = replace(page, lines=(line,))
+    french = languages.find("fr")
+    assert kinds(checking.check(page, None, french)) == [Kind.CUT_OFF]
+    assert kinds(checking.check(page, ["Enregistrer tout"], french)) == []
+    found = kinds(checking.check(page, ["Enregistrer tout de suite"], french))
+    assert found == [Kind.CUT_OFF, Kind.TRUNCATED]
+
+
 def test_blank_strings_are_not_expected() -> None:
     """A reference of spaces asks for nothing."""
     assert (
