@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import regex
 
-from pagewarden.checks import gaps, places, report
+from pagewarden.checks import gaps, languages, places, report
 from pagewarden.reading import pages
 
 if TYPE_CHECKING:
@@ -18,18 +19,21 @@ _PLACEHOLDER = regex.compile(
       \{\{?\s*[\p{L}_$\d][\w.$\-]*\s*[)\]}]{1,2}          # {name} {{ name }} {0}
     | [(\[{]{1,2}\s*[\p{L}_\d][\w.$\-]*\s*\}\}?
     | \$\{[^}]*\}? | \#\{[^}]*\}?                         # ${name} #{name}
-    | (?<![\d%]\s?)%(?:\d\$)?(?:\.\d)?(?:l?[sdiuf@])(?!\p{L})  # %s %d %1$s %@ but not 100 %
+    | %(?:\d\$)?(?:\.\d)?(?:l?[sdiuf@])(?!\p{L})        # %s %d %1$s %@
     | %\(\w+\)[sd] | %\{\w+\}                             # %(name)s %{name}
     | \$t\s?\( [^)]*\)?                                   # $t(key)
     | <%=?.*?%>                                           # <%= name %>
+    | \(\(\w+\)\) | \(0\)(?=\s\p{Ll})                    # both braces misread
     """,
     regex.VERBOSE,
 )
+# Braces taken for parentheses, around what programs call things: no words elsewhere.
+_NAMED = regex.compile(r"\((?:name|count|user|userName|username|firstName|value|number)\)")
 # Text in UTF-8 that was taken for Windows-1252: é is Ã©, я is Ñ and a sign after it.
 _CONTINUED = regex.escape(bytes(range(0x80, 0xC0)).decode("cp1252", "ignore"))
 _MOJIBAKE = regex.compile(
     rf"""
-      [ÂÃÄÅÆÇÈÉÎÏÐÑ] [{_CONTINUED}]
+      [ÂÃĀÄÅÆÇÈÉÎÏÐÑ] [{_CONTINUED}]
     | â€ | ï»¿ | ï¿½
     | \p{{Ll}} [ÃÂ] | \p{{L}} [ÃÂĀÄÅÐÑ] \p{{Ll}}  # the sign after it was misread, or not seen
     | \p{{L}} [\p{{So}}\p{{Sc}}\p{{No}}§¶¡¿] \p{{L}}
@@ -39,7 +43,11 @@ _MOJIBAKE = regex.compile(
 )
 # As they are, or taken for ideographs, or for brackets: [ and 00] are the sides of boxes.
 _BOXES = regex.compile(
-    r"[\ufffd□▯☐⬜⎕]+ | [口ロ日田囗]{2,} | (?<!\S)[口囗](?!\S) | (?<!\S)[0OD|\[\]]*[\[\]]+(?!\S)",
+    r"""
+      [\ufffd□▯☐⬜⎕]+
+    | [口ロ日田囗]{2,} | (?<!\S)[口囗](?!\S)
+    | (?<!\S)(?=\S*[\[\]])[0OD|\[\]]+(?!\S)
+    """,
     regex.VERBOSE,
 )
 _SEEN_AS_BOX_IN = frozenset({"zh", "ja", "ko"})
@@ -51,7 +59,7 @@ _LETTERS = regex.compile(r"\p{L}")
 def find(page: pages.ReadPage, language: str) -> Iterator[report.Issue]:
     """Find the faults of a page, line by line."""
     for line in page.lines:
-        yield from _placeholders(line)
+        yield from _placeholders(line, language)
         yield from _mojibake(line)
         yield from _boxes(line, language)
         yield from _cut_off(line, page)
@@ -59,8 +67,9 @@ def find(page: pages.ReadPage, language: str) -> Iterator[report.Issue]:
         yield from (_no_text(line, word.quad) for line, word in gaps.find(page.lines))
 
 
-def _placeholders(line: pages.Line) -> Iterator[report.Issue]:
-    for match in _PLACEHOLDER.finditer(line.text):
+def _placeholders(line: pages.Line, language: str) -> Iterator[report.Issue]:
+    named = () if language == languages.ENGLISH else _NAMED.finditer(line.text)
+    for match in itertools.chain(_PLACEHOLDER.finditer(line.text), named):
         yield report.Issue(
             report.Kind.PLACEHOLDER,
             f"The placeholder {match[0]!r} was not filled in.",

@@ -57,6 +57,11 @@ def test_what_nobody_expected_is_extra() -> None:
     assert found == [("match", "OK"), ("extra", "Later"), ("extra", "Never")]
 
 
+def test_a_line_of_its_own_goes_before_a_part_of_one() -> None:
+    """So that what is left makes sense."""
+    assert verdicts(["Save"], "Save as", "Save") == [("match", "Save"), ("extra", "Save as")]
+
+
 def test_a_text_is_found_once_only() -> None:
     """Two strings that are equal need two places."""
     assert [one for one, _ in verdicts(["Save", "Save"], "Save")] == ["match", "missing"]

@@ -24,7 +24,8 @@ def kinds(text: str, language: str = "en") -> set[Kind]:
     [
         "Hello {name}", "Hello {{ user.name }}", "%s files", "%d of %d", "%1$s sent", "Hi %@!",
         "%(count)s new", "$t(home.title)", "${user}", "#{user}", "<%= name %>", "{0} left",
-        "Hello (name}", "Hello {name)", "مرحبا {name}", "{name}さん", "{count}件",
+        "Hello (name}", "Hello {name)", "((count)) files",
+        "Show (0) more", "مرحبا {name}", "{name}さん", "{count}件",
     ],
 )  # fmt: skip
 def test_placeholders_left_unfilled(text: str) -> None:
@@ -37,7 +38,7 @@ def test_placeholders_left_unfilled(text: str) -> None:
     [
         "100 % sicher", "50% discount", "5 %", "100%", "(optional)", "[1] see below", "$5 off",
         "Save 20 % today", "a < b > c", "f(x) = 2", "50 % de réduction", "100 % Spaß",
-        "Preis: 5 $ (netto)",
+        "Preis: 5 $ (netto)", "Inbox (0)", "100%ige Sicherheit",
     ],
 )  # fmt: skip
 def test_signs_that_are_no_placeholders(text: str) -> None:
@@ -64,10 +65,17 @@ def test_letters_that_are_no_mojibake(text: str) -> None:
     assert kinds(text, "pt") == set()
 
 
-@pytest.mark.parametrize("text", ["Gr□□e", "Caf\ufffd", "▯▯▯▯ OK"])
+@pytest.mark.parametrize("text", ["Gr□□e", "Caf\ufffd", "▯▯▯▯ OK", "Tik [", "000] OK", "de [| OK"])
 def test_boxes_for_missing_glyphs(text: str) -> None:
     """Boxes and replacement characters are seen."""
     assert Kind.MISSING_GLYPH in kinds(text)
+
+
+def test_a_name_of_programs_in_parentheses_is_a_placeholder_but_in_english() -> None:
+    """Both braces were misread; in English it may be a word."""
+    assert kinds("Bonjour (name)", "fr") == {Kind.PLACEHOLDER}
+    assert kinds("Type it (name) here", "en") == set()
+    assert kinds("Bonjour (nom)", "fr") == set()
 
 
 def test_a_mouth_is_no_box_where_it_is_a_word() -> None:

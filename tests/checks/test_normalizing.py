@@ -29,6 +29,7 @@ def test_published_vectors(vector: dict[str, str]) -> None:
 
 
 @given(TEXT)
+@example("a \u200b b")
 @example("\u0345")
 @example("ǰ\u0345İ")
 @example("\u1fb3 \u00ad\u0301")
@@ -40,6 +41,7 @@ def test_twice_is_as_good_as_once(text: str) -> None:
 
 
 @given(TEXT)
+@example("a\u200b\u0301")
 def test_soft_is_coarser_than_strict(text: str) -> None:
     """Whatever strict makes equal, soft does: it sees no more than strict leaves."""
     assert normalize_soft(normalize_strict(text)) == normalize_soft(text)
@@ -54,6 +56,7 @@ def test_how_letters_are_composed_makes_no_difference(
 
 
 @given(TEXT)
+@example("a \u200b b")
 def test_nothing_unseen_is_left(text: str) -> None:
     """There are no control characters, and single spaces within the text only."""
     made = normalize_strict(text)
