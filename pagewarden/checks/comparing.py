@@ -7,6 +7,7 @@ and differences are counted in graphemes, the characters that a reader sees.
 from __future__ import annotations
 
 import enum
+import functools
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -146,8 +147,9 @@ class _Comparison:
                 self._settle(index, judged)
 
     def _pairs(self) -> Iterator[tuple[float, int, Judged]]:
-        for index, run in itertools.product(self._open(), self._page.free_stretches()):
-            wanted, found = self._expected[index], self._page.text(run)
+        stretches = [(run, self._page.text(run)) for run in self._page.free_stretches()]
+        for index, (run, found) in itertools.product(self._open(), stretches):
+            wanted = self._expected[index]
             rating = rate(wanted, found)
             if rating is not None:
                 yield rating[0], index, Judged(rating[1], wanted, found, run)
@@ -160,15 +162,22 @@ class _Comparison:
 
 def rate(expected: str, found: str) -> tuple[float, Verdict] | None:
     """Say how alike two unequal texts are, 0 to 1, and what became of the expected one."""
-    left = graphemes(spans.skeleton(expected))
-    right = graphemes(spans.skeleton(_CUT_MARK.sub("", found)))
-    alike = Levenshtein.normalized_similarity(left, right)
+    left, right = _bones(expected), _bones(found)
+    if len(right) * ALIKE > len(left):  # too long to be alike, so that it need not be compared
+        return None
+    alike = Levenshtein.normalized_similarity(left, right, score_cutoff=ALIKE)
     if _is_cut(left, right):
         return max(alike, ALIKE), Verdict.TRUNCATED
     return (alike, Verdict.DIFFERENT) if alike >= ALIKE else None
 
 
-def _is_cut(whole: list[str], part: list[str]) -> bool:
+@functools.lru_cache(maxsize=4096)
+def _bones(text: str) -> tuple[str, ...]:
+    """Take a text apart, without dots at its end; each is compared with many."""
+    return tuple(graphemes(spans.skeleton(_CUT_MARK.sub("", text))))
+
+
+def _is_cut(whole: Sequence[str], part: Sequence[str]) -> bool:
     """Tell whether part is an end of whole; its last letter may be half of one, and misread."""
     length = len(part)
     if not SHORTEST_CUT <= length < len(whole):
@@ -176,6 +185,6 @@ def _is_cut(whole: list[str], part: list[str]) -> bool:
     return _is_end(whole[:length], part) or _is_end(whole[-length:][::-1], part[::-1])
 
 
-def _is_end(end: list[str], part: list[str]) -> bool:
+def _is_end(end: Sequence[str], part: Sequence[str]) -> bool:
     allowed = int(MISREAD * len(part))
-    return Levenshtein.distance(end[:-1], part[:-1]) <= allowed
+    return Levenshtein.distance(end[:-1], part[:-1], score_cutoff=allowed) <= allowed

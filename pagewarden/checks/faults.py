@@ -41,18 +41,20 @@ _MOJIBAKE = regex.compile(
     """,
     regex.VERBOSE,
 )
-# As they are, or taken for ideographs, or for brackets: [ and 00] are the sides of boxes.
+# As they are, or taken for ideographs, for brackets (their sides are), or for noughts.
 _BOXES = regex.compile(
     r"""
       [\ufffd□▯☐⬜⎕]+
     | [口ロ日田囗]{2,} | (?<!\S)[口囗](?!\S)
-    | (?<!\S)(?=\S*[\[\]])[0OD|\[\]]+(?!\S)
+    | (?<!\S)(?=\S*[\[\]])[0OD|\[\]]+(?!\S) | (?<!\S)0{4,}(?!\S)
     """,
     regex.VERBOSE,
 )
 _SEEN_AS_BOX_IN = frozenset({"zh", "ja", "ko"})
-# What is nearer to the edge than this, in pixels, goes on behind it: nobody sets text so.
-_EDGE = 4
+# What ends nearer to the left or right edge than this, in heights of its line, goes on behind it:
+# nobody sets text so. At the top and the bottom it has to touch it, within so many pixels.
+_MARGIN = 0.35
+_TOUCHING = 1.5
 _LETTERS = regex.compile(r"\p{L}")
 
 
@@ -112,11 +114,12 @@ def _cut_off(line: pages.Line, page: pages.ReadPage) -> Iterator[report.Issue]:
     Only from where it stands: a caption set right at the edge is taken for cut off.
     """
     box = pages.bounds(line.quad)
+    margin = _MARGIN * (box.bottom - box.top)
     sides = {
-        "left": box.left <= _EDGE,
-        "right": box.right >= page.width - _EDGE,
-        "top": box.top <= _EDGE,
-        "bottom": box.bottom >= page.height - _EDGE,
+        "left": box.left <= margin,
+        "right": box.right >= page.width - margin,
+        "top": box.top <= _TOUCHING,
+        "bottom": box.bottom >= page.height - _TOUCHING,
     }
     touched = [side for side, touches in sides.items() if touches]
     if len(touched) == len(sides):  # an engine that does not know where the text is

@@ -65,7 +65,9 @@ def test_letters_that_are_no_mojibake(text: str) -> None:
     assert kinds(text, "pt") == set()
 
 
-@pytest.mark.parametrize("text", ["Gr□□e", "Caf\ufffd", "▯▯▯▯ OK", "Tik [", "000] OK", "de [| OK"])
+@pytest.mark.parametrize(
+    "text", ["Gr□□e", "Caf\ufffd", "▯▯▯▯ OK", "Tik [", "000] OK", "0000 OK", "de [| OK"]
+)
 def test_boxes_for_missing_glyphs(text: str) -> None:
     """Boxes and replacement characters are seen."""
     assert Kind.MISSING_GLYPH in kinds(text)
