@@ -165,7 +165,7 @@ def rate(expected: str, found: str) -> tuple[float, Verdict] | None:
     left, right = _bones(expected), _bones(found)
     if len(right) * ALIKE > len(left):  # too long to be alike, so that it need not be compared
         return None
-    alike = Levenshtein.normalized_similarity(left, right, score_cutoff=ALIKE)
+    alike = Levenshtein.normalized_similarity(left, right)
     if _is_cut(left, right):
         return max(alike, ALIKE), Verdict.TRUNCATED
     return (alike, Verdict.DIFFERENT) if alike >= ALIKE else None
