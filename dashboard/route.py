@@ -37,7 +37,9 @@ _Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class Route(small_bodies.Route):
-    """A route of the dashboard."""
+    """A route of the dashboard; notes of 2,000 signs fit in any script."""
+
+    max_bytes = 65_536
 
     def get_route_handler(self) -> _Handler:
         """Wrap the usual handler."""
@@ -48,6 +50,7 @@ class Writing(Route):
     """A route that takes what people wrote: a million signs of any script, as forms encode them."""
 
     max_bytes = 16_000_000
+    seconds = 120.0  # over a phone
 
 
 class Taking(routing.APIRoute):

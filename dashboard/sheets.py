@@ -86,6 +86,8 @@ def differences(mine: str, theirs: str) -> list[tuple[str, str]]:
     one, other = mine.splitlines(), theirs.splitlines()
     if max(len(one), len(other)) > MOST_LINES or len(mine) + len(theirs) > 2 * MOST_LETTERS:
         return []
+    if not corrections.is_comparable(one, other):
+        return []
     compared = difflib.SequenceMatcher(None, one, other, autojunk=False)
     return [
         ("\n".join(one[a:b]), "\n".join(other[c:d]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -35,6 +35,9 @@ _SECONDS = 600.0
 router = APIRouter(prefix=PREFIX, include_in_schema=False)
 
 
+_AT_ONCE = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Pictures:
     """Draws pages of stored files."""
@@ -44,6 +47,7 @@ class Pictures:
     signer: signing.Signer
     originals: kept.Kept
     drawn: kept.Kept
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     async def draw(self, path: str, number: int) -> bytes:
         """Give the picture of a page of a stored file."""
@@ -56,7 +60,11 @@ class Pictures:
 
     async def _draw(self, path: str, number: int) -> bytes:
         name = path.rpartition("/")[2]
-        async with self.originals.file(path, lambda target: self.store.fetch(path, target)) as file:
+        # Originals are large, and what is in use cannot be removed.
+        async with (
+            self.turns,
+            self.originals.file(path, lambda target: self.store.fetch(path, target)) as file,
+        ):
             reading = await self.exporter.get()
             return await reading.draw(picturing.Picture(file, name, number))
 

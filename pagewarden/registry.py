@@ -130,18 +130,25 @@ class Registry:
 
     async def attach(self, document_id: str, path: str, *, sha256: str | None = None) -> bool:
         """Hand over its file, which is in the file store at path: now it waits to be read."""
-        values = {
+        values: dict[str, object] = {
             "status_id": Status.COMPLETE.value,
             "dropbox_path": path,
             "file_extension": PurePosixPath(path).suffix.lstrip(".").lower() or None,
-            "sha256": sha256,
         }
-        return await self._move(document_id, Status.EN_TRAITEMENT, values)
+        if sha256 is not None:
+            values["sha256"] = sha256
+        return await self._move_own(document_id, values)
 
     async def fail(self, document_id: str, message: str) -> bool:
         """Say why it could not be extracted; what reading met stays as it is."""
-        values = {"status_id": Status.ERREUR.value, "error_message": message}
-        return await self._move(document_id, Status.EN_TRAITEMENT, values)
+        values: dict[str, object] = {"status_id": Status.ERREUR.value, "error_message": message}
+        return await self._move_own(document_id, values)
+
+    async def release(self, document_id: str, *, of: str | None = None) -> bool:
+        """Let others extract it: we stop, or the extractor of that name has died."""
+        return await self._move_own(
+            document_id, {"status_id": Status.EN_ATTENTE.value, "worker_id": None}, of=of
+        )
 
     async def retry(self, document_id: str) -> bool:
         """Have a failed extraction made again."""
@@ -170,8 +177,17 @@ class Registry:
         ):
             yield Path(own)
 
-    async def _move(self, document_id: str, seen: Status, values: dict[str, object]) -> bool:
-        where = {"id": document_id, "status_id": seen.value}
+    async def _move_own(
+        self, document_id: str, values: dict[str, object], *, of: str | None = None
+    ) -> bool:
+        """Change what we extract; no when somebody else does by now."""
+        where = {"worker_id": of or self.worker_id}
+        return await self._move(document_id, Status.EN_TRAITEMENT, values, **where)
+
+    async def _move(
+        self, document_id: str, seen: Status, values: dict[str, object], **more: str
+    ) -> bool:
+        where = {"id": document_id, "status_id": seen.value, **more}
         return bool(await self.database.update(VIEW, values, where=where))
 
 

@@ -24,19 +24,21 @@ class Route(routing.APIRoute):
     """A route that reads no more than that, or than a kind of it says."""
 
     max_bytes = MAX_BYTES
+    seconds = SECONDS
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the usual handler."""
         handle = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
-            return await handle(Request(request.scope, _bounded(request.receive, self.max_bytes)))
+            bounded = _bounded(request.receive, self.max_bytes, self.seconds)
+            return await handle(Request(request.scope, bounded))
 
         return answer
 
 
-def _bounded(receive: Receive, max_bytes: int) -> Receive:
-    deadline = asyncio.get_running_loop().time() + SECONDS
+def _bounded(receive: Receive, max_bytes: int, seconds: float) -> Receive:
+    deadline = asyncio.get_running_loop().time() + seconds
     left = max_bytes
 
     async def bounded() -> Message:

@@ -34,6 +34,7 @@ def _lanes(seen: Mapping[str, Any]) -> list[dict[str, Any]]:
         {
             "lane": lane,
             "waiting": waiting,
+            "is_paused": lane in seen["paused"],
             "serving": sum(worker["lane"] == lane for worker in workers),
             "reading": sum(worker["reads_lane"] == lane for worker in workers),
         }
@@ -56,7 +57,7 @@ def _plots(seen: Mapping[str, Any]) -> list[plots.Plot]:
 
 def _plot(title: str, points: Sequence[Mapping[str, Any]], what: str, lane: str) -> plots.Plot:
     values = [(_label(point), point[what].get(lane, 0), 0.0) for point in points]
-    summary = f"{values[-1][1]} now, {max(value for _, value, _ in values)} at most"
+    summary = f"last {values[-1][1]}, {max(value for _, value, _ in values)} at most"
     return plots.bars(title, summary, values)
 
 

@@ -63,7 +63,11 @@ async def _typed(request: Request) -> dict[int, str]:
 
 async def _read_so_far(visitor: visitors.Visitor, letter: Mapping[str, Any]) -> dict[int, str]:
     found = await document.find(visitor, uuid.UUID(letter["document_id"]))
-    texts = dict.fromkeys(range(1, min(found["page_count"] or 1, MOST_PAGES) + 1), "")
+    if (found["page_count"] or 1) > MOST_PAGES:
+        raise HTTPException(
+            409, f"it has {found['page_count']} pages, and {MOST_PAGES} can be typed; split it"
+        )
+    texts = dict.fromkeys(range(1, (found["page_count"] or 1) + 1), "")
     run = found["open_run_id"] or found["run_id"]
     if run is not None:
         rows = await visitor.database.select(
@@ -71,7 +75,7 @@ async def _read_so_far(visitor: visitors.Visitor, letter: Mapping[str, Any]) -> 
             columns="page_number,text", where={"run_id": run}, order="page_number",
             limit=MOST_PAGES,
         )  # fmt: skip
-        texts |= {row["page_number"]: row["text"] for row in rows}
+        texts |= {row["page_number"]: row["text"] for row in rows if row["page_number"] in texts}
     return texts
 
 

@@ -7,7 +7,7 @@ import uuid
 from fastapi import APIRouter, Request, Response
 
 from dashboard import forgery, parts, rendering, route, visitors
-from dashboard.pages import documents
+from dashboard.pages import document, documents
 
 router = APIRouter(prefix=documents.PAGE.path, include_in_schema=False)
 
@@ -24,6 +24,7 @@ async def upload(
 
 async def progress(request: Request, visitor: visitors.Signed, document_id: uuid.UUID) -> Response:
     """Show how far a document is."""
+    await document.find(visitor, document_id)
     return await _shown(request, visitor, document_id, existing=False)
 
 

@@ -34,7 +34,12 @@ if (typing) {
   const key = typing.dataset.draft;
   const fields = [...typing.querySelectorAll("textarea")];
   const keep = () => {
-    sessionStorage.setItem(key, JSON.stringify(Object.fromEntries(fields.map((f) => [f.name, f.value]))));
+    const changed = fields.filter((field) => field.value !== field.defaultValue);
+    try {
+      sessionStorage.setItem(key, JSON.stringify(Object.fromEntries(changed.map((f) => [f.name, f.value]))));
+    } catch {
+      document.getElementById("notice").textContent = "This is too much for the browser to keep: send it soon.";
+    }
   };
   const draft = JSON.parse(sessionStorage.getItem(key) ?? "null");
   const hasBegun = fields.some((field) => field.value !== field.defaultValue);

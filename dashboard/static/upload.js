@@ -111,7 +111,13 @@ async function drop(event) {
   // Taken at once: after the first wait the browser has forgotten them.
   const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry()).filter(Boolean);
   if (!entries.length) for (const file of event.dataTransfer.files) add(file);
-  for (const entry of entries) await addEntry(entry);
+  for (const entry of entries) {
+    try {
+      await addEntry(entry);
+    } catch (problem) {
+      say(list.appendChild(document.createElement("li")), entry.name, String(problem), "problem");
+    }
+  }
 }
 
 if (area) {

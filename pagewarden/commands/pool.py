@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ import structlog
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from pagewarden import files, settings
 from pagewarden.commands import work
@@ -60,7 +62,8 @@ async def _run(chosen: settings.Settings, plan: plans.Plan, wishes: store_reader
     stop = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
-    process = f"{socket.gethostname()}-{os.getpid()}"
+    # Containers may share both a name and a number.
+    process = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
     hands = min(plan.count, max(1, round(plan.cpu)))
     async with (
         work.connected(chosen, connections=2 * plan.count + 2) as (connection, hints),
@@ -85,7 +88,8 @@ def show_plan(
 ) -> None:
     """Show how a pool would be shared out, and why."""
     waiting = dict(_waiting(word) for word in backlog)
-    plan = plans.make(settings.load(), lanes=",".join(waiting), size=size)
+    chosen = settings.load()
+    plan = plans.make(chosen, lanes=_ordered(waiting, chosen.pool_lanes), size=size)
     given = plan.allocate(waiting, plan.size)
     total = sum(waiting[lane] * weight for lane, weight in plan.weights.items())
     table = Table("lane", "waiting", "share", "of the pool", "at least", "workers")
@@ -105,9 +109,16 @@ def show_plan(
         out.print(f"[yellow]{warning}[/]")
 
 
+def _ordered(waiting: Mapping[str, int], pool_lanes: str) -> str:
+    """Write the lanes as the setting has them, with their weights, and then all others."""
+    weights = plans.parse(pool_lanes)
+    known = [f"{lane}={weight}" for lane, weight in weights.items() if lane in waiting]
+    return ",".join([*known, *(lane for lane in waiting if lane not in weights)])
+
+
 def _waiting(word: str) -> tuple[str, int]:
     lane, _, count = word.partition("=")
-    if not count.isdecimal():
+    if not lane.isalnum() or not count.isdecimal():
         raise typer.BadParameter(f"{word!r} does not say what waits; write {lane or 'index'}=50")
     return lane, int(count)
 
@@ -137,20 +148,21 @@ def _show(seen: Mapping[str, Any]) -> None:
     elif leader is None or leader["is_late"]:
         out.print("[yellow]Nobody leads the pool just now; its workers go on where they are.[/]")
     else:
-        out.print(f"{leader['process']} leads since {leader['since'][:19]}")
+        out.print(Text(f"{leader['process']} leads since {leader['since'][:19]}"))
     lanes = Table("lane", "waiting", "workers", "reading")
     for lane, waiting in seen["backlog"].items():
         serving = sum(w["lane"] == lane for w in seen["workers"])
         reading = sum(w["reads_lane"] == lane for w in seen["workers"])
-        lanes.add_row(lane, f"{waiting:,}", str(serving), str(reading))
+        paused = " (paused)" if lane in seen["paused"] else ""
+        lanes.add_row(f"{lane}{paused}", f"{waiting:,}", str(serving), str(reading))
     out.print(lanes)
     workers = Table("worker", "lane", "reads", "switches", "seen")
     for w in seen["workers"]:
         reads = f"{w['document_name'] or w['reads_document']} ({w['reads_lane']})"
         workers.add_row(
-            w["worker_id"],
+            Text(w["worker_id"]),
             w["lane"] or "-",
-            reads if w["reads_document"] else "-",
+            Text(reads if w["reads_document"] else "-"),
             str(w["switches"]),
             w["seen_at"][11:19],
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pagewarden.reading import pages
@@ -21,6 +22,7 @@ _UNMEASURED = (1240, 1754)
 _DPI = 150.0
 # Comparing goes with the square of this; longer pages are shared out as a whole.
 _MOST_COMPARED = 2_000
+_PAIRS_FOR_A_LINE = 4
 
 Texts = list[tuple[str, int]]
 """Lines of a text, each with the number of its block."""
@@ -98,9 +100,9 @@ def _stretches(wanted: Texts, old: Sequence[pages.Line]) -> list[list[int]]:
 
     A line that is new all by itself shares the place of the one before it, or else of the next.
     """
-    if max(len(wanted), len(old)) > _MOST_COMPARED:
-        return [[0, len(old), 0, len(wanted)]]
     texts = [line.text for line in old], [said for said, _ in wanted]
+    if max(map(len, texts)) > _MOST_COMPARED or not is_comparable(*texts):
+        return [[0, len(old), 0, len(wanted)]]
     found: list[list[int]] = []
     for kind, *ends in difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes():
         if kind == "equal":
@@ -113,6 +115,12 @@ def _stretches(wanted: Texts, old: Sequence[pages.Line]) -> list[list[int]]:
     if found:
         found[0][2] = 0
     return found
+
+
+def is_comparable(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Tell whether difflib ends soon: of lines that are all the same it takes the cube."""
+    counts = Counter(other)
+    return sum(counts[line] for line in one) <= _PAIRS_FOR_A_LINE * (len(one) + len(other))
 
 
 def _shared(wanted: Texts, place: pages.Quad) -> Iterator[pages.Line]:

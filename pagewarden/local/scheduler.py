@@ -32,12 +32,12 @@ _SECONDS = re.compile(r"([1-9]|[1-5][0-9]) seconds")
 async def sweep(database: Database, stop: asyncio.Event, *, seconds: float) -> None:
     """Give back what dead workers hold, every so many seconds, until stop is set.
 
-    A database that is away is tried again next time; nothing else ends this.
+    A database that is in trouble is asked again next time; nothing else ends this.
     """
     while not stop.is_set():
         try:
             taken = await database.rpc("sweep_documents")
-        except (errors.DatabaseAway, errors.Conflict) as exc:
+        except errors.DatabaseError as exc:
             log.warning("sweep_failed", error=str(exc))
         else:
             if taken:

@@ -11,7 +11,7 @@ import structlog
 from pagewarden import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from pagewarden.database import Database
 
@@ -38,16 +38,24 @@ class Board:
     minimums: Mapping[str, int]
     posts: dict[str, Post] = field(default_factory=dict)
     reading: Mapping[str, int] = field(default_factory=dict)
+    waiting: Collection[str] = ()
 
     def short(self) -> list[str]:
         """Name the lanes in which fewer read than there should be, if they have work."""
         return [lane for lane, least in self.minimums.items() if self.reading.get(lane, 0) < least]
 
+    def urgent(self) -> list[str]:
+        """Name those of them that have work."""
+        return [lane for lane in self.short() if lane in self.waiting]
+
     async def run(self, stop: asyncio.Event, *, seconds: float = REPORT_SECONDS) -> None:
-        """Report and hear again and again, and in the end take leave."""
+        """Report and hear again and again."""
         while not stop.is_set():
             await self.report()
             await _pause(stop, seconds)
+
+    async def leave(self) -> None:
+        """Say that nobody of this program is here any more."""
         self.posts.clear()
         await self.report()
 
@@ -57,11 +65,11 @@ class Board:
             answer = await self.database.rpc(
                 "report_pool", p_process=self.process, p_workers=list(self._rows())
             )
-        except (errors.DatabaseAway, errors.Conflict) as exc:
+        except errors.DatabaseError as exc:
             # Everybody goes on where they are.
             log.warning("report_failed", process=self.process, error=str(exc))
             return
-        self.reading = answer["reading"]
+        self.reading, self.waiting = answer["reading"], answer["waiting"]
         for worker_id, lane in answer["lanes"].items():
             if (post := self.posts.get(worker_id)) is not None:
                 post.lane = lane

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 MOST_WORKERS = 15
 """More than that in one pool has never paid."""
@@ -56,19 +56,25 @@ class Capacity:
         self._megabytes = megabytes
         self._costs = costs
         self._taken = 0
-        self._freed = freed
+        self.freed = freed
 
     @contextlib.contextmanager
-    def for_one_of(self, lanes: Sequence[str]) -> Iterator[Place]:
-        """Take room for a document of whichever of these lanes fit, until it is known of which."""
-        place = Place([lane for lane in lanes if self._fits(self._costs[lane])], self)
+    def for_one_of(self, lanes: Sequence[str], urgent: Collection[str] = ()) -> Iterator[Place]:
+        """Take room for a document of whichever of these lanes fit, until it is known of which.
+
+        While an urgent lane does not fit, nobody else gets room: it would never have enough.
+        """
+        fitting = [lane for lane in lanes if self._fits(self._costs[lane])]
+        if urgent and not any(lane in urgent for lane in fitting):
+            fitting = []
+        place = Place(fitting, self)
         self.change(place.cost, 1)
         try:
             yield place
         finally:
             self.change(place.cost, -1)
-            if place.lanes:
-                self._freed()
+            if place.is_settled:
+                self.freed()
 
     def _fits(self, cost: Cost) -> bool:
         # Something always runs, however little there is: waiting would not make the machine larger.
@@ -91,6 +97,7 @@ class Place:
 
     def __init__(self, lanes: Sequence[str], room: Capacity) -> None:
         self.lanes = lanes
+        self.is_settled = False
         self.cost = room.dearest(lanes) if lanes else NOTHING
         self._room = room
 
@@ -99,3 +106,5 @@ class Place:
         self._room.change(self.cost, -1)
         self.cost = self._room.dearest([lane])
         self._room.change(self.cost, 1)
+        self.is_settled = True
+        self._room.freed()

@@ -47,9 +47,7 @@ class Manager:
             if seen is None:
                 return False
             await self._assign(seen)
-            # What dead workers held is read again also where no scheduler runs.
-            await self.database.rpc("sweep_documents")
-        except (errors.DatabaseAway, errors.Conflict) as exc:
+        except errors.DatabaseError as exc:
             log.warning("rebalance_failed", process=self.process, error=str(exc))
             return False
         return True

@@ -71,16 +71,27 @@ def make(settings: Settings, *, lanes: str | None = None, size: int | None = Non
     wanted = {"index": settings.ocr_min_index_workers, "acte": settings.ocr_min_acte_workers}
     minimums = {name: wanted[name] for name in weights if name in wanted}
     allocation.require_fitting(minimums, chosen)
+    minimums |= _others(weights, minimums, chosen)
+    count = settings.ocr_worker_count or chosen
     return Plan(
         weights,
         minimums,
         chosen,
-        settings.ocr_worker_count or chosen,
+        count,
         settings.ocr_rebalance_interval_ms / 1000,
         cpu,
         gigabytes * 1024,
-        _warnings(chosen, cpu),
+        _warnings(count, cpu),
     )
+
+
+def _others(
+    weights: Mapping[str, Fraction], minimums: Mapping[str, int], size: int
+) -> dict[str, int]:
+    """Have somebody in every other lane too, as far as the pool goes: none is to starve."""
+    left = size - sum(minimums.values())
+    others = [name for name in weights if name not in minimums]
+    return {name: int(number < left) for number, name in enumerate(others)}
 
 
 def _default_size(cpu: float, lanes: int) -> int:

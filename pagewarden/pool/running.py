@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pagewarden.documents import worker as workers
+from pagewarden.local import scheduler
 from pagewarden.pool import board, capacity, manager
 from pagewarden.pool.worker import PoolWorker
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from pagewarden.database import Database
     from pagewarden.documents import claims
     from pagewarden.pool.plans import Plan
+
+
+SWEEP_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,18 @@ class Program:
         await told.report()
         leading = manager.Manager(self.database, self.process, plan)
         seconds = min(board.REPORT_SECONDS, plan.interval_seconds / 4)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(leading.run(stop))
-            group.create_task(told.run(stop, seconds=seconds))
-            group.create_task(workers.side_by_side(crew, stop))
+        # What dead workers held is read again also where no scheduler runs.
+        sweeping = scheduler.sweep(self.database, stop, seconds=SWEEP_SECONDS)
+        beside = [
+            asyncio.create_task(work)
+            for work in (leading.run(stop), told.run(stop, seconds=seconds), sweeping)
+        ]
+        try:
+            await workers.side_by_side(crew, stop)
+        finally:
+            stop.set()
+            await asyncio.gather(*beside, return_exceptions=True)
+            await told.leave()
 
     def _crew(self, plan: Plan, told: board.Board) -> list[PoolWorker]:
         room = capacity.Capacity(plan.cpu, plan.megabytes, freed=self.hints.ring)

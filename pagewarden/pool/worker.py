@@ -33,10 +33,11 @@ class PoolWorker(workers.Worker):
     async def serve(self, over: asyncio.Event) -> bool:
         """Read the next document, if there is one and room for it."""
         try:
-            if await self._take(over):
-                return True
-            await self.database.rpc("wait_for_documents", p_lanes=list(self.lanes))
-            return await self._take(over)
+            found = await self._take(over)
+            if found is None:
+                await self.database.rpc("wait_for_documents", p_lanes=list(self.lanes))
+                found = await self._take(over)
+            return bool(found)
         except (errors.DatabaseAway, errors.Conflict) as exc:
             log.warning("claim_failed", worker=self.worker_id, error=str(exc))
             return False
@@ -46,14 +47,18 @@ class PoolWorker(workers.Worker):
 
         So whoever is free first goes where too few are, and nobody is idle while there is work.
         """
-        own = [self.post.lane] if self.post.lane else []
-        return list(dict.fromkeys([*self.told.short(), *own, *self.lanes]))
+        wanted = [*self.told.short(), self.post.lane, *self.lanes]
+        # What this program does not serve it is not told to serve by those who do.
+        return [lane for lane in dict.fromkeys(wanted) if lane is not None and lane in self.lanes]
 
-    async def _take(self, over: asyncio.Event) -> bool:
-        with self.room.for_one_of(self.order()) as place:
-            claim = await self.claim(place.lanes) if place.lanes else None
-            if claim is None:
+    async def _take(self, over: asyncio.Event) -> bool | None:
+        """Read a document: True; there is none: None; there is no room for one: False."""
+        with self.room.for_one_of(self.order(), self.told.urgent()) as place:
+            if not place.lanes:
                 return False
+            claim = await self.claim(place.lanes)
+            if claim is None:
+                return None
             place.settle(claim.lane)
             self.post.reads_lane, self.post.reads_document = claim.lane, str(claim.id)
             try:

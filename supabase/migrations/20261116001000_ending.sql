@@ -505,7 +505,8 @@ begin
   -- Nothing of it waits any more; what comes later starts level with the others.
   delete from private.turns as t where t.case_id = p_case_id;
   if p_how = 'delete' then
-    update public.cases as c set deleted_at = p_now, updated_at = p_now where c.id = p_case_id;
+    -- Deleted twice, it is still since the first time: by that its documents are found again.
+    update public.cases as c set deleted_at = coalesce(c.deleted_at, p_now), updated_at = p_now where c.id = p_case_id;
   elsif p_how = 'erase' then
     delete from public.cases as c where c.id = p_case_id;
   end if;

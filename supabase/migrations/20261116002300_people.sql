@@ -438,12 +438,16 @@ begin
     );
   end if;
   update public.cases as c set deleted_at = null, updated_at = p_now where c.id = p_case_id;
-  -- Those that were put away with it; what was in the bin before stays there.
+  -- Those that were put away with it; what was in the bin before stays there, and of a name there is one.
+  perform 1 from public.documents as d where d.case_id = p_case_id order by d.id for update;
   v_ids := array(
-    select d.id from public.documents as d
+    select distinct on (d.name) d.id from public.documents as d
     where d.case_id = p_case_id and d.deleted_at >= v_case.deleted_at
-    order by d.id
-    for update
+      and not exists (
+        select 1 from public.documents as o
+        where o.case_id = p_case_id and o.name = d.name and o.deleted_at is null
+      )
+    order by d.name, d.document_version desc
   );
   update public.documents as d set deleted_at = null, updated_at = p_now where d.id = any (v_ids);
   perform private.log_act(p_case_id, d.id, 'restored', d.name) from public.documents as d where d.id = any (v_ids);

@@ -75,7 +75,7 @@ begin
       select 1 from jsonb_array_elements(p_workers) as r (worker) where r.worker ->> 'worker_id' = w.worker_id
     );
   if p_workers = '[]' then
-    delete from private.pool_lead as l where l.process = p_process;
+    update private.pool_lead as l set expires_at = least(l.expires_at, p_now) where l.process = p_process;
   end if;
   return jsonb_build_object(
     'lanes', (
@@ -88,6 +88,10 @@ begin
         select w.reads_lane, count(*) as workers from private.pool_workers as w
         where w.reads_lane is not null group by w.reads_lane
       ) as x
+    ),
+    'waiting', (
+      select coalesce(jsonb_agg(l.lane order by l.lane), '[]') from public.lanes as l
+      where l.paused_at is null and exists (select 1 from private.queue as q where q.lane = l.lane)
     )
   );
 end;
@@ -106,7 +110,8 @@ as $$
 $$;
 comment on function public.report_pool(text, jsonb) is
   'A program says which workers of the pool it has and what each reads: [{"worker_id", "lane", "document_id"}, …], '
-  'and hears which lane each is to serve and how many of the whole pool read in each lane. An empty list is a farewell.';
+  'and hears which lane each is to serve, how many of the whole pool read in each lane, and which lanes have work. '
+  'An empty list is a farewell.';
 grant execute on function public.report_pool(text, jsonb) to service_role, pagewarden_worker;
 
 -- Leading -----------------------------------------------------------------------------------
@@ -118,14 +123,25 @@ stable
 security invoker
 set search_path = ''
 as $$
-  -- What waits in a paused lane is no work.
+  -- Beyond a million nobody's share changes.
   select coalesce(jsonb_object_agg(l.lane, q.documents), '{}')
   from public.lanes as l
   cross join lateral (
-    select count(*) as documents from private.queue as q where q.lane = l.lane and l.paused_at is null
+    select count(*) as documents from (select 1 from private.queue as k where k.lane = l.lane limit 1000000) as k
   ) as q;
 $$;
 comment on function private.pool_backlog() is 'How many documents wait in each lane.';
+
+create function private.paused_lanes()
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select coalesce(jsonb_agg(l.lane order by l.lane), '[]') from public.lanes as l where l.paused_at is not null;
+$$;
+comment on function private.paused_lanes() is 'Lanes in which nothing is claimed.';
 
 create function private.lead_pool(p_process text, p_lease_seconds integer, p_now timestamptz default now())
 returns jsonb
@@ -161,7 +177,8 @@ begin
   delete from private.pool_history as h where h.at < p_now - interval '7 days';
   return jsonb_build_object(
     'term', v_lead.term,
-    'backlog', private.pool_backlog(),
+    -- What waits in a paused lane is no work.
+    'backlog', private.pool_backlog() - array(select jsonb_array_elements_text(private.paused_lanes())),
     'workers', (
       select coalesce(
         jsonb_agg(
@@ -281,6 +298,7 @@ begin
   end if;
   return jsonb_build_object(
     'backlog', private.pool_backlog(),
+    'paused', private.paused_lanes(),
     'leader', (
       select jsonb_build_object(
         'process', l.process, 'term', l.term, 'since', l.since, 'is_late', l.expires_at <= p_now

@@ -249,3 +249,30 @@ async def test_a_large_case_is_erased_in_proportion(database: databases.Database
     )
     assert (answer["documents"], removed["count"], lines["count"]) == (3000, 1500, 3000)
     assert sum(plan.read().get("documents", 0) for plan in found) < 20 * 3000
+
+
+async def test_a_case_deleted_twice_comes_back_with_its_documents(
+    database: databases.Database,
+) -> None:
+    """Whoever pressed the button a second time has not lost the way back."""
+    factory = await factories.Factory.of(database)
+    case = await factory.case()
+    await factory.completed(case)
+    for _ in range(2):
+        await factory.call("delete_case", p_case_id=case)
+    assert (await factory.call("restore_case", p_case_id=case))["documents"] == 1
+
+
+async def test_of_a_name_one_version_comes_back(database: databases.Database) -> None:
+    """Also when somebody took an older one out of the bin meanwhile."""
+    factory = await factories.Factory.of(database)
+    case = await factory.case()
+    first = await factory.queued(case, p_document_name="a.pdf", p_sha256="a" * 64)
+    await factory.queued(case, p_document_name="a.pdf", p_sha256="b" * 64)
+    await factory.call("delete_case", p_case_id=case)
+    await factory.call("restore_document", p_document_id=first)
+    assert (await factory.call("restore_case", p_case_id=case))["success"]
+    (row,) = await queries.rows(
+        factory.conn, "select count(*) from documents where deleted_at is null"
+    )
+    assert row["count"] == 1

@@ -68,7 +68,7 @@ async def test_workers_hear_their_lanes_and_switches_are_counted(
     """A first lane is no switch; who is silent for a lease is forgotten; who leaves is gone."""
     conn = await database.connect()
     told = await _report(conn, 0, "a", "a-1", "a-2")
-    assert told == {"lanes": {"a-1": None, "a-2": None}, "reading": {}}
+    assert told == {"lanes": {"a-1": None, "a-2": None}, "reading": {}, "waiting": []}
     await _lead(conn, 0, "a")
     lanes = {"a-1": "index", "a-2": "acte"}
     assert (await _assign(conn, 1, "a", 1, **lanes))["switches"] == 0
@@ -81,7 +81,8 @@ async def test_workers_hear_their_lanes_and_switches_are_counted(
     seen = await _lead(conn, 90, "b")
     assert [worker["worker_id"] for worker in seen["workers"]] == ["b-1"]
     await _report(conn, 91, "b")
-    assert (await _lead(conn, 92, "c"))["workers"] == []
+    last = await _lead(conn, 92, "c")
+    assert (last["workers"], last["term"]) == ([], 3)
 
 
 async def test_what_waits_in_a_paused_lane_is_no_work(database: databases.Database) -> None:
@@ -94,7 +95,9 @@ async def test_what_waits_in_a_paused_lane_is_no_work(database: databases.Databa
         "acte": 0, "check": 0, "image": 2, "index": 0, "pdf": 1,
     }  # fmt: skip
     await factory.call("pause_lane", p_lane="image", p_reason="a test")
-    assert (await _lead(conn, 1, "a"))["backlog"]["image"] == 0
+    assert "image" not in (await _lead(conn, 1, "a"))["backlog"]
+    told = await _report(conn, 1, "a", "a-1")
+    assert told["waiting"] == ["pdf"]
 
 
 async def test_people_see_the_pool_and_its_last_hours(database: databases.Database) -> None:

@@ -65,6 +65,12 @@ async def test_what_another_did_first_is_not_done_again(registry: Registry) -> N
     other = Registry(registry.database, "extractor-2")
     won = await asyncio.gather(registry.begin(entry.id), other.begin(entry.id))
     assert sorted(won) == [False, True]
+    loser = other if won[0] else registry
+    assert not await loser.attach(entry.id, "registry/stolen.pdf")
+    assert not await loser.fail(entry.id, "not mine")
+    winner = registry if won[0] else other
+    assert await loser.release(entry.id, of=winner.worker_id)
+    assert not await winner.attach(entry.id, "registry/late.pdf")
     assert not await registry.retry(entry.id)
     assert not await registry.begin("00000000-0000-0000-0000-000000000000")
 

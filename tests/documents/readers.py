@@ -64,10 +64,19 @@ class Counted(database.Database):
 
     def __init__(self, link: database.Database) -> None:
         self._link = link
-        self.calls = 0
+        self.names: list[str] = []
+
+    @property
+    def calls(self) -> int:
+        """Count those that do not come by the clock."""
+        return sum(name != "report_worker" for name in self.names)
+
+    def of(self, *names: str) -> int:
+        """Count the calls of these functions."""
+        return sum(name in names for name in self.names)
 
     async def _rpc(self, name: str, given: arguments.Arguments) -> Any:
-        self.calls += name != "report_worker"
+        self.names.append(name)
         return await self._link.rpc(name, **given.values)
 
     async def _select(self, query: arguments.Query) -> list[dict[str, Any]]:

@@ -87,3 +87,11 @@ def test_text_without_lines_is_not_lost() -> None:
     row = {"page_number": 1, "lines": [], "status": "read", "width": 100, "height": 100}
     page = read_pages.from_row(row | {"error": None, "details": {}, "text": "only text"})
     assert (page.source, page.text) == ("ocr", "only text")
+
+
+def test_lines_that_are_all_the_same_take_no_time() -> None:
+    """A page of two thousand equal lines against another would keep us busy for minutes."""
+    same = ["a"] * 1000
+    mixed = [text for number in range(1000) for text in ("a", f"u{number}")]
+    assert not corrections.is_comparable(same, mixed)
+    assert corrections.is_comparable([f"u{number}" for number in range(2000)], mixed)

@@ -99,7 +99,7 @@ def test_whoever_has_more_to_do_never_gets_less(
 def test_one_document_more_moves_few_workers(
     pool: tuple[list[allocation.Lane], int], data: st.DataObject
 ) -> None:
-    """A hundred wait everywhere: one more or less moves at most one worker of each lane."""
+    """A hundred wait everywhere: one more moves one worker of a lane, or one of twenty."""
     lanes, size = pool
     many = [
         allocation.Lane(lane.name, 100 + lane.backlog, lane.minimum, lane.weight) for lane in lanes
@@ -118,9 +118,8 @@ def test_a_lane_without_work_keeps_its_minimum_only(
     lanes, size = pool
     if any(lane.backlog for lane in lanes):
         found = allocation.allocate(lanes, size)
-        working = sum(lane.minimum for lane in lanes if lane.backlog)
         idle = {lane.name: lane.minimum for lane in lanes if not lane.backlog}
-        assert {name: found[name] for name in idle} == idle or not working
+        assert {name: found[name] for name in idle} == idle
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,11 @@ def test_a_machine_carries_no_more_than_it_can() -> None:
     room = capacity.Capacity(4, 100_000, freed=lambda: freed.append(1))
     with contextlib.ExitStack() as running:
         for lane in ("index", "index", "acte"):
-            assert running.enter_context(room.for_one_of([lane])).lanes == [lane]
+            place = running.enter_context(room.for_one_of([lane]))
+            assert place.lanes == [lane]
+            place.settle(lane)
         assert running.enter_context(room.for_one_of(["acte"])).lanes == []
-    assert len(freed) == 3
+    assert len(freed) == 6  # when it is known how much is needed, and when it is over
     with room.for_one_of(["index"]) as place:
         assert place.lanes == ["index"]
 
@@ -33,6 +35,25 @@ def test_room_is_kept_for_the_dearest_until_the_lane_is_known() -> None:
         first.settle("acte")
         with room.for_one_of(["acte", "index"]) as third:
             assert third.lanes == ["acte", "index"]
+
+
+def test_who_found_no_document_rings_nobody() -> None:
+    """Otherwise a pool without work would wake itself for ever."""
+    freed: list[int] = []
+    room = capacity.Capacity(4, 100_000, freed=lambda: freed.append(1))
+    with room.for_one_of(["index"]):
+        pass
+    assert freed == []
+
+
+def test_room_is_left_for_a_lane_that_is_short() -> None:
+    """Of three CPUs one is free: an acte would fit, but then the index document never would."""
+    room = capacity.Capacity(3, 100_000)
+    with room.for_one_of(["acte"]), room.for_one_of(["acte"]):
+        with room.for_one_of(["index", "acte"], urgent=["index"]) as third:
+            assert third.lanes == []
+        with room.for_one_of(["index", "acte"]) as fourth:
+            assert fourth.lanes == ["acte"]
 
 
 def test_memory_counts_like_cpus() -> None:
@@ -108,3 +129,14 @@ def test_fewer_workers_than_minimums_serve_the_first_lanes() -> None:
     plan = plans.make(Settings(ocr_worker_pool_size=8, ocr_min_index_workers=2, server_max_cpu=16))
     assert plan.allocate({"index": 0, "acte": 50}, 1) == {"index": 1, "acte": 0}
     assert plan.allocate({"index": 0, "acte": 50}, 4) == {"index": 2, "acte": 2}
+
+
+def test_every_lane_has_somebody_as_far_as_the_pool_goes() -> None:
+    """Also lanes that have no setting of their own; with too few workers those go without."""
+    lanes = "index,acte,image,pdf"
+    assert plans.make(Settings(pool_lanes=lanes, ocr_worker_pool_size=8)).minimums == {
+        "index": 1, "acte": 1, "image": 1, "pdf": 1,
+    }  # fmt: skip
+    assert plans.make(Settings(pool_lanes=lanes, ocr_worker_pool_size=3)).minimums == {
+        "index": 1, "acte": 1, "image": 1, "pdf": 0,
+    }  # fmt: skip

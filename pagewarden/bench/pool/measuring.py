@@ -130,11 +130,11 @@ async def _pool(place: field.Field, programs: int, **wishes: Any) -> AsyncIterat
 
 
 async def following(
-    place: field.Field, *, interval: float = 2.0, documents: int = 1900
+    place: field.Field, *, interval: float = 2.0, documents: int = 1900, cost: float = 0.1
 ) -> dict[str, Any]:
     """Eight workers in four programs: how soon the split is that of the queue, and after deaths."""
     await place.empty()
-    costs = {"index": 0.1, "acte": 0.1}
+    costs = {"index": cost, "acte": cost}
     wishes = {"interval_seconds": interval, "seconds_of": costs, "lock_seconds": 3}
     async with _pool(place, 4, heartbeat_seconds=1, **wishes) as programs:
         await place.until(_posted(8))
