@@ -78,7 +78,7 @@ _ALL = (
 LANGUAGES: Mapping[str, Language] = {language.code: language for language in _ALL}
 _ALIASES = {"no": "nb", "nn": "nb", "iw": "he", "in": "id"}
 # What a line is compared with beside the language it should be in: more would take more memory
-# (each some 10 MB) and would mistake short lines for languages that nobody has heard of.
+# (each some 25 MB) and would mistake short lines for languages that nobody has heard of.
 _RIVALS = {
     "Latin": ("en", "fr", "de", "es", "it", "pt", "nl", "pl", "sv", "tr"),
     "Cyrillic": ("ru", "uk", "bg"),
