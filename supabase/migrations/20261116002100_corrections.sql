@@ -462,7 +462,12 @@ begin
   return query
   select c.version, c.author, u.email::text, c.approved, length(c.text), c.created_at
   from public.page_corrections as c
-  left join auth.users as u on u.id = c.author
+  -- Addresses of HAC are for HAC, those of the case for everybody in it.
+  left join auth.users as u on u.id = c.author and (
+    private.is_admin() or private.is_service()
+    or exists (select 1 from public.cases as k where k.id = c.case_id and k.user_id = c.author)
+    or exists (select 1 from public.case_members as m where m.case_id = c.case_id and m.user_id = c.author)
+  )
   where c.document_id = p_document_id and c.page_number = p_page_number
   order by c.version desc
   limit 200;
