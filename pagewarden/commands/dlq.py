@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from pagewarden import dead_letters, settings
@@ -248,7 +248,9 @@ def _with_database(ask: Callable[[Database], Awaitable[T]]) -> T:
 def _table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, heading: bool = True
 ) -> Table:
-    table = Table(*columns, show_header=heading, box=None, pad_edge=False)
+    # An id is there to be copied.
+    shown = [Column(name, no_wrap=name == "id") for name in columns]
+    table = Table(*shown, show_header=heading, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*(_text("-" if value is None else str(value)) for value in row))
     return table
