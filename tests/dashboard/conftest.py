@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.async_api import expect
 
 from pagewarden.local.sign_in import service
 from tests.dashboard import place as places
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from tests.support import databases
 
 __all__ = ["chosen", "gateway"]
+
+# On a machine that does much else at once; what never comes is told all the same.
+expect.set_options(timeout=20_000)
 
 
 @pytest.fixture
