@@ -24,14 +24,14 @@ class Route(routing.APIRoute):
     """A route that reads no more than that, or than a kind of it says."""
 
     max_bytes = MAX_BYTES
-    seconds = SECONDS
+    seconds: float | None = None
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the usual handler."""
         handle = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
-            bounded = _bounded(request.receive, self.max_bytes, self.seconds)
+            bounded = _bounded(request.receive, self.max_bytes, self.seconds or SECONDS)
             return await handle(Request(request.scope, bounded))
 
         return answer

@@ -122,6 +122,8 @@ language sql
 stable
 security invoker
 set search_path = ''
+set enable_seqscan = off      -- a queue that is empty today is full tomorrow
+set enable_bitmapscan = off
 as $$
   -- Beyond a million nobody's share changes.
   select coalesce(jsonb_object_agg(l.lane, q.documents), '{}')

@@ -13,6 +13,7 @@ import httpx
 from playwright import async_api as playwright
 
 from tests.functions.sign_in import houses
+from tests.support import polling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -97,6 +98,14 @@ class Place:
             yield page
             await launched.close()
         assert self.problems == []
+
+    async def becomes(self, page: playwright.Page, condition: str) -> None:
+        """Wait until something is so; the policy forbids the page to evaluate it by itself."""
+
+        async def holds() -> bool:
+            return bool(await page.evaluate(condition))
+
+        await polling.until(holds)
 
     def _note(self, kind: str, text: str) -> None:
         if kind == "error":

@@ -178,7 +178,7 @@ async def test_what_was_typed_survives_the_end_of_the_session(place: places.Plac
         await page.get_by_role("button", name="Complete the document").click()
         await expect(page.locator("#notice")).to_contain_text("complete")
         drafts = "Object.keys(sessionStorage).filter((key) => key.startsWith('typing')).length"
-        await page.wait_for_function(f"{drafts} === 0")
+        await place.becomes(page, f"{drafts} === 0")
 
 
 async def test_text_that_cannot_be_kept_is_shown_again(place: places.Place) -> None:

@@ -57,7 +57,7 @@ async def test_picture_and_text_go_in_step(place: places.Place) -> None:
             "doubtful",
         ]
         await expect(_line(page, 2)).to_be_focused()
-        await page.wait_for_function("document.getElementById('picture').naturalWidth > 500")
+        await place.becomes(page, "document.getElementById('picture').naturalWidth > 500")
         await page.locator("#lines li").nth(2).hover()
         await expect(boxes.nth(2)).to_have_class(re.compile("lit"))
         await boxes.nth(0).hover()
@@ -84,7 +84,7 @@ async def test_the_picture_is_zoomed_turned_and_moved(place: places.Place) -> No
     document = await scans.scanned(place, person, LETTER, rotation=90)
     async with place.browser(person) as page:
         await _open(page, document)
-        await page.wait_for_function("document.getElementById('picture').naturalWidth > 500")
+        await place.becomes(page, "document.getElementById('picture').naturalWidth > 500")
         sheet, view = page.locator("#sheet"), page.locator("#view")
 
         async def width() -> float:
@@ -114,7 +114,7 @@ async def test_the_picture_is_zoomed_turned_and_moved(place: places.Place) -> No
         await page.keyboard.press("F6")
         await expect(view).to_be_focused()
         await page.keyboard.press("ArrowUp")
-        await page.wait_for_function(f"document.getElementById('view').scrollTop < {after[1]}")
+        await place.becomes(page, f"document.getElementById('view').scrollTop < {after[1]}")
         await page.keyboard.press("Alt+Minus")
         await page.get_by_role("button", name="Zoom out").click()
         await page.keyboard.press("Alt+Digit0")

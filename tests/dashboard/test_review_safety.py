@@ -96,7 +96,7 @@ async def test_a_session_that_ends_in_mid_edit_takes_nothing_along(place: places
         await page.keyboard.press("Control+s")
         await expect(page.locator("#notice")).to_have_text("Saved as version 1.")
         await expect(page.locator("#draft")).to_be_hidden()
-        assert await page.evaluate("localStorage.length") == 0
+        await place.becomes(page, "localStorage.length === 0")
     assert await _text(place, document) == ("Dear Ms Mueller,\n\nwe write to you", 1)
 
 
@@ -127,7 +127,7 @@ async def test_a_page_of_a_million_characters_stays_usable(place: places.Place) 
         whole = page.locator("#whole")
         await expect(whole).to_be_focused()
         await page.keyboard.type("Title ")
-        await page.wait_for_function("localStorage.length === 1")
+        await place.becomes(page, "localStorage.length === 1")
         await page.keyboard.press("Control+s")
         await expect(page.locator("#notice")).to_have_text("Saved as version 1.")
         await expect(page.locator("#draft")).to_be_hidden()

@@ -150,7 +150,7 @@ async def test_a_document_is_read_as_it_wishes(desk: readers.Desk, store: FileSt
     assert (run["engine"], run["engine_version"], run["profile"]) == ("fake", "1", "fast")
     assert "choose one of" in (await desk.row(lost))["ocr_error"]
     assert str(places.MAX_BYTES) in (await desk.row(too_large))["ocr_error"]
-    assert (await desk.row(gone))["ocr_status"] == "dead_letter"
+    assert "there is no file" in (await desk.row(gone))["ocr_error"]
 
 
 async def test_a_service_that_reaches_the_store_fetches_files_itself(tmp_path: Path) -> None:
