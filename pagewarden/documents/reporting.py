@@ -25,22 +25,26 @@ _LEAVING_SECONDS = 2.0
 @contextlib.asynccontextmanager
 async def reported(database: Database, worker_id: str, lanes: Sequence[str]) -> AsyncIterator[None]:
     """Report the worker meanwhile; nothing depends on it, so what fails is only logged."""
-    reporting = asyncio.create_task(_report(database, worker_id, lanes))
+    left = asyncio.Event()
+    reporting = asyncio.create_task(_report(database, worker_id, lanes, left))
     try:
         yield
     finally:
-        reporting.cancel()
-        await asyncio.gather(reporting, return_exceptions=True)
+        left.set()
         # Whoever is told to stop does not wait for a database that is away.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVING_SECONDS):
+                await reporting
                 await _say(database, worker_id, lanes, leaves=True)
 
 
-async def _report(database: Database, worker_id: str, lanes: Sequence[str]) -> None:
-    while True:
+async def _report(
+    database: Database, worker_id: str, lanes: Sequence[str], left: asyncio.Event
+) -> None:
+    while not left.is_set():
         await _say(database, worker_id, lanes, leaves=False)
-        await asyncio.sleep(REPORT_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(left.wait(), REPORT_SECONDS)
 
 
 async def _say(database: Database, worker_id: str, lanes: Sequence[str], *, leaves: bool) -> None:
