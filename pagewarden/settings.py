@@ -49,6 +49,16 @@ GEMINI_MAX_RETRIES = 4
 GEMINI_INPUT_PRICE = 0.30  # of GEMINI_MODEL
 GEMINI_OUTPUT_PRICE = 2.50
 
+CHECK_MAX_IMAGES = 50
+CHECK_MAX_IMAGE_BYTES = 5_000_000
+CHECK_MAX_JOB_BYTES = 100_000_000
+CHECK_MAX_PIXELS = 50_000_000
+CHECK_READ_SECONDS = 30.0
+CHECK_JOB_SECONDS = 86_400.0
+CHECK_RESULT_DAYS = 7.0
+CHECK_INPUT_DAYS = 30.0
+PUBSUB_KEYS_URL = HttpUrl("https://www.googleapis.com/oauth2/v3/certs")
+
 
 def default_home() -> Path:
     """Folder for the embedded server: /var/lib for root, the user's data folder otherwise.
@@ -283,6 +293,67 @@ class Settings(BaseSettings):
         description="US dollars for a million tokens answered; goes with the model.",
     )
 
+    engine_calls_per_second: float | None = Field(
+        default=None,
+        gt=0,
+        description=(
+            "How often engines that are somewhere else are asked, by all workers together; "
+            "without it, as often as each of them likes."
+        ),
+    )
+    check_max_images: int = Field(
+        default=CHECK_MAX_IMAGES, ge=1, le=1000, description="Pictures of one check job."
+    )
+    check_max_image_bytes: int = Field(
+        default=CHECK_MAX_IMAGE_BYTES, gt=0, description="The largest picture of a check job."
+    )
+    check_max_job_bytes: int = Field(
+        default=CHECK_MAX_JOB_BYTES,
+        gt=0,
+        description="All that a check job may bring, packed and unpacked.",
+    )
+    check_max_pixels: int = Field(
+        default=CHECK_MAX_PIXELS, gt=0, description="The most pixels of a picture of a check job."
+    )
+    check_read_seconds: float = Field(
+        default=CHECK_READ_SECONDS,
+        gt=0,
+        description="How long reading a picture of a check job may take, each time.",
+    )
+    check_job_seconds: float = Field(
+        default=CHECK_JOB_SECONDS,
+        gt=0,
+        description="A check job that has not ended by then has failed.",
+    )
+    check_result_days: float = Field(
+        default=CHECK_RESULT_DAYS,
+        gt=0,
+        description="How long results of check jobs are kept after their end.",
+    )
+    check_input_days: float = Field(
+        default=CHECK_INPUT_DAYS,
+        gt=0,
+        description="How long pictures of check jobs are kept after their end.",
+    )
+    webhooks_anywhere: bool = Field(
+        default=False,
+        description=(
+            "Webhooks may go to private and loopback addresses too; for networks in which "
+            "nobody is to be protected from whoever submits documents."
+        ),
+    )
+    pubsub_audience: str | None = Field(
+        default=None,
+        description="Audience that tokens of Pub/Sub pushes must have; without it they are not "
+        "asked for, and the secret key is.",
+    )
+    pubsub_account: str | None = Field(
+        default=None, description="E-mail of the service account that Pub/Sub pushes come from."
+    )
+    pubsub_keys_url: HttpUrl = Field(
+        default=PUBSUB_KEYS_URL, description="Where the keys are that those tokens are signed with."
+    )
+
     pool_lanes: str = Field(
         default="index,acte",
         description="Lanes that the pool serves; `image=2` is one whose documents count twice.",
@@ -354,6 +425,17 @@ class Settings(BaseSettings):
             raise ValueError(f"PAGEWARDEN_ENGINE: {exc}") from exc
         if self.profile not in engines.PROFILES:
             raise ValueError(f"PAGEWARDEN_PROFILE must be one of {', '.join(engines.PROFILES)}")
+        return self
+
+    @model_validator(mode="after")
+    def _agree_about_checks(self) -> Self:
+        if self.check_input_days < self.check_result_days:
+            raise ValueError(
+                "PAGEWARDEN_CHECK_INPUT_DAYS must not be less than PAGEWARDEN_CHECK_RESULT_DAYS: "
+                "results go with their pictures at the latest"
+            )
+        if self.pubsub_audience and not self.pubsub_account:
+            raise ValueError("PAGEWARDEN_PUBSUB_AUDIENCE needs PAGEWARDEN_PUBSUB_ACCOUNT beside it")
         return self
 
     @model_validator(mode="after")
