@@ -7,13 +7,11 @@ import datetime as dt
 import io
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
 
-from dashboard import navigation, rendering, route, visitors
+from dashboard import lists, navigation, rendering, route, visitors
 
 PAGE = navigation.Page("Audit", "/audit")
 
@@ -30,8 +28,10 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class Filter(BaseModel):
+class Filter(lists.Filter):
     """What of the log is wanted; before and before_id say where the last page ended."""
+
+    path = PAGE.path
 
     person: str = ""
     action: str = ""
@@ -50,11 +50,6 @@ class Filter(BaseModel):
             "p_until": _utc(self.until), "p_before": self.before, "p_before_id": self.before_id,
         }  # fmt: skip
         return {name: value for name, value in given.items() if value}
-
-    def address(self, path: str = PAGE.path, **changes: object) -> str:
-        """Write the address of the list with these changes."""
-        wanted = self.model_copy(update=changes).model_dump(exclude_defaults=True)
-        return f"{path}?{urlencode(wanted)}" if wanted else path
 
 
 def _utc(moment: str) -> str:
@@ -78,12 +73,12 @@ async def listed(
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    # One more than is shown tells whether there is a next page.
     rows = await visitor.database.rpc("list_acts", **chosen.params(), p_limit=ROWS + 1)
-    shown, more = rows[:ROWS], None
-    if len(rows) > ROWS:
-        last = shown[-1]
-        more = chosen.address(before=last["created_at"], before_id=last["id"])
+
+    def after(last: Mapping[str, Any]) -> str:
+        return chosen.address(before=last["created_at"], before_id=last["id"])
+
+    shown, more = lists.cut(rows, ROWS, after)
     return {"rows": shown, "more": more, "download": chosen.address(f"{PAGE.path}/csv")}
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from pydantic import BaseModel
 
-from dashboard import forgery, navigation, notices, rendering, route, visitors
+from dashboard import forgery, lists, navigation, notices, rendering, route, visitors
 
 PAGE = navigation.Page("Cases", "/cases")
 
@@ -18,8 +17,10 @@ ROWS = 14
 KINDS = {"client": "Cases of people", "registry": "Registry", "check": "Checks"}
 
 
-class Filter(BaseModel):
+class Filter(lists.Filter):
     """What of the list is wanted; before and before_id say where the last page ended."""
+
+    path = PAGE.path
 
     q: str = ""
     kind: str = ""
@@ -35,11 +36,6 @@ class Filter(BaseModel):
         }  # fmt: skip
         return {name: value for name, value in given.items() if value} | {"p_deleted": self.bin}
 
-    def address(self, **changes: object) -> str:
-        """Write the address of the list with these changes."""
-        wanted = self.model_copy(update=changes).model_dump(exclude_defaults=True)
-        return f"{PAGE.path}?{urlencode(wanted)}" if wanted else PAGE.path
-
 
 @router.get("")
 async def listed(
@@ -52,12 +48,12 @@ async def listed(
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    # One more than is shown tells whether there is a next page.
     rows = await visitor.database.rpc("list_cases", **chosen.params(), p_limit=ROWS + 1)
-    shown, more = rows[:ROWS], None
-    if len(rows) > ROWS:
-        last = shown[-1]
-        more = chosen.address(before=last["created_at"], before_id=last["case_id"])
+
+    def after(last: Mapping[str, Any]) -> str:
+        return chosen.address(before=last["created_at"], before_id=last["case_id"])
+
+    shown, more = lists.cut(rows, ROWS, after)
     return {"rows": shown, "more": more}
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import uuid
+from collections.abc import Mapping
 from typing import Annotated, Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from pydantic import BaseModel
 
-from dashboard import forgery, navigation, notices, outcomes, rendering, route, visitors
+from dashboard import forgery, lists, navigation, notices, outcomes, rendering, route, visitors
 from pagewarden import dead_letters as resolving
 
 PAGE = navigation.Page("Dead letters", "/dead-letters", navigation.Audience.ADMIN)
@@ -44,8 +43,10 @@ DONE = {
 Notes = Annotated[str, Form(max_length=2000)]
 
 
-class Filter(BaseModel):
+class Filter(lists.Filter):
     """Which are wanted; before and before_id say where the last page of them ended."""
+
+    path = PAGE.path
 
     status: str = ""
     category: str = ""
@@ -64,14 +65,9 @@ class Filter(BaseModel):
         }  # fmt: skip
         return {name: value for name, value in given.items() if value}
 
-    def address(self, path: str = PAGE.path, **changes: object) -> str:
-        """Write the address of a list with these changes."""
-        wanted = self.model_copy(update=changes).model_dump(exclude_defaults=True)
-        return f"{path}?{urlencode(wanted)}" if wanted else path
-
-    def first(self, path: str = PAGE.path) -> str:
+    def first(self) -> str:
         """Write the address of the first page of this list."""
-        return self.address(path, before="", before_id="", offset=0)
+        return self.address(before="", before_id="", offset=0)
 
 
 @router.get("")
@@ -94,16 +90,16 @@ async def listed(
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    # One more than is shown tells whether there is a next page.
     place = {"p_before": chosen.before, "p_before_id": chosen.before_id}
     rows = await visitor.database.rpc(
         "list_dead_letters",
         p_filter=chosen.wanted(), p_limit=ROWS + 1, **{k: v for k, v in place.items() if v},
     )  # fmt: skip
-    shown, more = rows[:ROWS], None
-    if len(rows) > ROWS:
-        last = shown[-1]
-        more = chosen.address(before=last["last_failed_at"], before_id=last["dlq_id"], offset=0)
+
+    def after(last: Mapping[str, Any]) -> str:
+        return chosen.address(before=last["last_failed_at"], before_id=last["dlq_id"], offset=0)
+
+    shown, more = lists.cut(rows, ROWS, after)
     return {"rows": shown, "more": more}
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel
 
-from dashboard import navigation, rendering, route, visitors
+from dashboard import lists, navigation, rendering, route, visitors
 
 PAGE = navigation.Page("Documents", "/documents")
 
@@ -24,8 +23,10 @@ STATUSES = (
 )  # fmt: skip
 
 
-class Filter(BaseModel):
+class Filter(lists.Filter):
     """What of the list is wanted; before and before_id say where the last page ended."""
+
+    path = PAGE.path
 
     q: str = ""
     status: str = ""
@@ -44,11 +45,6 @@ class Filter(BaseModel):
         }  # fmt: skip
         return {name: value for name, value in given.items() if value} | {"p_deleted": self.bin}
 
-    def address(self, **changes: object) -> str:
-        """Write the address of the list with these changes."""
-        wanted = self.model_copy(update=changes).model_dump(exclude_defaults=True)
-        return f"{PAGE.path}?{urlencode(wanted)}" if wanted else PAGE.path
-
 
 @router.get("")
 async def listed(
@@ -65,12 +61,12 @@ async def listed(
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    # One more than is shown tells whether there is a next page.
     rows = await visitor.database.rpc("list_documents", **chosen.params(), p_limit=ROWS + 1)
-    shown, more = rows[:ROWS], None
-    if len(rows) > ROWS:
-        last = shown[-1]
-        more = chosen.address(before=last["created_at"], before_id=last["document_id"], offset=0)
+
+    def after(last: Mapping[str, Any]) -> str:
+        return chosen.address(before=last["created_at"], before_id=last["document_id"], offset=0)
+
+    shown, more = lists.cut(rows, ROWS, after)
     return {"rows": shown, "more": more}
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import enum
 import uuid
+from collections.abc import Mapping
 from typing import Annotated, Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from pydantic import BaseModel
 
-from dashboard import forgery, navigation, notices, rendering, route, visitors
+from dashboard import forgery, lists, navigation, notices, rendering, route, visitors
 
 PAGE = navigation.Page("People", "/people", navigation.Audience.ADMIN)
 
@@ -20,8 +19,10 @@ ROWS = 50
 ROLES = {"admin": "HAC", "none": "Not HAC"}
 
 
-class Filter(BaseModel):
+class Filter(lists.Filter):
     """Who is wanted; after and after_id say where the last page ended."""
+
+    path = PAGE.path
 
     q: str = ""
     role: str = ""
@@ -35,11 +36,6 @@ class Filter(BaseModel):
         }  # fmt: skip
         chosen = {name: value for name, value in given.items() if value}
         return chosen | ({"p_admin": self.role == "admin"} if self.role in ROLES else {})
-
-    def address(self, **changes: object) -> str:
-        """Write the address of the list with these changes."""
-        wanted = self.model_copy(update=changes).model_dump(exclude_defaults=True)
-        return f"{PAGE.path}?{urlencode(wanted)}" if wanted else PAGE.path
 
 
 class Act(enum.StrEnum):
@@ -68,12 +64,12 @@ async def listed(
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    # One more than is shown tells whether there is a next page.
     rows = await visitor.database.rpc("list_people", **chosen.params(), p_limit=ROWS + 1)
-    shown, more = rows[:ROWS], None
-    if len(rows) > ROWS:
-        last = shown[-1]
-        more = chosen.address(after=last["email"], after_id=last["user_id"])
+
+    def after(last: Mapping[str, Any]) -> str:
+        return chosen.address(after=last["email"], after_id=last["user_id"])
+
+    shown, more = lists.cut(rows, ROWS, after)
     return {"rows": shown, "more": more}
 
 

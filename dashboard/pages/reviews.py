@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel
 
-from dashboard import navigation, rendering, route, visitors
+from dashboard import lists, navigation, rendering, route, visitors
 
 PAGE = navigation.Page("Review", "/review")
 
@@ -17,8 +16,10 @@ router = APIRouter(route_class=route.Route, include_in_schema=False)
 ROWS = 50
 
 
-class Filter(BaseModel):
+class Filter(lists.Filter):
     """What of the list is wanted; after and after_id say where the last page ended."""
+
+    path = PAGE.path
 
     case: str = ""
     after: str = ""
@@ -28,11 +29,6 @@ class Filter(BaseModel):
         """Give the arguments of list_doubts; what is empty does not count."""
         given = {"p_case_id": self.case, "p_after": self.after, "p_after_id": self.after_id}
         return {name: value for name, value in given.items() if value}
-
-    def address(self, **changes: object) -> str:
-        """Write the address of the list with these changes."""
-        wanted = self.model_copy(update=changes).model_dump(exclude_defaults=True)
-        return f"{PAGE.path}?{urlencode(wanted)}"
 
 
 @router.get(PAGE.path)
@@ -50,10 +46,10 @@ async def listed(
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    # One more than is shown tells whether there is a next page.
     rows = await visitor.database.rpc("list_doubts", **chosen.params(), p_limit=ROWS + 1)
-    more = None
-    if len(rows) > ROWS:
-        last = rows[ROWS - 1]
-        more = chosen.address(after=last["created_at"], after_id=last["document_id"])
-    return {"rows": rows[:ROWS], "more": more}
+
+    def after(last: Mapping[str, Any]) -> str:
+        return chosen.address(after=last["created_at"], after_id=last["document_id"])
+
+    shown, more = lists.cut(rows, ROWS, after)
+    return {"rows": shown, "more": more}

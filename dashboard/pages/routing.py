@@ -31,14 +31,18 @@ Ids = Annotated[list[uuid.UUID] | None, Form(alias="id")]
 Words = Annotated[str, Form(max_length=2000)]
 
 
+class Place(task_lists.Place):
+    """Where the last page of this list ended."""
+
+    path = PAGE.path
+
+
 @router.get("")
 async def listed(
-    request: Request, visitor: visitors.Admin, place: Annotated[task_lists.Place, Query()]
+    request: Request, visitor: visitors.Admin, place: Annotated[Place, Query()]
 ) -> Response:
     """Show what nobody knew where to send, with what is known of it."""
-    rows, more = await task_lists.page(
-        visitor, place, ROWS, lambda changes: place.address(PAGE.path, **changes), p_kind="routing"
-    )
+    rows, more = await task_lists.page(visitor, place, ROWS, p_kind="routing")
     lanes = await visitor.database.select("lanes", columns="lane,description", order="lane")
     return rendering.page(
         request, "routing.html", part=False, rows=rows, more=more, lanes=lanes, place=place

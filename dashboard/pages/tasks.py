@@ -41,6 +41,8 @@ class Ending(enum.StrEnum):
 class Filter(task_lists.Place):
     """Which tasks are wanted."""
 
+    path = PAGE.path
+
     kind: str = ""
     whose: str = "all"
     priority: str = ""
@@ -50,9 +52,9 @@ class Filter(task_lists.Place):
         given = {"p_kind": self.kind, "p_priority": self.priority, "p_whose": self.whose}
         return {name: value for name, value in given.items() if value}
 
-    def first(self, path: str = PAGE.path) -> str:
+    def first(self) -> str:
         """Write the address of the first page of this list."""
-        return self.address(path, after_urgency=None, after="", after_id="")
+        return self.address(after_urgency=None, after="", after_id="")
 
 
 Chosen = Annotated[Filter, Query()]
@@ -70,9 +72,7 @@ class Noted(BaseModel):
 @router.get("")
 async def listed(request: Request, visitor: visitors.Admin, chosen: Chosen) -> Response:
     """Show open tasks, the most urgent first, then the oldest."""
-    rows, more = await task_lists.page(
-        visitor, chosen, ROWS, lambda c: chosen.address(PAGE.path, **c), **chosen.params()
-    )
+    rows, more = await task_lists.page(visitor, chosen, ROWS, **chosen.params())
     people = await visitor.database.rpc("list_people", p_admin=True, p_limit=_PEOPLE)
     return rendering.page(
         request, "tasks.html",
@@ -116,7 +116,7 @@ async def assign(
     )
     mine = to == visitor.caller.user_id
     said = "It is yours." if mine else "It is assigned." if to else "It is given back."
-    return notices.answered(chosen.address(PAGE.path), answer, said)
+    return notices.answered(chosen.address(), answer, said)
 
 
 @router.post("/{task_id}/priority")
@@ -131,7 +131,7 @@ async def prioritise(
     answer = await visitor.database.rpc(
         "set_task_priority", p_task_id=str(task_id), p_priority=priority
     )
-    return notices.answered(chosen.address(PAGE.path), answer, f"Its priority is {priority}.")
+    return notices.answered(chosen.address(), answer, f"Its priority is {priority}.")
 
 
 @router.post("/{task_id}/end")
@@ -144,7 +144,7 @@ async def end(
 ) -> Response:
     """End a task that nothing else ends."""
     answer = await visitor.database.rpc("end_task", p_task_id=str(task_id), p_status=ending)
-    return notices.answered(chosen.address(PAGE.path), answer, f"The task is {ending}.")
+    return notices.answered(chosen.address(), answer, f"The task is {ending}.")
 
 
 def place_of(task: Mapping[str, Any]) -> tuple[str, str] | None:
