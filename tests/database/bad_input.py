@@ -20,8 +20,78 @@ SENSELESS_FILTERS = [
     """'{"name": " "}'""",
 ]
 
+PICTURE = """jsonb_build_object(
+    'name', 'a.png', 'dropbox_path', 'x/a.png', 'sha256', repeat('0', 64)
+)"""
+
 # A function, arguments that are sound, and for each of its parameters values that are not.
 SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
+    (
+        "submit_check_job",
+        {
+            "p_job_id": "%(gone)s",
+            "p_language": "'fr'",
+            "p_images": f"jsonb_build_array({PICTURE})",
+            "p_idempotency_key": "'k'",
+            "p_request_digest": "repeat('0', 64)",
+        },
+        {
+            "p_job_id": ["null", "%(case)s"],
+            "p_language": ["null", "''", LONG],
+            "p_images": [
+                "null",
+                "'null'",
+                "'{}'",
+                "'[]'",
+                "'[1]'",
+                "'[{}]'",
+                """'[{"name": "a.png", "dropbox_path": "x"}]'""",
+                f"jsonb_build_array({PICTURE}, {PICTURE})",
+                f"""jsonb_build_array({PICTURE} || '{{"reference": "no list"}}')""",
+                f"""jsonb_build_array({PICTURE} || '{{"sha256": "no digest"}}')""",
+            ],
+            "p_allowed": ["array[null]::text[]"],
+            "p_name": ["''", LONG],
+            "p_reading_language": ["''", LONG],
+            "p_engine": ["''", LONG],
+            "p_seconds": ["null", "0", "-1"],
+            "p_callback_url": ["''", "'nope'", "'ftp://x'"],
+            "p_idempotency_key": ["''", LONG],
+            "p_request_digest": ["null", "''", "'no digest'"],
+        },
+    ),
+    (
+        "decide_check",
+        {"p_job_id": "%(job)s", "p_position": "1", "p_decision": "'accepted'"},
+        {"p_decision": ["'perhaps'"]},
+    ),
+    ("list_check_jobs", {}, {"p_status": ["'nope'"], "p_limit": ["null", "0", "-1", "201"]}),
+    (
+        "purge_check_jobs",
+        {},
+        {
+            "p_result_days": ["null", "0", "-1", "31"],
+            "p_input_days": ["null", "6"],
+            "p_limit": ["null", "0", "1001"],
+        },
+    ),
+    (
+        "take_engine_call",
+        {"p_engine": "'gemini'", "p_per_second": "4"},
+        {"p_engine": ["null", "''", LONG], "p_per_second": ["null", "0", "-1", "'NaN'"]},
+    ),
+    (
+        "complete_check",
+        LOCK | {"p_results": "'[]'", "p_confidence": "0.9", "p_processing_time_ms": "1"},
+        {
+            "p_results": ["null", "'null'", "'{}'", "'[1]'"],
+            "p_confidence": ["-0.1", "1.1"],
+            "p_processing_time_ms": ["-1"],
+            "p_engine": ["''", LONG],
+            "p_version": ["''", LONG],
+            "p_profile": ["''", LONG],
+        },
+    ),
     (
         "claim_documents",
         {"p_worker_id": "'w'"},
@@ -490,6 +560,17 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
 
 # Ids of nothing are no error of the caller's: something may just have gone.
 GONE = {
+    "cancel_check_job(%(gone)s)": "JOB_NOT_FOUND",
+    "check_job(%(gone)s)": "JOB_NOT_FOUND",
+    "complete_check(%(claimed)s, '[]', 0.5, 1)": "DOCUMENT_LOCKED",
+    "complete_check(%(gone)s, '[]', 0.5, 1)": "DOCUMENT_NOT_FOUND",
+    "decide_check(%(gone)s, 1, 'accepted')": "JOB_NOT_FOUND",
+    "decide_check(%(job)s, 7, 'accepted')": "NOT_CHECKED",
+    "decide_check(%(job)s, null, 'accepted')": "NOT_CHECKED",
+    "get_check(%(claimed)s, %(gone)s)": "LOCK_LOST",
+    "get_check(%(gone)s)": "DOCUMENT_NOT_FOUND",
+    "rerun_check_job(%(gone)s)": "JOB_NOT_FOUND",
+    "rerun_check_job(%(job)s)": "WRONG_STATE",
     "acquire_document_lock(%(gone)s, 'w')": "DOCUMENT_NOT_FOUND",
     "cancel_case(%(gone)s)": "CASE_NOT_FOUND",
     "grant_role(%(gone)s)": "PERSON_NOT_FOUND",
@@ -571,6 +652,11 @@ MALFORMED = {
 
 # Parameters of which every value of their type makes sense.
 TAKES_ANYTHING = {
+    ("decide_check", "p_position"),
+    ("list_check_jobs", "p_before"),
+    ("list_check_jobs", "p_before_id"),
+    ("list_check_jobs", "p_everybody"),
+    ("rerun_check_job", "p_all"),
     ("correct_page", "p_approved"),
     ("correct_page", "p_base_version"),
     ("correct_page", "p_page_number"),

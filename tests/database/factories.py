@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import uuid
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import psycopg
 
     from tests.support import databases
@@ -147,6 +150,25 @@ class Factory:
         """Note something that HAC is to do."""
         answer = await self.call("create_task", p_title=f"Task {next(_numbers)}", **params)
         return uuid.UUID(answer["task_id"])
+
+    async def check_job(
+        self, images: Sequence[str] = ("a.png", "b.png"), **params: Any
+    ) -> uuid.UUID:
+        """Submit a check job; pictures of one first letter have the same bytes."""
+        job = uuid.uuid4()
+        files = [
+            {
+                "name": name,
+                "dropbox_path": f"{job}/{name}",
+                "sha256": hashlib.sha256(name[0].encode()).hexdigest(),
+                "reference": [f"text of {name}"],
+            }
+            for name in images
+        ]
+        submitted = {"p_job_id": job, "p_language": "fr", "p_images": Jsonb(files)}
+        answer = await self.call("submit_check_job", **submitted | params)
+        assert answer["success"], answer
+        return uuid.UUID(answer["job_id"])
 
     async def awaiting_file(
         self, case: uuid.UUID | None = None, *, lane: str = "index"

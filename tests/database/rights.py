@@ -15,6 +15,9 @@ READS = """
                      anon nobody stranger viewer editor owner admin service worker
 case_members         no   none   none     case   case   case  all   all     no
 cases                no   none   none     case   case   case  all   all     no
+check_images         no   none   none     case   case   case  all   all     no
+check_jobs           no   none   none     case   case   case  all   all     no
+check_results        no   none   none     case   case   case  all   all     no
 documents            no   none   none     case   case   case  all   all     no
 edge_function_config no   none   none     none   none   none  all   all     no
 extraction_queue     no   none   none     case   case   case  all   all     no
@@ -35,23 +38,27 @@ user_roles           no   none   none     none   none   own   all   all     no
 webhooks             no   none   none     case   case   case  all   all     no
 """
 
-# Which rows belong to the case, or speak of the reader.
+# Which rows belong to the case or to the check job, or speak of the reader.
+_DOCUMENT = "document_id in (select id from documents where case_id in (%(case)s, %(job)s))"
 OF_THE_CASE = {
-    "case_members": "case_id = %(case)s",
-    "cases": "id = %(case)s",
-    "documents": "case_id = %(case)s",
-    "extraction_queue": "case_id = %(case)s",
-    "hac_acts": "case_id = %(case)s",
-    "hac_logs": "case_id = %(case)s",
-    "ocr_dead_letter": "case_id = %(case)s",
-    "ocr_errors": "case_id = %(case)s",
-    "ocr_pages": "case_id = %(case)s",
-    "ocr_processing_logs": "document_id in (select id from documents where case_id = %(case)s)",
-    "ocr_runs": "document_id in (select id from documents where case_id = %(case)s)",
-    "page_corrections": "case_id = %(case)s",
-    "page_doubts": "case_id = %(case)s",
-    "page_texts": "case_id = %(case)s",
-    "webhooks": "document_id in (select id from documents where case_id = %(case)s)",
+    "check_images": "job_id = %(job)s",
+    "check_jobs": "id = %(job)s",
+    "check_results": "job_id = %(job)s",
+    "case_members": "case_id in (%(case)s, %(job)s)",
+    "cases": "id in (%(case)s, %(job)s)",
+    "documents": "case_id in (%(case)s, %(job)s)",
+    "extraction_queue": "case_id in (%(case)s, %(job)s)",
+    "hac_acts": "case_id in (%(case)s, %(job)s)",
+    "hac_logs": "case_id in (%(case)s, %(job)s)",
+    "ocr_dead_letter": "case_id in (%(case)s, %(job)s)",
+    "ocr_errors": "case_id in (%(case)s, %(job)s)",
+    "ocr_pages": "case_id in (%(case)s, %(job)s)",
+    "ocr_processing_logs": _DOCUMENT,
+    "ocr_runs": _DOCUMENT,
+    "page_corrections": "case_id in (%(case)s, %(job)s)",
+    "page_doubts": "case_id in (%(case)s, %(job)s)",
+    "page_texts": "case_id in (%(case)s, %(job)s)",
+    "webhooks": f"{_DOCUMENT} or job_id = %(job)s",
 }
 OWN = {"user_roles": "user_id = %(owner)s"}
 
@@ -96,16 +103,20 @@ assign_pool               no   no     no       no     no     no    no    yes    
 assign_task               no   no     no       no     no     no    yes   yes     no
 begin_function_run        no   no     no       no     no     no    no    yes     no
 cancel_case               no   no     no       no     no     yes   yes   yes     no
+cancel_check_job          no   no     no       no     yes    yes   yes   yes     no
 cancel_document           no   no     no       no     yes    yes   yes   yes     no
 case_contents             no   no     no       yes    yes    yes   yes   yes     no
+check_job                 no   no     no       yes    yes    yes   yes   yes     no
 claim_documents           no   no     no       no     no     no    no    yes     yes
 claim_webhooks            no   no     no       no     no     no    no    yes     no
+complete_check            no   no     no       no     no     no    no    yes     yes
 complete_documents        no   no     no       no     no     no    no    yes     yes
 correct_page              no   no     no       no     yes    yes   yes   yes     no
 count_dead_letters        no   yes    yes      yes    yes    yes   yes   yes     no
 create_case               no   no     yes      yes    yes    yes   yes   yes     no
 create_task               no   no     no       no     no     no    yes   yes     no
 dead_letter_groups        no   yes    yes      yes    yes    yes   yes   yes     no
+decide_check              no   no     no       no     yes    yes   yes   yes     no
 delete_case               no   no     no       no     no     yes   yes   yes     no
 delete_document           no   no     no       no     no     yes   yes   yes     no
 document_history          no   no     no       yes    yes    yes   yes   yes     no
@@ -118,6 +129,7 @@ extend_document_lock      no   no     no       no     no     no    no    yes    
 fail_document             no   no     no       no     no     no    no    yes     yes
 files_removed             no   no     no       no     no     no    no    yes     no
 files_to_remove           no   no     no       no     no     no    no    yes     no
+get_check                 no   no     no       no     no     no    no    yes     yes
 give_back_documents       no   no     no       no     no     no    yes   yes     no
 grant_role                no   no     no       no     no     no    yes   yes     no
 has_role                  no   yes    yes      yes    yes    yes   yes   yes     no
@@ -126,6 +138,7 @@ list_action_types         no   yes    yes      yes    yes    yes   yes   yes    
 list_acts                 no   yes    yes      yes    yes    yes   yes   yes     no
 list_case_people          no   no     no       yes    yes    yes   yes   yes     no
 list_cases                no   yes    yes      yes    yes    yes   yes   yes     no
+list_check_jobs           no   yes    yes      yes    yes    yes   yes   yes     no
 list_dead_letters         no   yes    yes      yes    yes    yes   yes   yes     no
 list_documents            no   yes    yes      yes    yes    yes   yes   yes     no
 list_doubts               no   yes    yes      yes    yes    yes   yes   yes     no
@@ -139,6 +152,7 @@ page_versions             no   no     no       yes    yes    yes   yes   yes    
 pause_lane                no   no     no       no     no     no    yes   yes     no
 pool_status               no   no     no       no     no     no    yes   yes     no
 process_ocr_atomic        no   no     no       no     no     no    no    yes     yes
+purge_check_jobs          no   no     no       no     no     no    no    yes     no
 read_again                no   no     no       no     yes    yes   yes   yes     no
 recover_stuck_documents   no   no     no       no     no     no    yes   yes     no
 refuse_documents          no   no     no       no     no     no    yes   yes     no
@@ -146,6 +160,7 @@ release_documents         no   no     no       no     no     no    no    yes    
 report_pool               no   no     no       no     no     no    no    yes     yes
 report_worker             no   no     no       no     no     no    no    yes     yes
 request_webhook           no   no     no       no     yes    yes   yes   yes     no
+rerun_check_job           no   no     no       no     yes    yes   yes   yes     no
 resolve_dead_letter       no   no     no       no     no     no    yes   yes     no
 resolve_dead_letters      no   no     no       no     no     no    yes   yes     no
 restore_case              no   no     no       no     no     yes   yes   yes     no
@@ -164,7 +179,9 @@ settle_webhook            no   no     no       no     no     no    no    yes    
 share_case                no   no     no       no     no     yes   yes   yes     no
 share_case_by_email       no   no     no       no     no     yes   yes   yes     no
 stuck_documents           no   no     no       no     no     no    yes   yes     no
+submit_check_job          no   no     yes      yes    yes    yes   yes   yes     no
 sweep_documents           no   no     no       no     no     no    no    yes     yes
+take_engine_call          no   no     no       no     no     no    no    yes     yes
 type_text                 no   no     no       no     no     no    yes   yes     no
 unknown_files             no   no     no       no     no     no    no    yes     no
 wait_for_documents        no   no     no       no     no     no    no    yes     yes
@@ -172,6 +189,23 @@ wait_for_documents        no   no     no       no     no     no    no    yes    
 
 # A call of each function that has an effect, if the caller may.
 ARGUMENTS = {
+    "cancel_check_job": "%(job)s",
+    "check_job": "%(job)s",
+    "complete_check": """
+        %(picture)s, '[{"position": 2, "verdict": "PASS", "extracted_text": "", "issues": []}]',
+        0.9, 1, %(seal)s
+    """,
+    "decide_check": "%(job)s, 1, 'accepted'",
+    "get_check": "%(picture)s, %(seal)s",
+    "list_check_jobs": "",
+    "purge_check_jobs": "",
+    "rerun_check_job": "(cancel_check_job(%(job)s) ->> 'job_id')::uuid",
+    "submit_check_job": """
+        %(new)s, 'fr', jsonb_build_array(jsonb_build_object(
+          'name', 'a.png', 'dropbox_path', %(new)s || '/a.png', 'sha256', repeat('0', 64)
+        ))
+    """,
+    "take_engine_call": "'gemini', 4",
     "acquire_document_lock": "%(queued)s, 'w'",
     "add_documents": """%(case)s, '[{"name": "another"}]', 'pdf'""",
     "assign_task": "%(task)s, %(admin)s",

@@ -70,6 +70,7 @@ async def _populate(factory: factories.Factory) -> dict[str, uuid.UUID]:
         "pending": await factory.queued(case, lane=None),
         "awaiting": await factory.awaiting_file(case),
         "task": await factory.task(),
+        "job": await factory.check_job(),
     }
 
 

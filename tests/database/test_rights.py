@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 import pytest_asyncio
+from psycopg.types.json import Jsonb
 
 from tests.database import factories, rights
 from tests.support import databases
@@ -64,11 +65,45 @@ async def _populate(factory: factories.Factory) -> Ids:
     ids["admin"] = await factory.user(admin=True)
     query = "insert into user_roles (user_id, role) values (%s, 'user')"
     await factory.conn.execute(query, (ids["owner"],))
+    jobs = await _jobs(factory, ids)
     await factory.call("pause_lane", p_lane="check", p_reason="for the test")
     await factory.call("lead_pool", p_process="p", p_lease_seconds=3600)
     await _fill(factory, await factory.case(editor=await factory.user()))
     case = await factory.case(ids["owner"], viewer=ids["viewer"], editor=ids["editor"])
-    return ids | await _fill(factory, case)
+    return ids | jobs | await _fill(factory, case)
+
+
+async def _jobs(factory: factories.Factory, ids: Ids) -> Ids:
+    """Submit a job for nobody, and one for the owner, who shares it."""
+    jobs = [await factory.check_job(p_callback_url="https://example.org/") for _ in range(2)]
+    for job in jobs:
+        await _check(factory, await _picture(factory, job, "a.png"))
+    query = "update cases set user_id = %s where id = %s"
+    await factory.conn.execute(query, (ids["owner"], jobs[1]))
+    for role in ("viewer", "editor"):
+        await factory.call("share_case", p_case_id=jobs[1], p_user_id=ids[role], p_role=role)
+    claim = await _picture(factory, jobs[1], "b.png")
+    picture, seal = claim.document_id, claim.lock_token
+    return {"job": jobs[1], "picture": picture, "seal": seal, "new": uuid.uuid4()}
+
+
+async def _picture(factory: factories.Factory, job: uuid.UUID, name: str) -> factories.Claim:
+    """Let a worker take a picture of a job."""
+    query = "select id from documents where case_id = %s and name = %s"
+    (document,) = await (await factory.conn.execute(query, (job, name))).fetchone() or ()
+    answer = await factory.call("acquire_document_lock", p_document_id=document, p_worker_id="w")
+    return factories.Claim(document, uuid.UUID(answer["lock_token"]))
+
+
+async def _check(factory: factories.Factory, claim: factories.Claim) -> None:
+    """Read and check a picture."""
+    key = {"p_document_id": claim.document_id, "p_lock_token": claim.lock_token}
+    run = {"p_engine": "rapid", "p_version": "1", "p_profile": "balanced"}
+    page = {"page_number": 1, "text": "illegible"}
+    await factory.call("save_document_pages", **key, **run, p_pages=Jsonb([page]), p_page_count=1)
+    result = {"position": 1, "verdict": "MANUAL", "extracted_text": "illegible", "issues": []}
+    done = {"p_results": Jsonb([result]), "p_confidence": "0.9", "p_processing_time_ms": 1}
+    await factory.call("complete_check", **key, **done)
 
 
 async def _fill(factory: factories.Factory, case: uuid.UUID) -> Ids:
