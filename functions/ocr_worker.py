@@ -1,4 +1,4 @@
-"""ocr-worker: claim and read the images that wait."""
+"""ocr-worker: claim and read the images that wait, those of check jobs too."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from functions import working
 
 NAME = "ocr-worker"
 
-router = working.draining(NAME, ("image",))
+router = working.draining(NAME, ("image", "check"))

@@ -69,7 +69,9 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
             known,
             tokens.make_verifier(settings),
             await enter(
-                lane_reader.opened(settings, store, wishes=store_reader.Wishes.usual(settings))
+                lane_reader.opened(
+                    settings, store, link, wishes=store_reader.Wishes.usual(settings)
+                )
             ),
             await enter(lazy.opened(make_exporter)),
             signing_in,
@@ -79,6 +81,13 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
 def make_exporter() -> readers.Reader:
     """Make what parses originals for exports, in the sandbox."""
     return readers.Reader(engine=_EXPORTING_ENGINE, processes=_EXPORTING_PROCESSES)
+
+
+def address_of(request: Request, used: Services, route: str, **params: object) -> str:
+    """Tell where a route is: where people reach us, which is here unless somebody has said so."""
+    path = request.app.url_path_for(route, **params)
+    is_said = "site_url" in used.settings.model_fields_set
+    return f"{used.settings.site_url if is_said else str(request.base_url).rstrip('/')}{path}"
 
 
 def _of_app(request: Request) -> Services:

@@ -6,20 +6,15 @@ import contextlib
 import functools
 import uuid
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from functions import answers, callers, incoming, services
+from functions import answers, callbacks, callers, incoming, services, storing
 from pagewarden import database as databases
-from pagewarden import errors, files, webhooks
+from pagewarden import errors
 from pagewarden.reading import formats
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from pagewarden.settings import Settings
 
 NAME = "upload-to-dropbox"
 
@@ -89,14 +84,14 @@ async def take_in(
 ) -> Accepted:
     """Store the file of a request and make it a document, as whoever the database acts for."""
     arriving = await incoming.receive(request)
-    _require_callback(arriving.fields.get("callback_url"), used)
+    callbacks.require(arriving.fields.get("callback_url"), used)
     case_id = await _case(arriving.fields, is_service, database)
     name = arriving.name
     path = f"{case_id}/{uuid.uuid4()}/{name}"
     stored = await used.store.write(
         path, arriving.kept_head(), limit=used.settings.upload_max_bytes
     )
-    async with _no_orphan(used.store, path):
+    async with storing.no_orphans(used.store, [path]):
         kind = _require_allowed(arriving)
         call = functools.partial(
             database.rpc,
@@ -119,7 +114,9 @@ async def take_in(
         await _keep_one(used, answer["document_id"], path)
     if callback := arriving.fields.get("callback_url"):
         await database.rpc("request_webhook", p_document_id=answer["document_id"], p_url=callback)
-    status_url = _status_url(request, used.settings, answer["document_id"])
+    status_url = services.address_of(
+        request, used, "document_status", document_id=answer["document_id"]
+    )
     return _accepted(answer, case_id, name, status_url)
 
 
@@ -152,18 +149,6 @@ async def _keep_one(used: services.Services, document_id: str, path: str) -> Non
         with contextlib.suppress(errors.FileExists):
             await used.store.write(kept, used.store.read(path))
     await used.store.delete(path)
-
-
-def _require_callback(url: str | None, used: services.Services) -> None:
-    """Refuse an address that could never be told, before anything is stored."""
-    if url is None:
-        return
-    if used.keys.webhook_secret is None:
-        raise answers.RefusedError(
-            400, "NO_WEBHOOKS", "no webhooks are sent here: PAGEWARDEN_WEBHOOK_SECRET is not set"
-        )
-    if problem := webhooks.problem_of(url):
-        raise answers.RefusedError(400, "INVALID_REQUEST", f"callback_url: {problem}")
 
 
 async def _first_admin(database: databases.Database) -> str:
@@ -202,33 +187,6 @@ def _media_type(kind: str | None) -> str | None:
     if kind is None:
         return None
     return "application/pdf" if kind == "pdf" else f"image/{kind}"
-
-
-@contextlib.asynccontextmanager
-async def _no_orphan(store: files.FileStore, path: str) -> AsyncIterator[None]:
-    """Remove the file again when it does not become a document.
-
-    Where nobody knows, because we were cut off, it stays: retention finds what no document names.
-    """
-    try:
-        yield
-    except Exception as exc:
-        if not _is_open(exc):
-            with contextlib.suppress(errors.FileStoreError):
-                await store.delete(path)
-        raise
-
-
-def _is_open(exc: Exception) -> bool:
-    """Tell whether the document may be there all the same: Postgres itself has not said no."""
-    return isinstance(exc, errors.DatabaseError) and (exc.outage or exc.sqlstate is None)
-
-
-def _status_url(request: Request, settings: Settings, document_id: str) -> str:
-    """Tell where to ask: where people reach us, which is here unless somebody has said so."""
-    path = request.app.url_path_for("document_status", document_id=document_id)
-    is_said = "site_url" in settings.model_fields_set
-    return f"{settings.site_url if is_said else str(request.base_url).rstrip('/')}{path}"
 
 
 def _accepted(answer: dict[str, Any], case_id: str, name: str, status_url: str) -> Accepted:

@@ -1,4 +1,4 @@
-"""webhooks: tell callers' servers which documents have ended."""
+"""webhooks: tell callers' servers which documents and check jobs have ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ async def tell(used: services.Used, run: runs.Current) -> Told:
     secret = used.keys.webhook_secret
     if secret is None:
         return Told(tried=0)
-    sender = webhooks.Sender(used.database, secret)
+    allowed = webhooks.is_any if used.settings.webhooks_anywhere else webhooks.is_public
+    sender = webhooks.Sender(used.database, secret, allowed)
     tried = 0
     while due := await sender.deliver_due():
         tried += due

@@ -49,17 +49,17 @@ class UndeliverableError(Exception):
     """Trying this address again would not help."""
 
 
-def problem_of(url: str) -> str | None:
+def problem_of(url: str, *, anywhere: bool = False) -> str | None:
     """Say what is wrong with an address that somebody wants to be told at; None is nothing.
 
-    Names are looked up when something is sent, and not before.
+    Names are looked up when something is sent, and not before. anywhere: private addresses, too.
     """
     try:
         host = _parse(url).host
     except ValueError as exc:
         return str(exc)
     with contextlib.suppress(ValueError):
-        if not is_public(host):
+        if not anywhere and not is_public(host):
             return f"{host} is no public address"
     return None
 
@@ -79,6 +79,12 @@ def _parse(url: str) -> httpx.URL:
     if not found.host or (found.port or 0) > _MAX_PORT:
         raise ValueError("it is no URL: there is no such host or port")
     return found
+
+
+def is_any(address: str) -> bool:
+    """Let every address pass, where nobody is to be protected from whoever names it."""
+    ipaddress.ip_address(address)
+    return True
 
 
 def is_public(address: str) -> bool:

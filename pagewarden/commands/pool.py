@@ -68,7 +68,7 @@ async def _run(chosen: settings.Settings, plan: plans.Plan, wishes: store_reader
     async with (
         work.connected(chosen, connections=2 * plan.count + 2) as (connection, hints),
         files.open_store(chosen) as store,
-        lane_reader.opened(chosen, store, wishes=wishes, processes=hands) as reader,
+        lane_reader.opened(chosen, store, connection, wishes=wishes, processes=hands) as reader,
     ):
         await reader.start(plan.lanes)
         log.info("pool", lanes=plan.lanes, workers=plan.count, of=plan.size, cpu=plan.cpu)

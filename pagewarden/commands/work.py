@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-LANES = "image,pdf"
+LANES = "image,check,pdf"
 
 
 def command(
@@ -66,7 +66,7 @@ async def _work(
     async with (
         connected(chosen, connections=2 * hands) as (connection, hints),
         files.open_store(chosen) as store,
-        lane_reader.opened(chosen, store, wishes=wishes, processes=processes) as reader,
+        lane_reader.opened(chosen, store, connection, wishes=wishes, processes=processes) as reader,
     ):
         await reader.start(lanes)
         workers = [

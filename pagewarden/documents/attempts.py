@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from pagewarden import errors
-from pagewarden.documents import batches, claims
+from pagewarden.documents import batches, checking, claims, manners
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,9 +86,10 @@ class Attempt:
             async for batch in found:
                 saved = await self._save(run, batch)
                 confidences += [page.confidence for page in batch if page.confidence is not None]
+        name, result = await self._result(len(saved))
         answer = await self._call(
-            "process_ocr_atomic",
-            p_ocr_data={"pages_read": len(saved)},
+            name,
+            **result,
             p_confidence=sum(confidences) / len(confidences) if confidences else None,
             p_processing_time_ms=round((time.monotonic() - started) * 1000),
             p_engine=run.engine,
@@ -96,6 +97,15 @@ class Attempt:
             p_profile=run.profile,
         )
         return Outcome.COMPLETED if _is_done(answer) else Outcome.FAILED
+
+    async def _result(self, pages: int) -> tuple[str, dict[str, object]]:
+        """Name the function that completes the document, and what it is told of the result."""
+        if self.claim.lane == manners.CHECK:
+            asked = await self._call("get_check")
+            _is_done(asked)
+            if asked["images"]:
+                return "complete_check", {"p_results": await checking.results(asked)}
+        return "process_ocr_atomic", {"p_ocr_data": {"pages_read": pages}}
 
     async def _save(self, run: claims.Run, pages: Sequence[claims.Page]) -> list[int]:
         answer = await self._call(

@@ -6,12 +6,13 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from pagewarden import lazy
-from pagewarden.documents import claims, gpu_reader, store_reader
+from pagewarden.documents import claims, gpu_reader, manners, permits, store_reader
 from pagewarden.reading import engines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
+    from pagewarden.database import Database
     from pagewarden.files import FileStore
     from pagewarden.settings import Settings
 
@@ -55,14 +56,19 @@ class LaneReader:
 async def opened(
     settings: Settings,
     store: FileStore,
+    database: Database,
     *,
     wishes: store_reader.Wishes = store_reader.USUAL,
     processes: int | None = None,
 ) -> AsyncIterator[LaneReader]:
     """Have a reader for the documents of all lanes."""
+    permit = permits.permit(database, settings.engine_calls_per_second)
 
     def here() -> contextlib.AbstractAsyncContextManager[claims.Reader]:
-        return store_reader.opened(store, wishes=wishes, processes=processes)
+        ways = manners.of_lanes(settings)
+        return store_reader.opened(
+            store, wishes=wishes, processes=processes, ways=ways, permit=permit
+        )
 
     def there() -> contextlib.AbstractAsyncContextManager[claims.Reader]:
         return gpu_reader.opened(settings, store, wishes=wishes)

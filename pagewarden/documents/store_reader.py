@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pagewarden import errors
-from pagewarden.documents import claims, languages, read_pages, scratch
+from pagewarden.documents import claims, languages, manners, read_pages, scratch
 from pagewarden.reading import engines
 from pagewarden.reading import reader as readers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 
     from pagewarden.files import FileStore
     from pagewarden.settings import Settings
@@ -59,20 +59,22 @@ USUAL = Wishes()
 class StoreReader:
     """Reads for any number of workers of this process; one reader for each engine and profile."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what opened() has put together
         self,
         store: FileStore,
         folder: Path,
         resources: contextlib.AsyncExitStack,
         *,
         wishes: Wishes,
-        processes: int | None,
+        ways: Mapping[str, manners.Manners],
+        make: Callable[[str, str], readers.Reader],
     ) -> None:
         self._store = store
         self._folder = folder
         self._resources = resources
         self._wishes = wishes
-        self._processes = processes
+        self._ways = ways
+        self._make = make
         self._readers: dict[tuple[str, str], readers.Reader] = {}
         self._opening = asyncio.Lock()
 
@@ -83,25 +85,39 @@ class StoreReader:
         return claims.Run(wishes.engine, reader.version, wishes.profile)
 
     async def read(self, claim: claims.Claim, done: frozenset[int]) -> AsyncGenerator[claims.Page]:
-        """Fetch the file and read its pages."""
-        wishes = self._wishes.of(claim)
-        reader = await self.reader(wishes)
-        counts: list[int] = []
+        """Fetch the file and read its pages, in the manner of its lane."""
+        way = self._ways.get(claim.lane, manners.USUAL)
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             path = Path(folder, "document")
             await self._store.fetch(_path(claim), path)
-            found = reader.read(
-                path,
-                name=claim.name,
-                languages=languages.for_engine(wishes.language),
-                done=done,
-                opened=counts.append,
-            )
-            language = languages.for_search(wishes.language)
-            with self._blame(wishes):
-                async with contextlib.aclosing(found):
-                    async for page in found:
-                        yield read_pages.to_page(page, of=counts[-1], language=language)
+
+            def again(known: frozenset[int]) -> AsyncGenerator[claims.Page]:
+                return self._read(claim, path, done | known, way)
+
+            async with contextlib.aclosing(way.patiently(again)) as found:
+                async for page in found:
+                    yield page
+
+    async def _read(
+        self, claim: claims.Claim, path: Path, done: frozenset[int], way: manners.Manners
+    ) -> AsyncGenerator[claims.Page]:
+        wishes = self._wishes.of(claim)
+        reader = await self.reader(wishes)
+        counts: list[int] = []
+        found = reader.read(
+            path,
+            name=claim.name,
+            languages=languages.for_engine(wishes.language),
+            done=done,
+            opened=counts.append,
+            limits=way.limits,
+            strict=way.strict,
+        )
+        language = languages.for_search(wishes.language)
+        with self._blame(wishes):
+            async with contextlib.aclosing(found):
+                async for page in found:
+                    yield read_pages.to_page(page, of=counts[-1], language=language)
 
     async def reader(self, wishes: Wishes) -> readers.Reader:
         """Have the reader of an engine and profile, started when it is first asked for."""
@@ -109,9 +125,7 @@ class StoreReader:
         key = wishes.engine, profile
         async with self._opening:
             if key not in self._readers:
-                made = readers.Reader(
-                    engine=wishes.engine, profile=profile, processes=self._processes
-                )
+                made = self._make(wishes.engine, profile)
                 self._readers[key] = await self._resources.enter_async_context(made)
         return self._readers[key]
 
@@ -131,12 +145,24 @@ class StoreReader:
 
 @contextlib.asynccontextmanager
 async def opened(
-    store: FileStore, *, wishes: Wishes = USUAL, processes: int | None = None
+    store: FileStore,
+    *,
+    wishes: Wishes = USUAL,
+    processes: int | None = None,
+    ways: Mapping[str, manners.Manners] = manners.NONE,
+    permit: engines.Permit | None = None,
 ) -> AsyncIterator[StoreReader]:
-    """Start the reader that most documents need, so that what is missing is known at once."""
+    """Start the reader that most documents need, so that what is missing is known at once.
+
+    permit is asked before each call of an engine that is somewhere else.
+    """
+
+    def make(engine: str, profile: str) -> readers.Reader:
+        return readers.Reader(engine=engine, profile=profile, processes=processes, permit=permit)
+
     async with contextlib.AsyncExitStack() as resources:
         folder = resources.enter_context(scratch.folder())
-        made = StoreReader(store, folder, resources, wishes=wishes, processes=processes)
+        made = StoreReader(store, folder, resources, wishes=wishes, ways=ways, make=make)
         await made.reader(wishes)
         yield made
 

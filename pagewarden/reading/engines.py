@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 DEFAULT = "cascade"
 BALANCED = "balanced"
 PROFILES = ("fast", BALANCED, "accurate")
+
+
+Permit = Callable[[str], float]
+"""Takes the next place among the calls of an engine of that name; seconds to wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,15 @@ class Preparing(Protocol):
 
     def prepare(self, hints: engine.Hints) -> None:
         """Load what pages with these hints need, so that children find it there."""
+        ...
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """An engine that is somewhere else, and is not asked as often as anybody likes."""
+
+    def ask_first(self, permit: Permit) -> None:
+        """Ask this before each call, from whatever thread makes it, and wait as long as it says."""
         ...
 
 

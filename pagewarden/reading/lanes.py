@@ -37,7 +37,8 @@ PAGE_ERRORS = (errors.ReadingError, errors.AnswerRefused, errors.AnswerUnusable)
 class Job:
     """What is to be read, and how; done are the pages to leave out.
 
-    opened is told the number of pages. remote is the engine, where it is not the children's.
+    opened is told the number of pages. remote is the engine, where it is not the children's. Where
+    it is strict, a page that cannot be read is an error of the whole document.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class Job:
     done: Container[int]
     opened: Callable[[int], None]
     remote: engine.Engine | None
+    strict: bool = False
 
     def message(self, folder: Path) -> wire.Message:
         """Give the child what it has to know."""
@@ -208,6 +210,8 @@ class Lanes:
             raise
 
     def _failed(self, number: int, error: Exception) -> pages.ReadPage:
+        if self._job.strict:
+            raise error
         place = trouble.place(self._job.name, number)
         text = str(error) if str(error).startswith(self._job.name) else f"{place}: {error}"
         return pages.ReadPage(number, 0, 0, 0.0, pages.Source.FAILED, error=text)

@@ -40,7 +40,7 @@ class Reader:
     """Reads any number of documents at a time with one engine, in so many processes.
 
     The engine is a name of pagewarden.reading.engines, or an engine that needs the network and is
-    therefore called in our own process. Documents share the processes fairly.
+    therefore called in our own process, once permit lets it. Documents share the processes fairly.
     """
 
     def __init__(
@@ -50,12 +50,15 @@ class Reader:
         profile: str = engines.BALANCED,
         limits: limit_defaults.Limits = LIMITS,
         processes: int | None = None,
+        permit: engines.Permit | None = None,
     ) -> None:
         self._made: engines.Closing | None = None
         if isinstance(engine, str) and engines.find(engine).remote:
             engine = engines.make(engine, profile)
             self._made = engine if isinstance(engine, engines.Closing) else None
         self._remote = None if isinstance(engine, str) else engine
+        if permit is not None and isinstance(self._remote, engines.Paced):
+            self._remote.ask_first(permit)
         self._limits = limits
         self.processes = processes or (REMOTE_PROCESSES if self._remote else os.cpu_count() or 1)
         self._places = turns.Turns(self.processes)
@@ -89,23 +92,26 @@ class Reader:
         password: str | None = None,
         done: Container[int] = frozenset(),
         opened: Callable[[int], None] = _ignore,
+        limits: limit_defaults.Limits | None = None,
+        strict: bool = False,
     ) -> AsyncGenerator[pages.ReadPage]:
         """Read the pages in order, without those that are done already.
 
         name stands for the document in messages. opened is told how many pages it has. A page
-        that cannot be read has the source FAILED and says why; a document that cannot be read
-        raises the error.
+        that cannot be read has the source FAILED and says why, unless strict: then, like a
+        document that cannot be read, it raises the error. limits are the reader's own otherwise.
         """
         with self._as_file(source) as path:
             job = lanes.Job(
                 path=path.absolute(),
                 name=name or ("document" if isinstance(source, bytes) else path.name),
-                bounds=self._limits,
+                bounds=limits or self._limits,
                 hints=engine_protocol.Hints(tuple(languages)),
                 password=password,
                 done=done,
                 opened=opened,
                 remote=self._remote,
+                strict=strict,
             )
             at_work = lanes.Lanes(job, self._host, self._places, self.processes)
             async with contextlib.aclosing(at_work.read()) as found:

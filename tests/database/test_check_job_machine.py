@@ -277,8 +277,8 @@ def test_jobs_do_what_the_model_says(emptied: databases.Database) -> None:
         settings=settings(
             max_examples=25,
             stateful_step_count=25,
+            derandomize=True,
             deadline=None,
             suppress_health_check=list(HealthCheck),
-            database=None,
         ),
     )

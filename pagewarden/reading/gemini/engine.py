@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from pagewarden.reading.gemini import answers, lines, pace, picture, prompts, se
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pagewarden.reading import engines
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +60,10 @@ class Gemini:
         if found:
             found = self._boost(visit, page, found)
         return engine.Recognised(lines.on_page(found, image.width, image.height), visit.usage)
+
+    def ask_first(self, permit: engines.Permit) -> None:
+        """Ask this before each request, besides keeping to the limit of our own process."""
+        self._service.permit = functools.partial(permit, self.name)
 
     def close(self) -> None:
         """End waits and connections; pages under way end in EngineAway."""

@@ -14,7 +14,7 @@ from pagewarden.reading import pages
 from pagewarden.reading.gemini import answers, faults, pace, prompts, transport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 API_VERSION = "v1beta"
 
@@ -69,9 +69,10 @@ class Visit:
 
 
 class Service:
-    """The service, for any number of threads."""
+    """The service, for any number of threads; permit says how long each request has to wait."""
 
     def __init__(self, options: Options, clock: pace.Clock) -> None:
+        self.permit: Callable[[], float] | None = None
         self._options = options
         self._clock = clock
         self._limiter = pace.Limiter(options.requests_per_minute, clock)
@@ -98,6 +99,7 @@ class Service:
         tries = 0
         while True:
             self._limiter.take(visit.ends)
+            self._wait_for_permit(visit)
             tries += 1
             try:
                 return answers.parse(self._answer(visit, parts, form), form)
@@ -106,6 +108,18 @@ class Service:
                 if self._gives_up(exc, tries) or self._clock.now() + pause >= visit.ends:
                     raise
             self._clock.wait(pause)
+
+    def _wait_for_permit(self, visit: Visit) -> None:
+        """Wait for our turn among all processes that ask this service."""
+        seconds = self.permit() if self.permit else 0.0
+        if self._clock.now() + seconds >= visit.ends:
+            raise errors.RateLimited(
+                f"all workers together may ask Gemini again in {seconds:.0f} s; try then, or raise "
+                "PAGEWARDEN_ENGINE_CALLS_PER_SECOND if the key's quota allows more",
+                retry_after=seconds,
+            )
+        if seconds:
+            self._clock.wait(seconds)
 
     def close(self) -> None:
         """End the waits and idle connections; an answer under way is awaited by its time-out."""

@@ -1,0 +1,52 @@
+"""What is done with a picture of a check job once it is read: its text is checked."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from pagewarden import errors
+from pagewarden.checks import checking, languages
+from pagewarden.documents import read_pages
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pagewarden.checks import report
+    from pagewarden.reading import pages
+
+
+async def results(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Check a picture under each of its names; asked is what get_check answers."""
+    found: Sequence[Mapping[str, Any]] = asked["pages"]
+    if len(found) != 1:
+        raise errors.UnsupportedFile(
+            f"the picture has {len(found)} pages; send each as a picture of its own"
+        )
+    page = read_pages.from_row(found[0])
+    # The first line whose language is in doubt loads models for seconds.
+    return await asyncio.to_thread(_results, page, asked)
+
+
+def _results(page: pages.ReadPage, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    language, allowed = languages.find(asked["language"]), asked["allowed"]
+    return [
+        _result(
+            image["position"], page, checking.check(page, image["reference"], language, allowed)
+        )
+        for image in asked["images"]
+    ]
+
+
+def _result(position: int, page: pages.ReadPage, found: report.Report) -> dict[str, Any]:
+    said = found.as_json()
+    return {
+        "position": position,
+        "verdict": said["verdict"],
+        "match": said["match"],
+        "extracted_text": said["extractedText"],
+        "issues": said["issues"],
+        "strings": said["strings"],
+        "width": page.width,
+        "height": page.height,
+    }
