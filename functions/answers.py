@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from pagewarden import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fastapi import FastAPI, Request
 
@@ -39,29 +39,45 @@ _STATUS: tuple[tuple[type[errors.PagewardenError], int], ...] = (
 _REFUSALS = {
     "DOCUMENT_NOT_FOUND": 404,
     "CASE_NOT_FOUND": 404,
+    "JOB_NOT_FOUND": 404,
     "WRONG_STATE": 409,
     "LOCK_LOST": 409,
 }
 
 
+class Problem(BaseModel):
+    """One thing that is wrong, and with which part of what was sent."""
+
+    problem: str
+    image: str | None = None
+
+
 class Refusal(BaseModel):
-    """Why something was not done."""
+    """Why something was not done; problems says it of each thing, where there are several."""
 
     error: str
     message: str
     hint: str | None = None
+    problems: list[Problem] | None = None
 
 
 class RefusedError(Exception):
     """Ends a request with a Refusal."""
 
     def __init__(
-        self, status: int, error: str, message: str, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        error: str,
+        message: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        problems: Sequence[Problem] = (),
     ) -> None:
         super().__init__(message)
         self.status = status
         self.error = error
         self.headers = headers
+        self.problems = problems
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -87,20 +103,15 @@ def install(app: FastAPI) -> None:
 
 
 def _answer(
-    status: int,
-    error: str,
-    message: str,
-    *,
-    hint: str | None = None,
-    headers: Mapping[str, str] | None = None,
+    status: int, refusal: Refusal, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    body = Refusal(error=error, message=message, hint=hint).model_dump(exclude_none=True)
-    return JSONResponse(body, status, headers=dict(headers or {}))
+    return JSONResponse(refusal.model_dump(exclude_none=True), status, headers=dict(headers or {}))
 
 
 async def _refused(_request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, RefusedError)  # noqa: S101  # for the type checker
-    return _answer(exc.status, exc.error, str(exc), headers=exc.headers)
+    refusal = Refusal(error=exc.error, message=str(exc), problems=list(exc.problems) or None)
+    return _answer(exc.status, refusal, exc.headers)
 
 
 async def _failed(_request: Request, exc: Exception) -> JSONResponse:
@@ -112,7 +123,8 @@ async def _failed(_request: Request, exc: Exception) -> JSONResponse:
     if status in {429, 503}:
         seconds = getattr(exc, "retry_after", None) or RETRY_AFTER_SECONDS
         headers["Retry-After"] = str(math.ceil(seconds))
-    return _answer(status, _code(exc), str(exc), hint=getattr(exc, "hint", None), headers=headers)
+    refusal = Refusal(error=_code(exc), message=str(exc), hint=getattr(exc, "hint", None))
+    return _answer(status, refusal, headers)
 
 
 def status_of(exc: errors.PagewardenError) -> int:
@@ -129,7 +141,7 @@ def _code(exc: errors.PagewardenError) -> str:
 
 async def _malformed(_request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, RequestValidationError)  # noqa: S101  # for the type checker
-    return _answer(400, "INVALID_REQUEST", problems(exc))
+    return _answer(400, Refusal(error="INVALID_REQUEST", message=problems(exc)))
 
 
 def problems(exc: RequestValidationError) -> str:
@@ -142,8 +154,10 @@ def problems(exc: RequestValidationError) -> str:
 async def _http(_request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, HTTPException)  # noqa: S101  # for the type checker
     error = http.HTTPStatus(exc.status_code).phrase.upper().replace(" ", "_")
-    return _answer(exc.status_code, error, str(exc.detail), headers=exc.headers)
+    refusal = Refusal(error=error, message=str(exc.detail))
+    return _answer(exc.status_code, refusal, exc.headers)
 
 
 async def _gone(_request: Request, _exc: Exception) -> JSONResponse:
-    return _answer(400, "CLIENT_GONE", "the client left before it had sent everything")
+    message = "the client left before it had sent everything"
+    return _answer(400, Refusal(error="CLIENT_GONE", message=message))

@@ -16,11 +16,13 @@ from functions import (
     documents,
     files,
     health,
+    jobs,
     ocr_universal,
     ocr_worker,
     pdf_extract,
     pdf_worker,
     pictures,
+    pubsub,
     retention,
     services,
     stale_monitor,
@@ -36,10 +38,12 @@ if TYPE_CHECKING:
 FUNCTIONS = (
     upload_to_dropbox,
     documents,
+    jobs,
     ocr_worker,
     pdf_worker,
     ocr_universal,
     pdf_extract,
+    pubsub,
     retention,
     stale_monitor,
     webhooks,
@@ -79,6 +83,8 @@ def create_app(used: services.Services | None = None) -> FastAPI:
     for function in FUNCTIONS:
         api.include_router(function.router)
     app.include_router(api)
+    for function in (jobs, pubsub):  # also where checkers have always been asked
+        app.include_router(function.router, include_in_schema=False)
     app.include_router(files.router)
     app.include_router(pictures.router)
     app.include_router(health.router)

@@ -57,8 +57,8 @@ def guards(name: str) -> list[params.Depends]:
     Calls of services are noted; those of people are many, and their documents tell of them.
     """
     if switchboard.wants_user_jwt(name):
-        return [Depends(_caller), Depends(_switched_on(name))]
-    return [Depends(_service), Depends(_switched_on(name)), Depends(runs.noted(name))]
+        return [Depends(_caller), Depends(switched_on(name))]
+    return [Depends(_service), Depends(switched_on(name)), Depends(runs.noted(name))]
 
 
 def guarded_router(name: str, *refusals: int) -> APIRouter:
@@ -71,7 +71,7 @@ def guarded_router(name: str, *refusals: int) -> APIRouter:
     )
 
 
-def _switched_on(name: str) -> Callable[[services.Services], Awaitable[None]]:
+def switched_on(name: str) -> Callable[[services.Services], Awaitable[None]]:
     """Refuse while edge_function_config says that the function is off.
 
     It is asked at every call: whoever throws the switch means now.

@@ -106,8 +106,8 @@ async def _drain(
         return Worked(busy=True)
     async with lock:
         hands = (os.cpu_count() or 1) + 1  # one fetches while the others are read
-        workers = [_worker(used, f"{name}-{n}", lanes, budget_seconds) for n in range(hands)]
-        ends = await asyncio.gather(*(worker.drain(used.stopping) for worker in workers))
+        workers = [worker(used, f"{name}-{n}", lanes, budget_seconds) for n in range(hands)]
+        ends = await asyncio.gather(*(one.drain(used.stopping) for one in workers))
     counts = sum(ends, collections.Counter[attempts.Outcome]())
     return Worked.model_validate({str(outcome): count for outcome, count in counts.items()})
 
@@ -123,14 +123,15 @@ async def _read(used: services.Services, lanes: Sequence[str], claimed: Claimed)
         raise answers.RefusedError(409, "LOCK_LOST", "the lock token does not hold this document")
     if rows[0]["lane"] not in lanes:
         raise answers.RefusedError(409, "WRONG_LANE", f"this reads {' and '.join(lanes)} only")
-    worker = _worker(used, "", lanes, claimed.budget_seconds)
-    outcome = await worker.work_claimed(documents.Claim.from_row(rows[0]), used.stopping)
+    hand = worker(used, "", lanes, claimed.budget_seconds)
+    outcome = await hand.work_claimed(documents.Claim.from_row(rows[0]), used.stopping)
     return Ended(document_id=claimed.document_id, outcome=outcome)
 
 
-def _worker(
+def worker(
     used: services.Services, name: str, lanes: Sequence[str], budget_seconds: float
 ) -> documents.Worker:
+    """Make one that reads documents of these lanes in this process."""
     return documents.Worker(
         used.database,
         used.reader,

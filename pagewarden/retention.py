@@ -1,4 +1,4 @@
-"""Remove files that nobody needs any more: of erased documents, and of uploads that broke off."""
+"""Remove what nobody needs any more: old check jobs, and files without a document."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 BATCH = 500
+JOBS = 100
 # An upload stores its file before there is a document; nobody takes an hour in between.
 GRACE = dt.timedelta(hours=1)
 
@@ -29,22 +30,51 @@ _UPLOADED = re.compile(rf"{_UUID}/{_UUID}/[^/]+")
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """How many days after its end the results of a check job are kept, and its pictures."""
+
+    result_days: float
+    input_days: float
+
+
+@dataclass(frozen=True, slots=True)
 class Removed:
-    """How many files went: of erased documents, without a document, half written."""
+    """How many files went (of erased documents, without a document, half written), and jobs."""
 
     erased: int = 0
     orphaned: int = 0
     unfinished: int = 0
+    purged: int = 0
+    erased_jobs: int = 0
 
 
-async def clean(database: Database, store: FileStore, *, now: dt.datetime) -> Removed:
+async def clean(database: Database, store: FileStore, terms: Terms, *, now: dt.datetime) -> Removed:
     """Remove all of them; done again, or by two at once, it does no harm."""
     before = now - GRACE
+    purged, erased_jobs = await purge_jobs(database, terms)
     return Removed(
         erased=await remove_erased(database, store),
         orphaned=await remove_orphans(database, store, before),
         unfinished=await store.tidy(before),
+        purged=purged,
+        erased_jobs=erased_jobs,
     )
+
+
+async def purge_jobs(database: Database, terms: Terms) -> tuple[int, int]:
+    """Remove results that are too old, then whole jobs; their files are on the list of erased."""
+    purged = erased = 0
+    while True:
+        done = await database.rpc(
+            "purge_check_jobs",
+            p_result_days=terms.result_days,
+            p_input_days=terms.input_days,
+            p_limit=JOBS,
+        )
+        purged += done["purged"]
+        erased += done["erased"]
+        if max(done["purged"], done["erased"]) < JOBS:
+            return purged, erased
 
 
 async def remove_erased(database: Database, store: FileStore) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import stat
 import struct
@@ -47,17 +49,28 @@ def unpack(
     archive: parcels.File, folder: Path, limits: parcels.Limits, problems: parcels.Problems
 ) -> list[parcels.File]:
     """Unpack what is in an archive into files of a folder; problems says what is not taken."""
-    with archive.path.open("rb") as file:
-        try:
+    try:
+        with archive.path.open("rb") as file, _reading("the archive is truncated or damaged"):
             _require_few(file, limits)
             with zipfile.ZipFile(file) as opened:
                 entries = list(_taken(opened, archive, limits, problems))
                 return list(_unpacked(opened, entries, folder, problems))
-        except parcels.WrongError as exc:
-            problems.add(str(exc), archive.name)
-        except _BROKEN:
-            problems.add("the archive is truncated or damaged; make it anew", archive.name)
+    except parcels.WrongError as exc:
+        problems.add(str(exc), archive.name)
     return []
+
+
+@contextlib.contextmanager
+def _reading(wrong: str) -> Iterator[None]:
+    """Say that something is wrong with the archive, and not with us."""
+    try:
+        yield
+    except _BROKEN as exc:
+        raise parcels.WrongError(f"{wrong}; make it anew") from exc
+    except OSError as exc:
+        if exc.errno != errno.EINVAL:  # an offset that leads nowhere
+            raise
+        raise parcels.WrongError(f"{wrong}; make it anew") from exc
 
 
 def _require_few(file: BinaryIO, limits: parcels.Limits) -> None:
@@ -94,9 +107,9 @@ def _taken(
         else:
             yield entry
     if total > limits.job_bytes:
-        raise parcels.WrongError(
-            f"it unpacks to {total:,} bytes, and {limits.job_bytes:,} is the most; make several "
-            f"jobs of {archive.name}"
+        problems.add(
+            f"it unpacks to {total:,} bytes of {limits.job_bytes:,} allowed; send several jobs",
+            archive.name,
         )
 
 
@@ -132,10 +145,15 @@ def _unpacked(
     for number, entry in enumerate(entries):
         path = folder / f"entry-{number}"
         try:
-            with opened.open(entry) as source, path.open("wb") as target:
-                while chunk := source.read(_CHUNK):  # never more than it said it has
-                    target.write(chunk)
-        except _BROKEN:
-            problems.add("it is damaged, or packed in a way that is not known", entry.filename)
+            with _reading("it is damaged, or packed in a way that is not known"):
+                _unpack_one(opened, entry, path)
+        except parcels.WrongError as exc:
+            problems.add(str(exc), entry.filename)
         else:
             yield parcels.File(unicodedata.normalize("NFC", entry.filename), path)
+
+
+def _unpack_one(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path) -> None:
+    with opened.open(entry) as source, path.open("wb") as target:
+        while chunk := source.read(_CHUNK):  # never more than it said it has
+            target.write(chunk)

@@ -136,7 +136,11 @@ class Order:
 def problem_of_name(name: str) -> str | None:
     """Say what is wrong with the name of a file; None is nothing."""
     path = PurePosixPath(name)
-    if not path.name or _UNPRINTABLE.search(name) or len(name.encode()) > _LONGEST_NAME:
+    if (
+        not path.name
+        or _UNPRINTABLE.search(name)
+        or len(name.encode(errors="replace")) > _LONGEST_NAME
+    ):
         return f"a name has 1 to {_LONGEST_NAME} bytes that can be printed; call it something else"
     if path.is_absolute() or ".." in path.parts or "\\" in name or re.match("[A-Za-z]:", name):
         return "its name leads out of the archive; name it without .. and without a root"
@@ -170,14 +174,19 @@ def _look_at(wishes: Wishes, problems: Problems) -> None:
             engines.find(wishes.engine)
         except errors.EngineMissing as exc:
             problems.add(str(exc))
-    if len(wishes.allowed) > _MOST_ALLOWED:
-        problems.add(f"at most {_MOST_ALLOWED:,} words can be allowed")
+    if len(wishes.allowed) > _MOST_ALLOWED or any(map(references.unstorable, wishes.allowed)):
+        problems.add(f"at most {_MOST_ALLOWED:,} words can be allowed, of proper characters")
     for what, text, most in (
         ("name", wishes.title, _LONGEST_TITLE),
         ("idempotency key", wishes.key, _LONGEST_KEY),
     ):
-        if text is not None and (not text.strip() or len(text.encode()) > most or "\0" in text):
-            problems.add(f"the {what} has 1 to {most} bytes")
+        if text is not None and not _is_label(text, most):
+            problems.add(f"the {what} has 1 to {most} bytes, of proper characters")
+
+
+def _is_label(text: str, most: int) -> bool:
+    fits = len(text.encode(errors="replace")) <= most
+    return bool(text.strip()) and fits and not references.unstorable(text)
 
 
 def _pictures(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import defaultdict
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ MOST_STRINGS = 1_000
 LONGEST = 5_000
 SUFFIXES = (".json", ".csv")
 _COLUMNS = ("image", "text")
+_NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 
 
 class Wrong(Exception):
@@ -61,6 +63,11 @@ def lines(name: str, data: bytes) -> list[str]:
     return _limited(name, _split(decode(name, data)))
 
 
+def unstorable(text: str) -> bool:
+    """Tell whether a text has what no database stores: NUL, or a half of a character."""
+    return _NO_CHARACTER.search(text) is not None
+
+
 def decode(name: str, data: bytes) -> str:
     """Decode UTF-8, with a byte order mark or without."""
     if len(data) > MOST_BYTES:
@@ -80,6 +87,8 @@ def _limited(name: str, strings: list[str]) -> list[str]:
         raise Wrong(f"{name}: more than {MOST_STRINGS:,} strings for one picture; leave some out")
     if any(len(text) > LONGEST for text in strings):
         raise Wrong(f"{name}: a string has more than {LONGEST:,} characters; split it")
+    if any(map(unstorable, strings)):
+        raise Wrong(f"{name}: a string has characters that are none; take them out")
     return strings
 
 

@@ -16,7 +16,7 @@ def test_every_function_that_is_mounted_has_a_table() -> None:
 def test_people_call_some_functions_and_services_the_others() -> None:
     """Only what people call wants a user's token."""
     for_people = {name for name in switchboard.names() if switchboard.wants_user_jwt(name)}
-    assert for_people == {"upload-to-dropbox", "documents"}
+    assert for_people == {"upload-to-dropbox", "documents", "jobs"}
 
 
 @pytest.mark.parametrize("name", ["relay", "nonsense", ""])

@@ -76,6 +76,18 @@ class Database:
             await _set_claims(conn, claims, local=True)
             yield conn
 
+    @contextlib.asynccontextmanager
+    async def cut_off(self) -> AsyncIterator[None]:
+        """End all connections, and let nobody in as long as the block lasts."""
+        end = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
+        async with _maintenance(self.server) as conn:
+            await conn.execute(_named("alter database {} allow_connections false", self.name))
+            try:
+                await conn.execute(end, (self.name,))
+                yield
+            finally:
+                await conn.execute(_named("alter database {} allow_connections true", self.name))
+
     async def close(self) -> None:
         """Close what connect() opened."""
         for conn in self._connections:

@@ -21,6 +21,9 @@ from pagewarden import database, documents, errors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+    from typing import Any
+
+    from pagewarden.database import arguments
 
 PAGES = 5
 
@@ -37,6 +40,42 @@ class Orders(pydantic.BaseModel):
     page_seconds: float = 0
     stuck_at: int = 0
     outage_while: str = ""
+    lanes: list[str] = ["image"]
+    pages: int = PAGES
+    dies_before: str = ""
+    dies_after: str = ""
+
+
+class Deadly(database.Database):
+    """A database whose worker is killed before or after a call of some name."""
+
+    def __init__(self, link: database.Database, orders: Orders) -> None:
+        self._link = link
+        self._orders = orders
+
+    async def _rpc(self, name: str, given: arguments.Arguments) -> Any:
+        if name == self._orders.dies_before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        answer = await self._link.rpc(name, **given.values)
+        if name == self._orders.dies_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+    async def _select(self, query: arguments.Query) -> list[dict[str, Any]]:
+        raise NotImplementedError(query.table)
+
+    async def _insert(self, change: arguments.Change) -> list[dict[str, Any]]:
+        raise NotImplementedError(change.query.table)
+
+    async def _update(self, change: arguments.Change) -> list[dict[str, Any]]:
+        raise NotImplementedError(change.query.table)
+
+    def acting_as(self, user: database.User) -> database.Database:
+        """See the same database as this user."""
+        return self._link.acting_as(user)
+
+    async def aclose(self) -> None:
+        """Leave that to whoever opened it."""
 
 
 class EngineAway(errors.PagewardenError):
@@ -64,7 +103,7 @@ class Reader:
         sign = Path(self.orders.outage_while or "none")
         if sign.exists():  # noqa: ASYNC240  # a file on this machine
             raise EngineAway("the engine does not answer")
-        for number in range(1, PAGES + 1):
+        for number in range(1, self.orders.pages + 1):
             if number in done:
                 continue
             print(claim.id, number, flush=True)  # noqa: T201  # read by the test
@@ -84,10 +123,10 @@ async def main(orders: Orders) -> None:
     async with await database.connect_direct(orders.url, connections=orders.workers * 2) as link:
         crew = [
             documents.Worker(
-                database=link,
+                database=Deadly(link, orders),
                 reader=Reader(orders),
                 worker_id=f"{orders.name}-{number}",
-                lanes=["image"],
+                lanes=orders.lanes,
                 lock_seconds=orders.lock_seconds,
                 heartbeat_seconds=orders.heartbeat_seconds,
                 idle_seconds=0.2,

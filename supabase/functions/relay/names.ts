@@ -1,10 +1,12 @@
 /** The functions of supabase/config.toml, which a test compares with this. */
 export const NAMES: ReadonlySet<string> = new Set([
   "documents",
+  "jobs",
   "ocr-universal",
   "ocr-worker",
   "pdf-extract",
   "pdf-worker",
+  "pubsub",
   "retention",
   "stale-monitor",
   "upload-to-dropbox",
