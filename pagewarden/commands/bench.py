@@ -39,6 +39,10 @@ COMMANDS = {
         "pagewarden.bench.checks",
         "Draw screens in ten languages, plant faults, and measure which of them a check finds.",
     ),
+    "jobs": deferred.Deferred(
+        "pagewarden.bench.jobs",
+        "Submit check jobs to a system of its own: timed one by one, then many at once.",
+    ),
     "fuzz": deferred.Deferred(
         "pagewarden.bench.fuzz",
         "Break files at random and read them: each ends in pages or one typed error.",

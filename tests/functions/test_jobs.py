@@ -7,9 +7,13 @@ import base64
 import csv
 import io
 import json
+import os
+import re
+import sys
 import uuid
 import zipfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -515,3 +519,42 @@ async def test_retention_removes_results_and_later_pictures(checker: house.House
     cleaned = (await checker.serve("retention")).json()
     assert (cleaned["erased_jobs"], cleaned["erased"]) == (1, 1)
     assert checker.stored() == []
+
+
+async def test_the_client_of_the_readme_works(
+    checker: house.House, sayer: Sayer, tmp_path: Path
+) -> None:
+    """As it is printed, against a running server; its exit code says whether all is well."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    (script,) = re.findall(r"```python\n(# check\.py.*?)```", readme, re.DOTALL)
+    archive = tmp_path / "screens.zip"
+    environment = os.environ | {
+        "PAGEWARDEN_URL": checker.url,
+        "PAGEWARDEN_KEY": house.KEYS.secret_key,
+    }
+
+    async def run(entries: Mapping[str, bytes]) -> tuple[int | None, str]:
+        archive.write_bytes(zipped(entries))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", script, str(archive), "fr"),
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        reading = asyncio.create_task(_work_until_ended(checker, process))
+        said, _ = await process.communicate()
+        await reading
+        return process.returncode, said.decode()
+
+    assert await run({"a.png": PNG}) == (0, "PASS a.png\n")
+    sayer.texts["b.png"] = "Bonjour {name}"
+    code, said = await run({"b.png": OTHER})
+    assert code == 1
+    assert said.startswith("MANUAL b.png\n    ")
+    code, said = await run({"b.png": b"text"})
+    assert (code, "b.png: it is plain text" in said) == (2, True)
+
+
+async def _work_until_ended(checker: house.House, process: asyncio.subprocess.Process) -> None:
+    while process.returncode is None:
+        await work(checker)
+        await asyncio.sleep(0.05)
