@@ -270,3 +270,36 @@ def test_closing_ends_a_wait(server: served.GeminiServer) -> None:
         assert asked.wait(10)
         gemini.close()
         assert isinstance(page.exception(timeout=10), errors.EngineAway)
+
+
+def test_each_request_waits_for_its_place_among_all_processes(
+    server: served.GeminiServer, make: engines.Make, clock: engines.StillClock
+) -> None:
+    """Extracting and boosting are two of them."""
+    server.script = [served.extracted(served.line("Dear Ada")), served.boosted()]
+    asked = []
+
+    def permit(engine: str) -> float:
+        asked.append(engine)
+        return 2.5 * len(asked)
+
+    gemini = make()
+    gemini.ask_first(permit)
+    engines.read(gemini)
+
+    assert asked == ["gemini", "gemini"]
+    assert clock.waits == [2.5, 5.0]
+
+
+def test_a_place_that_comes_too_late_is_told_with_the_wait(
+    make: engines.Make, clock: engines.StillClock
+) -> None:
+    """The document is tried again by then; the service is not asked."""
+    gemini = make()
+    gemini.ask_first(lambda _: 10_000.0)
+
+    with pytest.raises(errors.RateLimited, match="ENGINE_CALLS_PER_SECOND") as caught:
+        engines.read(gemini)
+
+    assert caught.value.retry_after == 10_000
+    assert clock.waits == []
