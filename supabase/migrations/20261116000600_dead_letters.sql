@@ -295,14 +295,27 @@ $$;
 comment on function private.lock_refusal(public.documents, uuid) is
   'Why a call with this token may not touch the document; null when it may.';
 
+create unlogged table private.conflicts (   -- a crash may lose them: they are for statistics
+  id bigint generated always as identity,
+  happened_at timestamptz not null default now(),
+  constraint conflicts_pkey primary key (id)
+);
+comment on table private.conflicts is
+  'Calls that came too late for their lock, one row each; the alerts forget them after a while.';
+alter table private.conflicts enable row level security;
+
 create function private.refusal(p_error text, p_document_id uuid)
 returns jsonb
-language sql
-immutable
+language plpgsql
+volatile
 security invoker
 set search_path = ''
 as $$
-  select jsonb_build_object(
+begin
+  if p_error = 'LOCK_LOST' then
+    insert into private.conflicts default values;
+  end if;
+  return jsonb_build_object(
     'success', false, 'error', p_error, 'document_id', p_document_id,
     'message', case p_error
       when 'DOCUMENT_NOT_FOUND' then 'there is no such document'
@@ -314,8 +327,10 @@ as $$
       when 'TOO_MANY_FAILED_PAGES' then 'more pages failed than the lane allows; counted as a failed attempt'
     end
   );
+end;
 $$;
-comment on function private.refusal(text, uuid) is 'The answer to a call that changed nothing, with its reason.';
+comment on function private.refusal(text, uuid) is
+  'The answer to a call that changed nothing, with its reason; those that came too late are counted.';
 
 create function private.require_category(p_category text)
 returns void

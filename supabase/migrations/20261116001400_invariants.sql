@@ -128,7 +128,9 @@ begin
   return query
   select * from private.document_violations()
   union all
-  select * from private.check_job_violations();
+  select * from private.check_job_violations()
+  union all
+  select * from private.alert_violations();
 end;
 $$;
 comment on function private.invariant_violations() is

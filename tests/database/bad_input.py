@@ -65,6 +65,37 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         {"p_job_id": "%(job)s", "p_position": "1", "p_decision": "'accepted'"},
         {"p_decision": ["'perhaps'"]},
     ),
+    (
+        "report_gauge",
+        {"p_gauge": "'free_disk_share'", "p_value": "1"},
+        {"p_gauge": ["null", "'nope'"], "p_value": ["null", "'NaN'", "'Infinity'"]},
+    ),
+    (
+        "claim_alert_notices",
+        {},
+        {"p_limit": ["null", "0", "1001"], "p_lease_seconds": ["null", "0", "3601"]},
+    ),
+    ("settle_alert_notice", {"p_id": "%(gone)s", "p_attempt": "1"}, {"p_is_set_up": ["null"]}),
+    ("list_alerts", {}, {"p_limit": ["null", "0", "201"]}),
+    (
+        "set_alert_rule",
+        {"p_rule": "'disk-warning'", "p_changes": "'{}'"},
+        {
+            "p_rule": ["null", "''", "'No Name'", LONG],
+            "p_changes": ["null", "'[]'", """'{"x": 1}'"""],
+        },
+    ),
+    (
+        "silence_alerts",
+        {"p_minutes": "1", "p_reason": "'x'"},
+        {
+            "p_minutes": ["null", "0", "43201"],
+            "p_reason": ["null", "''", LONG],
+            "p_rule": ["'nope'"],
+        },
+    ),
+    ("test_alert", {"p_rule": "'disk-warning'"}, {"p_rule": ["null", "'nope'"]}),
+    ("report_conflict", {"p_message": "'x'"}, {"p_message": ["null", "''", "repeat('x', 10001)"]}),
     ("list_check_jobs", {}, {"p_status": ["'nope'"], "p_limit": ["null", "0", "-1", "201"]}),
     (
         "purge_check_jobs",
@@ -560,6 +591,7 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
 
 # Ids of nothing are no error of the caller's: something may just have gone.
 GONE = {
+    "end_silence(0)": "SILENCE_NOT_FOUND",
     "cancel_check_job(%(gone)s)": "JOB_NOT_FOUND",
     "check_job(%(gone)s)": "JOB_NOT_FOUND",
     "complete_check(%(claimed)s, '[]', 0.5, 1)": "DOCUMENT_LOCKED",
@@ -634,6 +666,7 @@ NOTHING_DONE = {
     """give_back_documents('[{"document_id": null}]')""": {"done": 0},
     "route_documents(array[%(gone)s], 'image')": {"done": 0},
     "refuse_documents(array[%(gone)s], 'because')": {"done": 0},
+    "settle_alert_notice(%(gone)s, 1)": False,
     "settle_webhook(%(gone)s, 1)": False,
     "end_function_run(0, 'completed')": False,
     "report_worker('nobody', '{}', true)": False,
@@ -652,6 +685,13 @@ MALFORMED = {
 
 # Parameters of which every value of their type makes sense.
 TAKES_ANYTHING = {
+    ("end_silence", "p_silence_id"),
+    ("list_alerts", "p_before"),
+    ("list_alerts", "p_before_id"),
+    ("report_conflict", "p_case_id"),
+    ("report_conflict", "p_document_id"),
+    ("settle_alert_notice", "p_attempt"),
+    ("settle_alert_notice", "p_error"),
     ("decide_check", "p_position"),
     ("list_check_jobs", "p_before"),
     ("list_check_jobs", "p_before_id"),

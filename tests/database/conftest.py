@@ -27,7 +27,9 @@ begin
     select format('%I.%I', n.nspname, c.relname)
     from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
     where c.relkind = 'r' and n.nspname in ('public', 'private')
-      and c.relname not in ('lanes', 'edge_function_config', 'sweep_state')
+      and c.relname not in (
+        'lanes', 'edge_function_config', 'sweep_state', 'alert_metrics', 'alert_rules'
+      )
   loop
     execute 'delete from ' || v_table;
   end loop;

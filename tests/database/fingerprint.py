@@ -10,13 +10,14 @@ if TYPE_CHECKING:
 _TABLES = """
     select format('%I.%I', n.nspname, c.relname)
     from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
-    where c.relkind = 'r' and n.nspname in ('public', 'private') and c.relname <> 'sweep_state'
+    where c.relkind = 'r' and n.nspname in ('public', 'private')
+      and c.relname not in ('sweep_state', 'conflicts')
     order by 1
 """
 
 
 async def take(conn: psycopg.AsyncConnection) -> dict[str, str | None]:
-    """Hash the contents of every table of ours; conn is a superuser's."""
+    """Hash the contents of every table of ours but statistics; conn is a superuser's."""
     names = [name for (name,) in await (await conn.execute(_TABLES)).fetchall()]
     hashes = {}
     for name in names:

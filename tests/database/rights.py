@@ -13,6 +13,11 @@ ACTORS = ["anon", "nobody", "stranger", "viewer", "editor", "owner", "admin", "s
 # case. all: everything.
 READS = """
                      anon nobody stranger viewer editor owner admin service worker
+alert_metrics        no   none   none     none   none   none  all   all     no
+alert_notices        no   none   none     none   none   none  all   all     no
+alert_rules          no   none   none     none   none   none  all   all     no
+alert_silences       no   none   none     none   none   none  all   all     no
+alerts               no   none   none     none   none   none  all   all     no
 case_members         no   none   none     case   case   case  all   all     no
 cases                no   none   none     case   case   case  all   all     no
 check_images         no   none   none     case   case   case  all   all     no
@@ -107,6 +112,7 @@ cancel_check_job          no   no     no       no     yes    yes   yes   yes    
 cancel_document           no   no     no       no     yes    yes   yes   yes     no
 case_contents             no   no     no       yes    yes    yes   yes   yes     no
 check_job                 no   no     no       yes    yes    yes   yes   yes     no
+claim_alert_notices       no   no     no       no     no     no    no    yes     no
 claim_documents           no   no     no       no     no     no    no    yes     yes
 claim_webhooks            no   no     no       no     no     no    no    yes     no
 complete_check            no   no     no       no     no     no    no    yes     yes
@@ -122,9 +128,11 @@ delete_document           no   no     no       no     no     yes   yes   yes    
 document_history          no   no     no       yes    yes    yes   yes   yes     no
 document_progress         no   no     no       yes    yes    yes   yes   yes     no
 end_function_run          no   no     no       no     no     no    no    yes     no
+end_silence               no   no     no       no     no     no    yes   yes     no
 end_task                  no   no     no       no     no     no    yes   yes     no
 erase_case                no   no     no       no     no     yes   yes   yes     no
 erase_document            no   no     no       no     no     yes   yes   yes     no
+evaluate_alerts           no   no     no       no     no     no    no    yes     no
 extend_document_lock      no   no     no       no     no     no    no    yes     yes
 fail_document             no   no     no       no     no     no    no    yes     yes
 files_removed             no   no     no       no     no     no    no    yes     no
@@ -136,6 +144,8 @@ has_role                  no   yes    yes      yes    yes    yes   yes   yes    
 lead_pool                 no   no     no       no     no     no    no    yes     yes
 list_action_types         no   yes    yes      yes    yes    yes   yes   yes     no
 list_acts                 no   yes    yes      yes    yes    yes   yes   yes     no
+list_alert_rules          no   no     no       no     no     no    yes   yes     no
+list_alerts               no   no     no       no     no     no    yes   yes     no
 list_case_people          no   no     no       yes    yes    yes   yes   yes     no
 list_cases                no   yes    yes      yes    yes    yes   yes   yes     no
 list_check_jobs           no   yes    yes      yes    yes    yes   yes   yes     no
@@ -157,6 +167,8 @@ read_again                no   no     no       no     yes    yes   yes   yes    
 recover_stuck_documents   no   no     no       no     no     no    yes   yes     no
 refuse_documents          no   no     no       no     no     no    yes   yes     no
 release_documents         no   no     no       no     no     no    no    yes     yes
+report_conflict           no   no     no       no     yes    yes   yes   yes     no
+report_gauge              no   no     no       no     no     no    no    yes     no
 report_pool               no   no     no       no     no     no    no    yes     yes
 report_worker             no   no     no       no     no     no    no    yes     yes
 request_webhook           no   no     no       no     yes    yes   yes   yes     no
@@ -173,15 +185,19 @@ route_documents           no   no     no       no     no     no    yes   yes    
 safe_document_reupload_v2 no   no     no       no     yes    yes   yes   yes     no
 save_document_pages       no   no     no       no     no     no    no    yes     yes
 search_documents          no   yes    yes      yes    yes    yes   yes   yes     no
+set_alert_rule            no   no     no       no     no     no    yes   yes     no
 set_function              no   no     no       no     no     no    yes   yes     no
 set_task_priority         no   no     no       no     no     no    yes   yes     no
+settle_alert_notice       no   no     no       no     no     no    no    yes     no
 settle_webhook            no   no     no       no     no     no    no    yes     no
 share_case                no   no     no       no     no     yes   yes   yes     no
 share_case_by_email       no   no     no       no     no     yes   yes   yes     no
+silence_alerts            no   no     no       no     no     no    yes   yes     no
 stuck_documents           no   no     no       no     no     no    yes   yes     no
 submit_check_job          no   no     yes      yes    yes    yes   yes   yes     no
 sweep_documents           no   no     no       no     no     no    no    yes     yes
 take_engine_call          no   no     no       no     no     no    no    yes     yes
+test_alert                no   no     no       no     no     no    yes   yes     no
 type_text                 no   no     no       no     no     no    yes   yes     no
 unknown_files             no   no     no       no     no     no    no    yes     no
 wait_for_documents        no   no     no       no     no     no    no    yes     yes
@@ -189,6 +205,17 @@ wait_for_documents        no   no     no       no     no     no    no    yes    
 
 # A call of each function that has an effect, if the caller may.
 ARGUMENTS = {
+    "claim_alert_notices": "1",
+    "end_silence": "(select id from alert_silences)",
+    "evaluate_alerts": "",
+    "list_alert_rules": "",
+    "list_alerts": "",
+    "report_conflict": "'again and again', %(case)s",
+    "report_gauge": "'gpu_service_down', 0",
+    "set_alert_rule": """'disk-warning', '{"threshold": 0.2}'""",
+    "settle_alert_notice": "gen_random_uuid(), 1",
+    "silence_alerts": "60, 'known'",
+    "test_alert": "'disk-warning'",
     "cancel_check_job": "%(job)s",
     "check_job": "%(job)s",
     "complete_check": """

@@ -67,6 +67,12 @@ async def _populate(factory: factories.Factory) -> Ids:
     await factory.conn.execute(query, (ids["owner"],))
     jobs = await _jobs(factory, ids)
     await factory.call("pause_lane", p_lane="check", p_reason="for the test")
+    await factory.call("silence_alerts", p_minutes=60, p_reason="for the test")
+    await factory.call("test_alert", p_rule="disk-warning")
+    await factory.conn.execute(
+        "insert into alerts (rule, severity, value, worst, threshold, broken_since, fired_at) "
+        "values ('disk-warning', 'warning', 0, 0, 0, now(), now())"
+    )
     await factory.call("lead_pool", p_process="p", p_lease_seconds=3600)
     await _fill(factory, await factory.case(editor=await factory.user()))
     case = await factory.case(ids["owner"], viewer=ids["viewer"], editor=ids["editor"])
