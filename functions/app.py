@@ -11,6 +11,7 @@ from fastapi import APIRouter, FastAPI
 
 from dashboard import app as dashboard
 from functions import (
+    alerts,
     answers,
     dashboard_parts,
     documents,
@@ -44,6 +45,7 @@ FUNCTIONS = (
     ocr_universal,
     pdf_extract,
     pubsub,
+    alerts,
     retention,
     stale_monitor,
     webhooks,

@@ -24,6 +24,7 @@ async def main(url: str) -> None:
     ):
         timetable = scheduler.Scheduler(connection, url, keys.load(chosen).secret_key)
         group.create_task(timetable.run(stop))
+        group.create_task(scheduler.watch(connection, stop))
         group.create_task(scheduler.sweep(connection, stop, seconds=chosen.sweep_seconds))
 
 

@@ -68,6 +68,11 @@ COMMANDS = {
         "See what machines gave up on, and say what is to become of it.",
         "app",
     ),
+    "alerts": deferred.Deferred(
+        "pagewarden.commands.alerts",
+        "See what is wrong, what is watched, and who is told.",
+        "app",
+    ),
     "bench": deferred.Deferred(
         "pagewarden.commands.bench", "Measure Pagewarden beside its peers.", "app"
     ),

@@ -354,6 +354,26 @@ class Settings(BaseSettings):
         default=PUBSUB_KEYS_URL, description="Where the keys are that those tokens are signed with."
     )
 
+    slack_webhook_url: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_SLACK_WEBHOOK_URL", "SLACK_WEBHOOK_URL"),
+        description="Incoming webhook of a Slack channel, which is told of warnings.",
+    )
+    alert_webhook_url: SecretStr | None = Field(
+        default=None,
+        description="Address that is told of critical alerts, signed like all webhooks.",
+    )
+    alert_email_to: str | None = Field(
+        default=None, description="Who is written to of critical alerts; several with commas."
+    )
+    alert_email_from: str = Field(
+        default="pagewarden@localhost", description="Who those e-mails are from."
+    )
+    smtp_url: SecretStr | None = Field(
+        default=None,
+        description="Server that sends e-mails: `smtps://user:password@host` or `smtp://host:587`.",
+    )
+
     pool_lanes: str = Field(
         default="index,acte",
         description="Lanes that the pool serves; `image=2` is one whose documents count twice.",
@@ -436,6 +456,18 @@ class Settings(BaseSettings):
             )
         if self.pubsub_audience and not self.pubsub_account:
             raise ValueError("PAGEWARDEN_PUBSUB_AUDIENCE needs PAGEWARDEN_PUBSUB_ACCOUNT beside it")
+        return self
+
+    @model_validator(mode="after")
+    def _agree_about_alerts(self) -> Self:
+        if self.alert_email_to and self.smtp_url is None:
+            raise ValueError("PAGEWARDEN_ALERT_EMAIL_TO needs PAGEWARDEN_SMTP_URL beside it")
+        url = self.smtp_url.get_secret_value() if self.smtp_url else "smtp://"
+        if not url.startswith(("smtp://", "smtps://")):
+            raise ValueError("PAGEWARDEN_SMTP_URL must begin with smtp:// or smtps://")
+        for address in (self.slack_webhook_url, self.alert_webhook_url):
+            if address and not address.get_secret_value().startswith(("https://", "http://")):
+                raise ValueError("addresses that are told of alerts begin with https:// or http://")
         return self
 
     @model_validator(mode="after")

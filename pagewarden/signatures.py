@@ -25,6 +25,15 @@ def key_of(secret: str) -> bytes:
         raise ValueError("the secret of webhooks is not base64") from exc
 
 
+def headers(secret: str, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Write the headers by which a receiver knows who sent a message, when, and which one."""
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": sign(secret, message_id, timestamp, body),
+    }
+
+
 def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
     """Write the header webhook-signature of a message."""
     signed = f"{message_id}.{timestamp}.".encode() + body

@@ -148,14 +148,11 @@ class Sender:
         except ValueError as exc:
             raise UndeliverableError(str(exc)) from exc
         body = json.dumps(webhook["body"]).encode()
-        timestamp = round(self.now())
         headers = {
             "content-type": "application/json",
             "host": url.netloc.decode(),
             "user-agent": "pagewarden",
-            "webhook-id": webhook["id"],
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": signatures.sign(self.secret, webhook["id"], timestamp, body),
+            **signatures.headers(self.secret, webhook["id"], round(self.now()), body),
         }
         # What was checked is what is connected to: a name could point elsewhere the next time.
         pinned = url.copy_with(host=await self._address(url))

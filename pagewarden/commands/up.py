@@ -61,6 +61,7 @@ async def _up(chosen: settings.Settings) -> None:
                 group.create_task(_watch(found.server, stop))
             timetable = scheduler.Scheduler(connection, served, known.secret_key)
             group.create_task(scheduler.sweep(connection, stop, seconds=chosen.sweep_seconds))
+            group.create_task(scheduler.watch(connection, stop))
             group.create_task(timetable.run(stop))
             group.create_task(supervisor.run(_parts(gpu_url, here=gpu_is_ours), stop, _say))
             group.create_task(_announce(served, gpu_url, stop))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 TICK_SECONDS = 1.0
+WATCH_SECONDS = 60.0
 CALL_SECONDS = 300.0
 # Done by sweep(), in SQL as on Supabase.
 _SWEEP = "stale-monitor"
@@ -30,18 +31,25 @@ _SECONDS = re.compile(r"([1-9]|[1-5][0-9]) seconds")
 
 
 async def sweep(database: Database, stop: asyncio.Event, *, seconds: float) -> None:
-    """Give back what dead workers hold, every so many seconds, until stop is set.
+    """Give back what dead workers hold, every so many seconds, until stop is set."""
+    await _regularly(database, "sweep_documents", stop, seconds)
 
-    A database that is in trouble is asked again next time; nothing else ends this.
-    """
+
+async def watch(database: Database, stop: asyncio.Event) -> None:
+    """Evaluate the alerts every minute, until stop is set, also while no function runs."""
+    await _regularly(database, "evaluate_alerts", stop, WATCH_SECONDS)
+
+
+async def _regularly(database: Database, name: str, stop: asyncio.Event, seconds: float) -> None:
+    """Call it again and again: a database that is in trouble is asked again next time."""
     while not stop.is_set():
         try:
-            taken = await database.rpc("sweep_documents")
+            found = await database.rpc(name)
         except errors.DatabaseError as exc:
-            log.warning("sweep_failed", error=str(exc))
+            log.warning("call_failed", call=name, error=str(exc))
         else:
-            if taken:
-                log.info("swept", documents=taken)
+            if found:
+                log.debug("called", call=name, answer=found)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), seconds)
 

@@ -1,5 +1,6 @@
 /** The functions of supabase/config.toml, which a test compares with this. */
 export const NAMES: ReadonlySet<string> = new Set([
+  "alerts",
   "documents",
   "jobs",
   "ocr-universal",
