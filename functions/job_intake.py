@@ -314,7 +314,7 @@ async def _submit(
             p_idempotency_key=order.wishes.key,
             p_request_digest=order.digest if order.wishes.key else None,
         )
-        answer = answers.require_success(await databases.with_retries(call))
+        answer = answers.require_success(await databases.with_retries(call, database=used.database))
     if answer["existing"]:
         await storing.remove(used.store, paths.values())
     return Submitted(answer["job_id"], answer["existing"])

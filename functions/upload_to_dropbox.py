@@ -109,7 +109,7 @@ async def take_in(
             p_language=arriving.fields.get("language"),
             p_profile=arriving.fields.get("profile"),
         )
-        answer = await databases.with_retries(call)
+        answer = await databases.with_retries(call, database=database, case_id=case_id)
     if answer["existing"]:
         await _keep_one(used, answer["document_id"], path)
     if callback := arriving.fields.get("callback_url"):

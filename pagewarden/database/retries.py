@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,6 +11,8 @@ from pagewarden import errors
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from pagewarden.database.interface import Database
 
 T = TypeVar("T")
 
@@ -19,13 +22,24 @@ RETRY_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.6)
 async def with_retries(
     call: Callable[[], Awaitable[T]],
     *,
+    database: Database | None = None,
+    case_id: str | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> T:
-    """Make the call again after a conflict, five times at most; then the conflict is raised."""
+    """Make the call again after a conflict, five times at most; then the conflict is raised.
+
+    Where a database is given, it is written down there that we gave up, with the case it was about.
+    """
     for seconds in RETRY_SECONDS:
         try:
             return await call()
         except errors.Conflict:
             # A quarter more or less, so that two who met do not meet again.
             await sleep(seconds * random.uniform(0.75, 1.25))  # noqa: S311  # no secret
-    return await call()
+    try:
+        return await call()
+    except errors.Conflict as exc:
+        if database is not None:
+            with contextlib.suppress(errors.DatabaseError):  # the conflict itself is what is told
+                await database.rpc("report_conflict", p_message=str(exc), p_case_id=case_id)
+        raise

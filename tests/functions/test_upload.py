@@ -13,6 +13,7 @@ import pytest
 from pagewarden import database as gateways
 from pagewarden import errors
 from pagewarden import settings as settings_module
+from pagewarden.database import retries
 from tests.functions import house
 from tests.support import polling
 
@@ -386,6 +387,27 @@ async def test_an_upload_that_meets_another_is_taken_in_after_it(
         answer = await functions.upload(await functions.factory.user(), house.PNG)
         assert answer.status_code == 202, answer.text
         assert meetings == []
+
+
+async def test_an_upload_that_meets_others_again_and_again_gives_up_into_the_errors(
+    database: databases.Database,
+    gateway: gateways.Database,
+    chosen: settings_module.Settings,
+    recorder: readers.Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """409, nothing kept, and a line that the alerts count."""
+    monkeypatch.setattr(retries, "RETRY_SECONDS", (0.0,) * 5)
+    meetings = [errors.Conflict("deadlock detected", sqlstate="40P01") for _ in range(6)]
+    link = Troubled(gateway, before=meetings, after=[])
+    async with house.opened(database, link, chosen, recorder) as functions:
+        answer = await functions.upload(await functions.factory.user(), house.PNG)
+        assert answer.status_code == 409, answer.text
+        assert functions.stored() == []
+        (error,) = await gateway.select("ocr_errors")
+        assert (error["kind"], error["error_message"]) == ("conflict", "deadlock detected")
+        (case,) = await gateway.select("cases")
+        assert error["case_id"] == case["id"]
 
 
 async def test_status_url_leads_where_people_reach_us(
