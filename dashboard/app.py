@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from dashboard import doors, parts, route, vendor, visitors
 from dashboard.pages import (
+    alerts,
     audit,
     case,
     cases,
@@ -46,6 +47,7 @@ PAGES = (
     pool,
     lanes,
     functions,
+    alerts,
     people,
     audit,
 )
