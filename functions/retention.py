@@ -16,20 +16,23 @@ router = callers.guarded_router(NAME)
 
 
 class Cleaned(BaseModel):
-    """How many files and check jobs were removed."""
+    """How much was removed: files, check jobs, rows."""
 
     erased: int = Field(description="Of documents that were erased.")
     orphaned: int = Field(description="Of uploads that broke off before there was a document.")
     unfinished: int = Field(description="Half written.")
     purged: int = Field(description="Check jobs whose results are gone.")
     erased_jobs: int = Field(description="Check jobs that are gone with their pictures.")
+    documents: int = Field(description="Documents that were in the bin for long.")
+    errors: int = Field(description="Errors of documents that need nobody.")
+    webhooks: int = Field(description="Webhooks that were settled long ago.")
 
 
 @router.post("")
 async def clean(used: services.Used, run: runs.Current) -> Cleaned:
     """Remove them; calling it often does no harm."""
-    terms = retention.Terms(used.settings.check_result_days, used.settings.check_input_days)
-    done = await retention.clean(used.database, used.store, terms, now=dt.datetime.now(dt.UTC))
+    terms, now = retention.Terms.of(used.settings), dt.datetime.now(dt.UTC)
+    done = await retention.clean(used.database, used.store, terms, now=now)
     cleaned = Cleaned.model_validate(dataclasses.asdict(done))
     run.told(cleaned)
     return cleaned

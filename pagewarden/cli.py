@@ -68,6 +68,10 @@ COMMANDS = {
         "See what machines gave up on, and say what is to become of it.",
         "app",
     ),
+    "retention": deferred.Deferred(
+        "pagewarden.commands.retention",
+        "Remove what nobody needs any more, or say what that would be.",
+    ),
     "alerts": deferred.Deferred(
         "pagewarden.commands.alerts",
         "See what is wrong, what is watched, and who is told.",

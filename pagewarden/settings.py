@@ -335,6 +335,17 @@ class Settings(BaseSettings):
         gt=0,
         description="How long pictures of check jobs are kept after their end.",
     )
+    bin_days: float | None = Field(
+        default=None,
+        gt=0,
+        description="Documents that are so long in the bin are erased; without it, none is.",
+    )
+    error_days: float | None = Field(
+        default=None, gt=0, description="How long errors of documents are kept; for ever without."
+    )
+    webhook_days: float | None = Field(
+        default=None, gt=0, description="How long settled webhooks are kept; for ever without."
+    )
     webhooks_anywhere: bool = Field(
         default=False,
         description=(

@@ -1027,6 +1027,43 @@ comment on function public.purge_check_jobs(numeric, numeric, integer) is
   'again while it is p_limit.';
 grant execute on function public.purge_check_jobs(numeric, numeric, integer) to service_role;
 
+create function private.count_old_check_jobs(p_result_days numeric, p_input_days numeric, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+stable
+security definer          -- nobody else may read the tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if (0 < p_result_days and p_result_days <= p_input_days) is not true then
+    raise exception 'p_result_days must be positive, and p_input_days no less'
+      using errcode = '22023', hint = 'Results go with their pictures at the latest.';
+  end if;
+  return (
+    select jsonb_build_object(
+      'purged', count(*) filter (where j.purged_at is null),
+      'erased', count(*) filter (where j.ended_at < p_now - make_interval(secs => (p_input_days * 86400)::double precision))
+    )
+    from public.check_jobs as j
+    where j.ended_at < p_now - make_interval(secs => (p_result_days * 86400)::double precision)
+  );
+end;
+$$;
+comment on function private.count_old_check_jobs(numeric, numeric, timestamptz) is 'See public.count_old_check_jobs.';
+grant execute on function private.count_old_check_jobs(numeric, numeric, timestamptz) to service_role;
+
+create function public.count_old_check_jobs(p_result_days numeric default 7, p_input_days numeric default 30)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.count_old_check_jobs(p_result_days, p_input_days);
+$$;
+comment on function public.count_old_check_jobs(numeric, numeric) is 'How many jobs purge_check_jobs would remove.';
+grant execute on function public.count_old_check_jobs(numeric, numeric) to service_role;
+
 -- Engines that are somewhere else -----------------------------------------------------------
 
 create table private.engine_pace (

@@ -66,6 +66,27 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         {"p_decision": ["'perhaps'"]},
     ),
     (
+        "count_old_check_jobs",
+        {},
+        {"p_result_days": ["null", "0", "31"], "p_input_days": ["null", "6"]},
+    ),
+    (
+        "apply_retention",
+        {"p_terms": "'{}'"},
+        {
+            "p_terms": [
+                "null",
+                "'[]'",
+                """'{"nope": 1}'""",
+                """'{"bin_days": 0}'""",
+                """'{"bin_days": -1}'""",
+                """'{"bin_days": "x"}'""",
+            ],
+            "p_dry_run": ["null"],
+            "p_limit": ["null", "0", "10001"],
+        },
+    ),
+    (
         "report_gauge",
         {"p_gauge": "'free_disk_share'", "p_value": "1"},
         {"p_gauge": ["null", "'nope'"], "p_value": ["null", "'NaN'", "'Infinity'"]},

@@ -104,6 +104,7 @@ CALLS = """
                           anon nobody stranger viewer editor owner admin service worker
 acquire_document_lock     no   no     no       no     no     no    no    yes     yes
 add_documents             no   no     no       no     yes    yes   yes   yes     no
+apply_retention           no   no     no       no     no     no    no    yes     no
 assign_pool               no   no     no       no     no     no    no    yes     yes
 assign_task               no   no     no       no     no     no    yes   yes     no
 begin_function_run        no   no     no       no     no     no    no    yes     no
@@ -119,6 +120,7 @@ complete_check            no   no     no       no     no     no    no    yes    
 complete_documents        no   no     no       no     no     no    no    yes     yes
 correct_page              no   no     no       no     yes    yes   yes   yes     no
 count_dead_letters        no   yes    yes      yes    yes    yes   yes   yes     no
+count_old_check_jobs      no   no     no       no     no     no    no    yes     no
 create_case               no   no     yes      yes    yes    yes   yes   yes     no
 create_task               no   no     no       no     no     no    yes   yes     no
 dead_letter_groups        no   yes    yes      yes    yes    yes   yes   yes     no
@@ -205,6 +207,8 @@ wait_for_documents        no   no     no       no     no     no    no    yes    
 
 # A call of each function that has an effect, if the caller may.
 ARGUMENTS = {
+    "count_old_check_jobs": "",
+    "apply_retention": """'{"bin_days": 30}'""",
     "claim_alert_notices": "1",
     "end_silence": "(select id from alert_silences)",
     "evaluate_alerts": "",

@@ -1,0 +1,116 @@
+"""What is too old goes as far as the operator wants, and is counted before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.database import factories, queries
+
+if TYPE_CHECKING:
+    from tests.support import databases
+
+ALL = {"bin_days": 30, "error_days": 90, "webhook_days": 60}
+
+
+@pytest.fixture
+async def factory(emptied: databases.Database) -> factories.Factory:
+    """Make documents of which some are old."""
+    return await factories.Factory.of(emptied)
+
+
+async def apply(factory: factories.Factory, terms: dict[str, Any], **params: Any) -> dict[str, int]:
+    """Remove what is too old."""
+    found: dict[str, int] = await factory.call("apply_retention", p_terms=Jsonb(terms), **params)
+    return found
+
+
+async def _old_and_new(factory: factories.Factory) -> None:
+    case = await factory.case()
+    for age in (10, 31, 40):
+        document = await factory.completed(case)
+        await factory.call("delete_document", p_document_id=document)
+        await factory.conn.execute(
+            "update documents set deleted_at = now() - make_interval(days => %s) where id = %s",
+            (age, document),
+        )
+    kept = await factory.completed(case)
+    letter = await factory.dead_letter(case)
+    for age in (10, 91):
+        for document in (kept, letter.document_id):
+            await factory.conn.execute(
+                "insert into ocr_errors (document_id, kind, error_message, created_at) "
+                "values (%s, 'failure', 'x', now() - make_interval(days => %s))",
+                (document, age),
+            )
+    for age in (10, 61):
+        await factory.conn.execute(
+            "insert into webhooks (document_id, url, settled_at, delivered) "
+            "values (%s, %s, now() - make_interval(days => %s), true)",
+            (kept, f"https://example.org/{age}", age),
+        )
+
+
+async def _counts(factory: factories.Factory) -> list[int]:
+    query = """
+        select (select count(*) from documents) as a, (select count(*) from ocr_errors) as b,
+          (select count(*) from webhooks) as c, (select count(*) from private.file_removals) as d
+    """
+    return [*(await queries.one(factory.conn, query)).values()]
+
+
+async def test_a_dry_run_counts_what_would_go_and_removes_nothing(
+    factory: factories.Factory,
+) -> None:
+    """Then the same goes, and nothing else; errors of an open dead letter stay."""
+    await _old_and_new(factory)
+    before = await _counts(factory)
+
+    told = await apply(factory, ALL, p_dry_run=True)
+
+    assert told == {"documents": 2, "errors": 1, "webhooks": 1}
+    assert await _counts(factory) == before
+    assert await apply(factory, ALL) == told
+    documents, errors, webhooks, removals = await _counts(factory)
+    assert [documents, errors, webhooks, removals] == [
+        before[0] - 2,
+        before[1] - 1,
+        before[2] - 1,
+        2,
+    ]
+    assert await apply(factory, ALL) == {"documents": 0, "errors": 0, "webhooks": 0}
+    assert await queries.violations(factory.conn) == []
+
+
+async def test_what_no_term_names_is_kept(factory: factories.Factory) -> None:
+    """By default nothing goes."""
+    await _old_and_new(factory)
+
+    assert set((await apply(factory, {})).values()) == {0}
+    assert await apply(factory, {"bin_days": None, "error_days": 90}) == {
+        "documents": 0,
+        "errors": 1,
+        "webhooks": 0,
+    }
+
+
+async def test_a_deleted_document_that_is_being_read_stays(factory: factories.Factory) -> None:
+    """Whoever reads the old version may finish."""
+    claim = await factory.claimed()
+    await factory.conn.execute(
+        "update documents set deleted_at = now() - interval '1 year' where id = %s",
+        (claim.document_id,),
+    )
+
+    assert (await apply(factory, ALL))["documents"] == 0
+
+
+async def test_much_goes_in_batches(factory: factories.Factory) -> None:
+    """Each call says how many it took."""
+    await _old_and_new(factory)
+
+    assert (await apply(factory, ALL, p_limit=1))["documents"] == 1
+    assert (await apply(factory, ALL, p_limit=1))["documents"] == 1
+    assert (await apply(factory, ALL, p_limit=1))["documents"] == 0
