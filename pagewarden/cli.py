@@ -72,6 +72,10 @@ COMMANDS = {
         "pagewarden.commands.retention",
         "Remove what nobody needs any more, or say what that would be.",
     ),
+    "archive": deferred.Deferred(
+        "pagewarden.commands.archive",
+        "Put documents that were read long ago into a folder, and erase them if wanted.",
+    ),
     "alerts": deferred.Deferred(
         "pagewarden.commands.alerts",
         "See what is wrong, what is watched, and who is told.",
