@@ -43,13 +43,13 @@ comment on column public.lanes.max_rescues is 'Expired locks a document survives
 comment on column public.lanes.attempt_seconds is 'Hard deadline of one attempt, however alive its worker is.';
 comment on column public.lanes.failed_pages_allowed is 'Share of pages that may fail without failing the document.';
 
-insert into public.lanes (lane, description, attempt_seconds, failed_pages_allowed)
+insert into public.lanes (lane, description, attempt_seconds)
 values
-  ('image', 'Single images, read by ocr-worker', 900, 0.1),
-  ('pdf', 'PDFs, read by pdf-worker on the GPU service', 7200, 0.1),
-  ('index', 'Land-registry index pages', 3600, 0.1),
-  ('acte', 'Land-registry acts', 3600, 0.1),
-  ('check', 'Screenshots of the localization checker', 300, 0);
+  ('image', 'Single images, read by ocr-worker', 900),
+  ('pdf', 'PDFs, read by pdf-worker on the GPU service', 7200),
+  ('index', 'Land-registry index pages', 3600),
+  ('acte', 'Land-registry acts', 3600),
+  ('check', 'Screenshots of the localization checker', 300);
 
 alter table public.lanes enable row level security;
 create policy "Lanes are visible to everybody who is signed in"

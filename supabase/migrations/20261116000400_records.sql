@@ -153,7 +153,7 @@ create table public.tasks (
   done_at timestamptz,
   done_by uuid references auth.users (id) on delete set null,
   constraint tasks_pkey primary key (id),
-  constraint tasks_kind_is_known check (kind in ('dead_letter', 'review', 'routing', 'outage', 'alert', 'other')),
+  constraint tasks_kind_is_known check (kind in ('dead_letter', 'review', 'routing', 'outage', 'other')),
   constraint tasks_status_is_known check (status in ('pending', 'in_progress', 'done', 'cancelled')),
   constraint tasks_priority_is_known check (priority in ('low', 'normal', 'high', 'urgent')),
   constraint tasks_ended_has_a_time check ((status in ('done', 'cancelled')) = (done_at is not null))

@@ -147,9 +147,6 @@ set search_path = ''
 as $$
 declare
   v_dlq_id uuid;
-  -- A picture of a check job is nobody's task: the job has failed, and whoever submitted it runs it again.
-  v_of_job boolean := exists (select 1 from public.check_jobs as j where j.id = (p_document).case_id);
-  v_status text := case when v_of_job then 'failed' else 'dead_letter' end;
 begin
   if (p_document).deleted_at is not null then
     perform private.give_back(p_document, null, p_now);
@@ -157,7 +154,7 @@ begin
   end if;
   perform private.end_probe((p_document).lock_token, p_now);
   update public.documents as d
-  set ocr_status = v_status,
+  set ocr_status = 'dead_letter',
       retry_at = null,
       retry_count = (p_document).retry_count,
       rescues = (p_document).rescues,
@@ -168,13 +165,13 @@ begin
   where d.id = (p_document).id;
   insert into public.ocr_dead_letter as l (
     document_id, case_id, document_name, dropbox_path, failure_count, first_failed_at,
-    last_failed_at, last_error_message, last_error_details, error_category, status
+    last_failed_at, last_error_message, last_error_details, error_category
   )
   values (
     (p_document).id, (p_document).case_id, (p_document).name, coalesce((p_document).dropbox_path, ''),
     greatest((p_document).retry_count + (p_document).rescues, 1),
     coalesce((select min(e.created_at) from public.ocr_errors as e where e.document_id = (p_document).id), p_now),
-    p_now, p_message, p_details, p_category, case when v_of_job then 'abandoned' else 'pending' end
+    p_now, p_message, p_details, p_category
   )
   on conflict on constraint ocr_dead_letter_one_for_a_document do update
   -- The document's own counts go on unless it was queued anew.
@@ -183,25 +180,23 @@ begin
       last_error_message = excluded.last_error_message,
       last_error_details = excluded.last_error_details,
       error_category = excluded.error_category,
-      status = excluded.status,
+      status = 'pending',
       updated_at = p_now
   returning l.id into v_dlq_id;
   perform private.close_tasks((p_document).id, 'cancelled', array['routing', 'review']);
-  if not v_of_job then
-    perform private.open_task(
-      (p_document).case_id, (p_document).id, 'dead_letter', 'OCR failed: dead letter',
-      format('"%s" could not be read: %s', (p_document).name, p_message), 'high',
-      jsonb_build_object('dlq_id', v_dlq_id, 'document_id', (p_document).id, 'error_category', p_category)
-    );
-  end if;
+  perform private.open_task(
+    (p_document).case_id, (p_document).id, 'dead_letter', 'OCR failed: dead letter',
+    format('"%s" could not be read: %s', (p_document).name, p_message), 'high',
+    jsonb_build_object('dlq_id', v_dlq_id, 'document_id', (p_document).id, 'error_category', p_category)
+  );
   perform private.log_act(
-    (p_document).case_id, (p_document).id, 'dead_letter', p_message, (p_document).ocr_status, v_status
+    (p_document).case_id, (p_document).id, 'dead_letter', p_message, (p_document).ocr_status, 'dead_letter'
   );
   return v_dlq_id;
 end;
 $$;
 comment on function private.bury(public.documents, text, jsonb, text, timestamptz) is
-  'Give a document to HAC: dead letter, task and audit line in one go. One of a check job is given up at once.';
+  'Give a document to HAC: dead letter, task and audit line in one go.';
 
 -- What every attempt that failed goes through, whoever noticed it.
 create function private.fail(
@@ -230,7 +225,7 @@ begin
   v_document.ocr_error := p_message;
   if p_category = 'permanent' or v_document.retry_count >= p_document.max_attempts then
     v_dlq_id := private.bury(v_document, p_message, p_details, p_category, p_now);
-    v_status := (select d.ocr_status from public.documents as d where d.id = p_document.id);
+    v_status := case when v_dlq_id is null then 'cancelled' else 'dead_letter' end;
   else
     v_retry_at := p_now + greatest(
       private.backoff(p_document.lane, v_document.retry_count), coalesce(p_retry_after, interval '0')
@@ -265,7 +260,7 @@ begin
       v_document, format('its workers died %s times while reading it', v_document.rescues), '{}',
       'resource', p_now
     );
-    return (select d.ocr_status from public.documents as d where d.id = p_document.id);
+    return 'dead_letter';
   end if;
   -- The first time it is the worker's fault and nobody waits. Later it may be the document's.
   if v_document.rescues > 1 then
@@ -295,27 +290,14 @@ $$;
 comment on function private.lock_refusal(public.documents, uuid) is
   'Why a call with this token may not touch the document; null when it may.';
 
-create unlogged table private.conflicts (   -- a crash may lose them: they are for statistics
-  id bigint generated always as identity,
-  happened_at timestamptz not null default now(),
-  constraint conflicts_pkey primary key (id)
-);
-comment on table private.conflicts is
-  'Calls that came too late for their lock, one row each; the alerts forget them after a while.';
-alter table private.conflicts enable row level security;
-
 create function private.refusal(p_error text, p_document_id uuid)
 returns jsonb
-language plpgsql
-volatile
+language sql
+immutable
 security invoker
 set search_path = ''
 as $$
-begin
-  if p_error = 'LOCK_LOST' then
-    insert into private.conflicts default values;
-  end if;
-  return jsonb_build_object(
+  select jsonb_build_object(
     'success', false, 'error', p_error, 'document_id', p_document_id,
     'message', case p_error
       when 'DOCUMENT_NOT_FOUND' then 'there is no such document'
@@ -327,10 +309,8 @@ begin
       when 'TOO_MANY_FAILED_PAGES' then 'more pages failed than the lane allows; counted as a failed attempt'
     end
   );
-end;
 $$;
-comment on function private.refusal(text, uuid) is
-  'The answer to a call that changed nothing, with its reason; those that came too late are counted.';
+comment on function private.refusal(text, uuid) is 'The answer to a call that changed nothing, with its reason.';
 
 create function private.require_category(p_category text)
 returns void

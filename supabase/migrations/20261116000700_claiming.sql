@@ -112,7 +112,6 @@ begin
     where d.id = any (c.document_ids) and d.ocr_status = 'processing' and coalesce(d.lock_token, c.id) = c.id
   );
   perform private.close_hours(p_now);
-  perform private.end_late_jobs(p_now);
   return v_count;
 end;
 $$;

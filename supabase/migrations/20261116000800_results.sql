@@ -554,12 +554,6 @@ begin
   if v_settled is null then
     return null;
   end if;
-  if v_count > 1 then   -- of one, the answer itself is made by private.refusal
-    insert into private.conflicts (happened_at) select p_now
-    from unnest(p_document_ids, p_lock_tokens) as u (id, token)
-    join public.documents as d on d.id = u.id
-    where (u.id = any (v_done)) is not true and u.token is not null and d.lock_token is distinct from u.token;
-  end if;
   return (
     select array_agg(jsonb_populate_record(null::public.claimed_document, jsonb_build_object(
       'id', u.id,

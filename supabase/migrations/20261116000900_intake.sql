@@ -633,9 +633,7 @@ begin
     return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   if v_document.deleted_at is not null
-    or v_document.ocr_status not in ('completed', 'failed', 'cancelled', 'pending_review', 'dead_letter')
-    -- Pictures of a check job are read again with it: rerun_check_job.
-    or exists (select 1 from public.check_jobs as j where j.id = v_document.case_id) then
+    or v_document.ocr_status not in ('completed', 'failed', 'cancelled', 'pending_review', 'dead_letter') then
     return private.refusal('WRONG_STATE', p_document_id);
   end if;
   update public.documents as d

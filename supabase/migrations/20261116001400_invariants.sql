@@ -1,13 +1,13 @@
 -- Purpose:  what must always be true, as a query that must return no rows.
--- Affects:  creates private.invariant_violations, private.document_violations.
+-- Affects:  creates private.invariant_violations.
 -- Locks:    none that anybody could notice.
 
-create function private.document_violations()
+create function private.invariant_violations()
 returns table (invariant text, document_id uuid, detail text)
 language sql
 stable
-security invoker
-set search_path = ''
+security definer          -- reads everything; only our services may ask
+set search_path = pg_catalog, pg_temp
 as $$
   select 'a lock belongs to a document that is being read', d.id, d.ocr_status
   from public.documents as d
@@ -113,25 +113,6 @@ as $$
     select 1 from public.tasks as t
     where t.kind = 'outage' and t.metadata ->> 'lane' = l.lane and t.status in ('pending', 'in_progress')
   );
-$$;
-comment on function private.document_violations() is
-  'What should be impossible and is there, of documents and their lanes. Returns no rows.';
-
-create function private.invariant_violations()
-returns table (invariant text, document_id uuid, detail text)
-language plpgsql
-stable
-security definer          -- reads everything; only our services may ask
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-  return query
-  select * from private.document_violations()
-  union all
-  select * from private.check_job_violations()
-  union all
-  select * from private.alert_violations();
-end;
 $$;
 comment on function private.invariant_violations() is
   'Everything that should be impossible and is there. Returns no rows.';

@@ -1,4 +1,4 @@
--- Purpose:  tell a caller's own server when its document, or its check job, has come to an end.
+-- Purpose:  tell a caller's own server when its document has come to an end.
 -- Affects:  creates webhooks, request_webhook, claim_webhooks, settle_webhook.
 -- Locks:    none that anybody could notice.
 --
@@ -11,8 +11,7 @@ comment on domain public.web_address is 'Where to send something over HTTP.';
 
 create table public.webhooks (
   id uuid not null default gen_random_uuid(),
-  document_id uuid references public.documents (id) on delete cascade,
-  job_id uuid,
+  document_id uuid not null references public.documents (id) on delete cascade,
   url public.web_address not null,
   attempts public.counter not null default 0,
   next_attempt_at timestamptz not null default now(),
@@ -22,25 +21,20 @@ create table public.webhooks (
   requested_by uuid references auth.users (id) on delete set null,
   created_at timestamptz not null default now(),
   constraint webhooks_pkey primary key (id),
-  constraint webhooks_one_of_a_kind unique nulls not distinct (document_id, job_id, url),
-  constraint webhooks_wait_for_one_thing check (num_nonnulls(document_id, job_id) = 1),
+  constraint webhooks_one_of_a_kind unique (document_id, url),
   constraint webhooks_settled_one_way check ((settled_at is null) = (delivered is null))
 );
-comment on table public.webhooks is 'Addresses that are told when a document or a check job has ended, and whether they were.';
+comment on table public.webhooks is 'Addresses that are told when a document has ended, and whether they were.';
 comment on column public.webhooks.attempts is 'How often it was tried; who settles it names the attempt that is meant.';
 comment on column public.webhooks.next_attempt_at is 'Nobody tries it before; also how long whoever tries it now may take.';
 comment on column public.webhooks.delivered is 'False when it was given up.';
 create index webhooks_open_idx on public.webhooks (next_attempt_at) where settled_at is null;
 create index webhooks_requested_by_idx on public.webhooks (requested_by);
-create index webhooks_job_idx on public.webhooks (job_id);
 
 alter table public.webhooks enable row level security;
 create policy "Webhooks are visible to the people of the case and to HAC"
   on public.webhooks for select to authenticated
-  using (
-    exists (select 1 from public.documents as d where d.id = webhooks.document_id)
-    or exists (select 1 from public.cases as c where c.id = webhooks.job_id)
-  );
+  using (exists (select 1 from public.documents as d where d.id = webhooks.document_id));
 grant select on public.webhooks to authenticated, service_role;
 
 create function private.request_webhook(p_document_id uuid, p_url text)
@@ -88,43 +82,6 @@ comment on function public.request_webhook(uuid, text) is
   'Have an address told when a document has ended. Asking again for the same address tells it again.';
 grant execute on function public.request_webhook(uuid, text) to authenticated, service_role;
 
-create function private.document_news(p_document_id uuid)
-returns jsonb
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select jsonb_build_object(
-    'type', 'document.' || d.ocr_status,
-    'data', jsonb_build_object(
-      'document_id', d.id, 'case_id', d.case_id, 'name', d.name, 'ocr_status', d.ocr_status,
-      'document_version', d.document_version, 'page_count', d.page_count, 'error', d.ocr_error,
-      'completed_at', d.ocr_completed_at
-    )
-  )
-  from public.documents as d
-  where d.id = p_document_id;
-$$;
-comment on function private.document_news(uuid) is 'What a webhook tells of a document that has ended.';
-
-create function private.job_news(p_job_id uuid)
-returns jsonb
-language plpgsql
-stable
-security invoker
-set search_path = ''
-as $$
-begin
-  return (
-    select jsonb_build_object('type', 'check_job.' || lower(j.outcome), 'data', private.check_job_head(j))
-    from public.check_jobs as j
-    where j.id = p_job_id
-  );
-end;
-$$;
-comment on function private.job_news(uuid) is 'What a webhook tells of a check job that has ended.';
-
 create function private.claim_webhooks(p_limit integer, p_lease_seconds integer, p_now timestamptz default now())
 returns setof jsonb
 language plpgsql
@@ -141,26 +98,28 @@ begin
   with due as (
     select w.id
     from public.webhooks as w
+    join public.documents as d on d.id = w.document_id
     where w.settled_at is null and w.next_attempt_at <= p_now
-      and (
-        exists (
-          select 1 from public.documents as d
-          where d.id = w.document_id
-            and d.ocr_status in ('completed', 'dead_letter', 'pending_review', 'failed', 'cancelled')
-        )
-        or exists (select 1 from public.check_jobs as j where j.id = w.job_id and j.outcome is not null)
-      )
+      and d.ocr_status in ('completed', 'dead_letter', 'pending_review', 'failed', 'cancelled')
     order by w.next_attempt_at
     limit p_limit
     for update of w skip locked
   )
   update public.webhooks as w
   set attempts = w.attempts + 1, next_attempt_at = p_now + make_interval(secs => p_lease_seconds)
-  from due
-  where w.id = due.id
+  from due, public.documents as d
+  where w.id = due.id and d.id = w.document_id
   returning jsonb_build_object(
     'id', w.id, 'url', w.url, 'attempt', w.attempts,
-    'body', coalesce(private.document_news(w.document_id), private.job_news(w.job_id)) || jsonb_build_object('timestamp', p_now)
+    'body', jsonb_build_object(
+      'type', 'document.' || d.ocr_status,
+      'timestamp', p_now,
+      'data', jsonb_build_object(
+        'document_id', d.id, 'case_id', d.case_id, 'name', d.name, 'ocr_status', d.ocr_status,
+        'document_version', d.document_version, 'page_count', d.page_count, 'error', d.ocr_error,
+        'completed_at', d.ocr_completed_at
+      )
+    )
   );
 end;
 $$;

@@ -131,12 +131,10 @@ begin
   insert into public.page_doubts (document_id, page_number, case_id, status, confidence, created_at)
   select o.document_id, o.page_number, o.case_id, o.status, o.confidence, p_now
   from public.ocr_pages as o
-  where o.run_id = p_run_id and private.is_doubtful(o.status, o.confidence)
-    and p_document.lane <> 'check'   -- the check says what is doubtful
-    and not exists (
-      select 1 from public.page_corrections as c
-      where c.document_id = o.document_id and c.page_number = o.page_number and c.is_latest and c.approved
-    );
+  where o.run_id = p_run_id and private.is_doubtful(o.status, o.confidence) and not exists (
+    select 1 from public.page_corrections as c
+    where c.document_id = o.document_id and c.page_number = o.page_number and c.is_latest and c.approved
+  );
 end;
 $$;
 comment on function private.note_doubts(public.documents, bigint, timestamptz) is

@@ -911,9 +911,9 @@ declare
 begin
   perform private.require_admin();
   perform private.require_page_size(p_limit);
-  if p_kind not in ('dead_letter', 'review', 'routing', 'outage', 'alert', 'other') then
+  if p_kind not in ('dead_letter', 'review', 'routing', 'outage', 'other') then
     raise exception 'there is no task of kind %', p_kind
-      using errcode = '22023', hint = 'Kinds are dead_letter, review, routing, outage, alert, other.';
+      using errcode = '22023', hint = 'Kinds are dead_letter, review, routing, outage, other.';
   end if;
   if (p_whose in ('all', 'mine', 'unassigned')) is not true then
     raise exception 'p_whose must be all, mine or unassigned' using errcode = '22023', hint = 'Leave it out to see all.';

@@ -1,6 +1,7 @@
 -- Purpose:  check jobs: pictures whose text is compared with what it should be.
 -- Affects:  creates check_jobs, check_images, check_results and the functions that submit, run, show and end jobs;
---           webhooks can wait for a job; a trigger on documents.
+--           webhooks can wait for a job; a trigger on documents; what becomes of a document, the sweep, reading again
+--           and doubts know of jobs.
 -- Locks:    documents and webhooks for an instant.
 --
 -- A job is a case of its own, and its pictures are documents of lane check: claimed, fenced and tried again like all
@@ -249,6 +250,296 @@ end;
 $$;
 comment on function private.end_late_jobs(timestamptz) is
   'End jobs whose time is up, and stop pictures that were in hand when their job ended. A part of the sweep.';
+
+-- What the engine does with pictures of jobs ------------------------------------------------
+
+update public.lanes as l set failed_pages_allowed = 0 where l.lane = 'check';
+
+create or replace function private.bury(
+  p_document public.documents,
+  p_message text,
+  p_details jsonb,
+  p_category text,
+  p_now timestamptz
+)
+returns uuid
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_dlq_id uuid;
+  -- A picture of a check job is nobody's task: the job has failed, and whoever submitted it runs it again.
+  v_of_job boolean := exists (select 1 from public.check_jobs as j where j.id = (p_document).case_id);
+  v_status text := case when v_of_job then 'failed' else 'dead_letter' end;
+begin
+  if (p_document).deleted_at is not null then
+    perform private.give_back(p_document, null, p_now);
+    return null;
+  end if;
+  perform private.end_probe((p_document).lock_token, p_now);
+  update public.documents as d
+  set ocr_status = v_status,
+      retry_at = null,
+      retry_count = (p_document).retry_count,
+      rescues = (p_document).rescues,
+      ocr_error = p_message,
+      locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null,
+      attempt_deadline = null,
+      updated_at = p_now
+  where d.id = (p_document).id;
+  insert into public.ocr_dead_letter as l (
+    document_id, case_id, document_name, dropbox_path, failure_count, first_failed_at,
+    last_failed_at, last_error_message, last_error_details, error_category, status
+  )
+  values (
+    (p_document).id, (p_document).case_id, (p_document).name, coalesce((p_document).dropbox_path, ''),
+    greatest((p_document).retry_count + (p_document).rescues, 1),
+    coalesce((select min(e.created_at) from public.ocr_errors as e where e.document_id = (p_document).id), p_now),
+    p_now, p_message, p_details, p_category, case when v_of_job then 'abandoned' else 'pending' end
+  )
+  on conflict on constraint ocr_dead_letter_one_for_a_document do update
+  -- The document's own counts go on unless it was queued anew.
+  set failure_count = case l.status when 'requeued' then l.failure_count else 0 end + excluded.failure_count,
+      last_failed_at = excluded.last_failed_at,
+      last_error_message = excluded.last_error_message,
+      last_error_details = excluded.last_error_details,
+      error_category = excluded.error_category,
+      status = excluded.status,
+      updated_at = p_now
+  returning l.id into v_dlq_id;
+  perform private.close_tasks((p_document).id, 'cancelled', array['routing', 'review']);
+  if not v_of_job then
+    perform private.open_task(
+      (p_document).case_id, (p_document).id, 'dead_letter', 'OCR failed: dead letter',
+      format('"%s" could not be read: %s', (p_document).name, p_message), 'high',
+      jsonb_build_object('dlq_id', v_dlq_id, 'document_id', (p_document).id, 'error_category', p_category)
+    );
+  end if;
+  perform private.log_act(
+    (p_document).case_id, (p_document).id, 'dead_letter', p_message, (p_document).ocr_status, v_status
+  );
+  return v_dlq_id;
+end;
+$$;
+comment on function private.bury(public.documents, text, jsonb, text, timestamptz) is
+  'Give a document to HAC: dead letter, task and audit line in one go. One of a check job is given up at once.';
+
+create or replace function private.fail(
+  p_document public.documents,
+  p_kind text,
+  p_message text,
+  p_details jsonb,
+  p_category text,
+  p_retry_after interval,
+  p_now timestamptz
+)
+returns jsonb
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_document public.documents := p_document;
+  v_retry_at timestamptz;
+  v_status text;
+  v_dlq_id uuid;
+begin
+  perform private.note_error(p_document, p_kind, p_message, p_details, p_category, p_now);
+  v_document.retry_count := p_document.retry_count + 1;
+  v_document.ocr_error := p_message;
+  if p_category = 'permanent' or v_document.retry_count >= p_document.max_attempts then
+    v_dlq_id := private.bury(v_document, p_message, p_details, p_category, p_now);
+    v_status := (select d.ocr_status from public.documents as d where d.id = p_document.id);
+  else
+    v_retry_at := p_now + greatest(
+      private.backoff(p_document.lane, v_document.retry_count), coalesce(p_retry_after, interval '0')
+    );
+    v_status := private.give_back(v_document, v_retry_at, p_now);
+  end if;
+  return jsonb_strip_nulls(jsonb_build_object(
+    'success', true, 'document_id', p_document.id, 'status', v_status,
+    'retry_count', v_document.retry_count, 'retry_at', v_retry_at, 'dlq_id', v_dlq_id
+  ));
+end;
+$$;
+comment on function private.fail(public.documents, text, text, jsonb, text, interval, timestamptz) is
+  'Count a failed attempt: try again later, or bury it when it is permanent or the attempts are used up.';
+
+create or replace function private.rescue(p_document public.documents, p_message text, p_now timestamptz)
+returns text
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_document public.documents := p_document;
+  v_retry_at timestamptz := p_now;
+  v_max integer := (select l.max_rescues from public.lanes as l where l.lane = p_document.lane);
+begin
+  perform private.note_error(p_document, 'lock_expired', p_message, '{}', 'resource', p_now);
+  v_document.rescues := p_document.rescues + 1;
+  if v_document.rescues > v_max then
+    perform private.bury(
+      v_document, format('its workers died %s times while reading it', v_document.rescues), '{}',
+      'resource', p_now
+    );
+    return (select d.ocr_status from public.documents as d where d.id = p_document.id);
+  end if;
+  -- The first time it is the worker's fault and nobody waits. Later it may be the document's.
+  if v_document.rescues > 1 then
+    v_retry_at := p_now + private.backoff(p_document.lane, v_document.rescues - 1);
+  end if;
+  return private.give_back(v_document, v_retry_at, p_now);
+end;
+$$;
+comment on function private.rescue(public.documents, text, timestamptz) is
+  'Take a document back from a worker that is gone; too often, and the document is held to be the killer.';
+
+create or replace function private.sweep(p_now timestamptz default now())
+returns integer
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+-- A handful of rows by index, in the order of ids, planned once: whatever the statistics say.
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+set jit = off              -- before PostgreSQL 18 a scan that is off counts as dear enough for it
+as $$
+declare
+  v_state private.sweep_state;
+  v_document public.documents;
+  v_count integer := 0;
+begin
+  -- One sweep at a time; whoever comes second has nothing to add.
+  select s.* into v_state from private.sweep_state as s for update skip locked;
+  if not found then
+    return 0;
+  end if;
+  -- While the database was away nobody could send a heartbeat. Give every worker one whole lock
+  -- period to be heard again, or an outage would look like a massacre.
+  v_state.resumed_at := greatest(v_state.resumed_at, pg_postmaster_start_time());
+  if p_now - v_state.swept_at > interval '30 seconds' then
+    v_state.resumed_at := p_now;
+  end if;
+  update private.sweep_state as s set swept_at = p_now, resumed_at = v_state.resumed_at;
+
+  for v_document in
+    select d.* from public.documents as d
+    where d.id = any (private.claimed_ids())
+      and d.ocr_status = 'processing'
+      and (
+        (
+          -- Without a lock somebody set it to processing by hand; a lock period is enough for that too.
+          coalesce(d.lock_expires_at, d.updated_at + interval '20 seconds') < p_now
+          and v_state.resumed_at
+            + coalesce(d.lock_expires_at - d.locked_at, interval '20 seconds') <= p_now
+        )
+        or d.attempt_deadline < p_now
+      )
+    order by d.id
+    limit 1000
+    for update skip locked
+  loop
+    v_count := v_count + 1;
+    if v_document.attempt_deadline < p_now then
+      perform private.fail(
+        v_document, 'deadline',
+        format('the attempt did not end in %s', v_document.attempt_deadline - v_document.claimed_at),
+        '{}', 'transient', null, p_now
+      );
+    else
+      perform private.rescue(
+        v_document, format('worker %s was not heard of again', coalesce(v_document.locked_by, 'unknown')), p_now
+      );
+    end if;
+  end loop;
+  delete from private.claims as c
+  where not exists (
+    select 1 from public.documents as d
+    where d.id = any (c.document_ids) and d.ocr_status = 'processing' and coalesce(d.lock_token, c.id) = c.id
+  );
+  perform private.close_hours(p_now);
+  perform private.end_late_jobs(p_now);
+  return v_count;
+end;
+$$;
+comment on function private.sweep(timestamptz) is
+  'Take documents back from workers that died or overran their deadline. Returns how many.';
+
+create or replace function private.read_again(
+  p_document_id uuid,
+  p_engine text,
+  p_language text,
+  p_profile text,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents;
+begin
+  perform private.require_wishes(p_engine, p_language, p_profile);
+  select d.* into v_document from public.documents as d where d.id = p_document_id for update;
+  perform private.require_case_rank(v_document.case_id, 2);
+  if v_document.id is null then
+    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+  end if;
+  if v_document.deleted_at is not null
+    or v_document.ocr_status not in ('completed', 'failed', 'cancelled', 'pending_review', 'dead_letter')
+    -- Pictures of a check job are read again with it: rerun_check_job.
+    or exists (select 1 from public.check_jobs as j where j.id = v_document.case_id) then
+    return private.refusal('WRONG_STATE', p_document_id);
+  end if;
+  update public.documents as d
+  set reading = d.reading + 1,
+      open_run_id = null,
+      engine = coalesce(p_engine, d.engine),
+      language = coalesce(p_language, d.language),
+      profile = coalesce(p_profile, d.profile)
+  where d.id = p_document_id;
+  perform private.requeue(v_document, 'to be read again', p_now);
+  return jsonb_build_object(
+    'success', true, 'document_id', p_document_id, 'reading', v_document.reading + 1,
+    'ocr_status', private.queued_status(v_document.lane)
+  );
+end;
+$$;
+comment on function private.read_again(uuid, text, text, text, timestamptz) is 'See public.read_again.';
+
+create or replace function private.note_doubts(p_document public.documents, p_run_id bigint, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  delete from public.page_doubts as w where w.document_id = p_document.id;
+  insert into public.page_doubts (document_id, page_number, case_id, status, confidence, created_at)
+  select o.document_id, o.page_number, o.case_id, o.status, o.confidence, p_now
+  from public.ocr_pages as o
+  where o.run_id = p_run_id and private.is_doubtful(o.status, o.confidence)
+    and p_document.lane <> 'check'   -- the check says what is doubtful
+    and not exists (
+      select 1 from public.page_corrections as c
+      where c.document_id = o.document_id and c.page_number = o.page_number and c.is_latest and c.approved
+    );
+end;
+$$;
+comment on function private.note_doubts(public.documents, bigint, timestamptz) is
+  'Write down which pages of a reading wait for a person; not those that somebody approved before.';
 
 -- Submitting --------------------------------------------------------------------------------
 
@@ -932,8 +1223,101 @@ grant execute on function public.decide_check(uuid, integer, text) to authentica
 
 -- Webhooks and retention --------------------------------------------------------------------
 
-alter table public.webhooks add constraint webhooks_job_fkey
-  foreign key (job_id) references public.check_jobs (id) on delete cascade;
+alter table public.webhooks alter column document_id drop not null;
+alter table public.webhooks add column job_id uuid;
+alter table public.webhooks
+  drop constraint webhooks_one_of_a_kind,
+  add constraint webhooks_one_of_a_kind unique nulls not distinct (document_id, job_id, url),
+  add constraint webhooks_wait_for_one_thing check (num_nonnulls(document_id, job_id) = 1),
+  add constraint webhooks_job_fkey foreign key (job_id) references public.check_jobs (id) on delete cascade;
+comment on table public.webhooks is 'Addresses that are told when a document or a check job has ended, and whether they were.';
+create index webhooks_job_idx on public.webhooks (job_id);
+
+drop policy "Webhooks are visible to the people of the case and to HAC" on public.webhooks;
+create policy "Webhooks are visible to the people of the case and to HAC"
+  on public.webhooks for select to authenticated
+  using (
+    exists (select 1 from public.documents as d where d.id = webhooks.document_id)
+    or exists (select 1 from public.cases as c where c.id = webhooks.job_id)
+  );
+
+create function private.document_news(p_document_id uuid)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'type', 'document.' || d.ocr_status,
+    'data', jsonb_build_object(
+      'document_id', d.id, 'case_id', d.case_id, 'name', d.name, 'ocr_status', d.ocr_status,
+      'document_version', d.document_version, 'page_count', d.page_count, 'error', d.ocr_error,
+      'completed_at', d.ocr_completed_at
+    )
+  )
+  from public.documents as d
+  where d.id = p_document_id;
+$$;
+comment on function private.document_news(uuid) is 'What a webhook tells of a document that has ended.';
+
+create function private.job_news(p_job_id uuid)
+returns jsonb
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+begin
+  return (
+    select jsonb_build_object('type', 'check_job.' || lower(j.outcome), 'data', private.check_job_head(j))
+    from public.check_jobs as j
+    where j.id = p_job_id
+  );
+end;
+$$;
+comment on function private.job_news(uuid) is 'What a webhook tells of a check job that has ended.';
+
+create or replace function private.claim_webhooks(p_limit integer, p_lease_seconds integer, p_now timestamptz default now())
+returns setof jsonb
+language plpgsql
+volatile
+security definer          -- nobody else may write them
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if (p_limit between 1 and 1000 and p_lease_seconds between 1 and 3600) is not true then
+    raise exception 'p_limit must be 1 to 1000 and p_lease_seconds 1 to 3600'
+      using errcode = '22023', hint = 'Claim in smaller batches.';
+  end if;
+  return query
+  with due as (
+    select w.id
+    from public.webhooks as w
+    where w.settled_at is null and w.next_attempt_at <= p_now
+      and (
+        exists (
+          select 1 from public.documents as d
+          where d.id = w.document_id
+            and d.ocr_status in ('completed', 'dead_letter', 'pending_review', 'failed', 'cancelled')
+        )
+        or exists (select 1 from public.check_jobs as j where j.id = w.job_id and j.outcome is not null)
+      )
+    order by w.next_attempt_at
+    limit p_limit
+    for update of w skip locked
+  )
+  update public.webhooks as w
+  set attempts = w.attempts + 1, next_attempt_at = p_now + make_interval(secs => p_lease_seconds)
+  from due
+  where w.id = due.id
+  returning jsonb_build_object(
+    'id', w.id, 'url', w.url, 'attempt', w.attempts,
+    'body', coalesce(private.document_news(w.document_id), private.job_news(w.job_id)) || jsonb_build_object('timestamp', p_now)
+  );
+end;
+$$;
+comment on function private.claim_webhooks(integer, integer, timestamptz) is 'See public.claim_webhooks.';
 
 create function private.request_job_webhook(p_job_id uuid, p_url text)
 returns void
@@ -1115,6 +1499,10 @@ grant execute on function public.take_engine_call(text, double precision) to ser
 
 -- What must always be true ------------------------------------------------------------------
 
+alter function private.invariant_violations() rename to document_violations;
+comment on function private.document_violations() is
+  'What should be impossible and is there, of documents and their lanes. Returns no rows.';
+
 create function private.check_job_violations()
 returns table (invariant text, document_id uuid, detail text)
 language sql
@@ -1155,6 +1543,24 @@ as $$
 $$;
 comment on function private.check_job_violations() is
   'What should be impossible and is there, of check jobs. Returns no rows.';
+
+create function private.invariant_violations()
+returns table (invariant text, document_id uuid, detail text)
+language plpgsql
+stable
+security definer          -- reads everything; only our services may ask
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return query
+  select * from private.document_violations()
+  union all
+  select * from private.check_job_violations();
+end;
+$$;
+comment on function private.invariant_violations() is
+  'Everything that should be impossible and is there. Returns no rows.';
+grant execute on function private.invariant_violations() to service_role;
 
 insert into public.edge_function_config (function_name, schedule, description)
 values

@@ -1,5 +1,6 @@
 -- Purpose:  alerts: what is watched, when somebody is told, and that they are told once.
--- Affects:  creates alert_metrics, alert_rules, alerts, alert_silences, alert_notices and the functions around them.
+-- Affects:  creates alert_metrics, alert_rules, alerts, alert_silences, alert_notices and the functions around them;
+--           tasks can be about alerts; refusals of late calls are counted.
 -- Locks:    none that anybody could notice.
 --
 -- Rules are data. Every minute evaluate_alerts() measures what they name, remembers since when each is broken or
@@ -197,6 +198,86 @@ create table private.gauges (
 comment on table private.gauges is 'What only processes of ours can see: disks, services.';
 alter table private.gauges enable row level security;
 
+-- Conflicts ---------------------------------------------------------------------------------
+
+create unlogged table private.conflicts (   -- a crash may lose them: they are for statistics
+  id bigint generated always as identity,
+  happened_at timestamptz not null default now(),
+  constraint conflicts_pkey primary key (id)
+);
+comment on table private.conflicts is
+  'Calls that came too late for their lock, one row each; the alerts forget them after a while.';
+alter table private.conflicts enable row level security;
+
+create or replace function private.refusal(p_error text, p_document_id uuid)
+returns jsonb
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  if p_error = 'LOCK_LOST' then
+    insert into private.conflicts default values;
+  end if;
+  return jsonb_build_object(
+    'success', false, 'error', p_error, 'document_id', p_document_id,
+    'message', case p_error
+      when 'DOCUMENT_NOT_FOUND' then 'there is no such document'
+      when 'LOCK_LOST' then 'the document was taken away from this worker; drop what was read'
+      when 'DOCUMENT_LOCKED' then 'a worker has the document; call again with its lock token'
+      when 'WRONG_STATE' then 'the document is not in a state that allows this'
+      when 'DEADLINE_EXCEEDED' then 'the attempt took too long; stop reading'
+      when 'LANE_PAUSED' then 'the lane is paused'
+      when 'TOO_MANY_FAILED_PAGES' then 'more pages failed than the lane allows; counted as a failed attempt'
+    end
+  );
+end;
+$$;
+comment on function private.refusal(text, uuid) is
+  'The answer to a call that changed nothing, with its reason; those that came too late are counted.';
+
+create or replace function private.complete_documents(
+  p_document_ids uuid[],
+  p_lock_tokens uuid[],
+  p_ocr_data jsonb[],
+  p_confidences numeric[],
+  p_processing_times_ms integer[],
+  p_engine text,
+  p_version text,
+  p_profile text,
+  p_page_counts integer[],
+  p_now timestamptz default now()
+)
+returns public.claimed_document[]
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+-- A handful of rows by index, in the order of ids, planned once: whatever the statistics say.
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+set jit = off              -- before PostgreSQL 18 a scan that is off counts as dear enough for it
+as $$
+declare
+  v_refused public.claimed_document[] := private.complete(
+    p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_engine, p_version,
+    p_profile, p_page_counts, p_now
+  );
+begin
+  if v_refused is not null then
+    insert into private.conflicts (happened_at)
+    select p_now from unnest(v_refused) as r where r.refusal = 'LOCK_LOST';
+  end if;
+  return v_refused;
+end;
+$$;
+comment on function private.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], timestamptz) is
+  'The first half of public.complete_documents.';
+
 -- Measuring ---------------------------------------------------------------------------------
 
 create function private.report_gauge(p_gauge text, p_value double precision, p_now timestamptz default now())
@@ -341,6 +422,88 @@ begin
 end;
 $$;
 comment on function private.measure(text, integer, timestamptz) is 'What a metric shows now, or in the last so many seconds.';
+
+-- Tasks --------------------------------------------------------------------------------------
+
+alter table public.tasks
+  drop constraint tasks_kind_is_known,
+  add constraint tasks_kind_is_known check (kind in ('dead_letter', 'review', 'routing', 'outage', 'alert', 'other'));
+
+create or replace function private.list_tasks(
+  p_kind text,
+  p_whose text,
+  p_priority text,
+  p_after_urgency integer,
+  p_after timestamptz,
+  p_after_id uuid,
+  p_limit integer
+)
+returns table (
+  task_id uuid,
+  kind text,
+  title text,
+  description text,
+  priority text,
+  urgency integer,
+  status text,
+  assigned_to uuid,
+  assigned_email text,
+  created_at timestamptz,
+  metadata jsonb,
+  document_id uuid,
+  document_name text,
+  ocr_status text,
+  lane text,
+  file_extension text,
+  mime_type text,
+  size_bytes bigint,
+  page_count integer,
+  case_id uuid,
+  case_name text
+)
+language plpgsql
+stable
+security definer          -- names of people are not the caller's to read
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan   -- what is not asked for must not be in the way of an index
+as $$
+declare
+  v_me uuid := auth.uid();
+  v_urgency integer := private.urgency_of(p_priority);
+begin
+  perform private.require_admin();
+  perform private.require_page_size(p_limit);
+  if p_kind not in ('dead_letter', 'review', 'routing', 'outage', 'alert', 'other') then
+    raise exception 'there is no task of kind %', p_kind
+      using errcode = '22023', hint = 'Kinds are dead_letter, review, routing, outage, alert, other.';
+  end if;
+  if (p_whose in ('all', 'mine', 'unassigned')) is not true then
+    raise exception 'p_whose must be all, mine or unassigned' using errcode = '22023', hint = 'Leave it out to see all.';
+  end if;
+  if p_priority is not null then
+    perform private.require_priority(p_priority);
+  end if;
+  return query
+  select t.id, t.kind, t.title, t.description, t.priority, t.urgency, t.status, t.assigned_to,
+    case when t.assigned_to is not null then private.name_of(t.assigned_to) end, t.created_at, t.metadata,
+    t.document_id, d.name::text, d.ocr_status::text, d.lane::text, d.file_extension::text, d.mime_type::text,
+    d.size_bytes::bigint, d.page_count::integer, t.case_id, c.name::text
+  from public.tasks as t
+  left join public.documents as d on d.id = t.document_id
+  left join public.cases as c on c.id = t.case_id
+  where t.status in ('pending', 'in_progress')
+    and (t.urgency, t.created_at, t.id) > (
+      coalesce(p_after_urgency, 0), coalesce(p_after, '-infinity'),
+      coalesce(p_after_id, '00000000-0000-0000-0000-000000000000')
+    )
+    and (p_kind is null or t.kind = p_kind)
+    and (v_urgency is null or t.urgency = v_urgency)
+    and case p_whose when 'mine' then t.assigned_to = v_me when 'unassigned' then t.assigned_to is null else true end
+  order by t.urgency, t.created_at, t.id
+  limit p_limit;
+end;
+$$;
+comment on function private.list_tasks(text, text, text, integer, timestamptz, uuid, integer) is 'See public.list_tasks.';
 
 -- Firing and resolving ----------------------------------------------------------------------
 
@@ -989,6 +1152,23 @@ as $$
 $$;
 comment on function private.alert_violations() is
   'What should be impossible and is there, of alerts. Returns no rows.';
+
+create or replace function private.invariant_violations()
+returns table (invariant text, document_id uuid, detail text)
+language plpgsql
+stable
+security definer          -- reads everything; only our services may ask
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return query
+  select * from private.document_violations()
+  union all
+  select * from private.check_job_violations()
+  union all
+  select * from private.alert_violations();
+end;
+$$;
 
 insert into public.edge_function_config (function_name, schedule, description)
 values ('alerts', '* * * * *', 'Measures disk and services, and tells people of alerts');

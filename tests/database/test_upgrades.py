@@ -1,0 +1,174 @@
+"""A database full of the previous release's data is brought up to date while workers run."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pagewarden import database as gateways
+from pagewarden.local import migrations
+from tests.database import factories, queries
+from tests.documents import readers
+from tests.support import polling
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support import databases
+
+RELEASES = {"0.1.0": "20261116002600"}
+"""The last migration of each release before this one; what they have never changes."""
+DIGESTS = {"0.1.0": "e39a7da80889ed1ce06ca4374c30d6d83c17fe32c830c659c574e7987a68f9b8"}
+
+# What the data of the previous release is, and must still be afterwards.
+KEPT = """
+    select
+      (select jsonb_agg(to_jsonb(d) - 'version' order by d.id) from documents as d
+       where d.name like 'file-%%') as documents,
+      (select jsonb_agg(to_jsonb(p) order by p.run_id, p.page_number) from ocr_pages as p
+       join documents as d on d.id = p.document_id where d.name like 'file-%%') as pages,
+      (select jsonb_agg(to_jsonb(l) order by l.id) from ocr_dead_letter as l) as letters,
+      (select jsonb_agg(to_jsonb(t) order by t.id) from tasks as t) as tasks,
+      (select jsonb_agg(to_jsonb(c)) from page_corrections as c) as corrections,
+      (select jsonb_agg(to_jsonb(w) - 'job_id' order by w.id) from webhooks as w) as webhooks,
+      (select jsonb_agg(to_jsonb(a) order by a.id) from hac_acts as a) as acts
+"""
+STEADILY = "select count(*) from documents where name like 'steady-%%' and ocr_status = 'completed'"
+
+
+def _folder(tmp_path: Path, last: str) -> Path:
+    """Have the migrations up to one of them in a folder."""
+    folder = tmp_path / last
+    folder.mkdir()
+    for migration in migrations.find():
+        if migration.version <= last:
+            shutil.copy(migration.path, folder)
+    return folder
+
+
+async def fill(factory: factories.Factory) -> None:
+    """Have documents in every state, with all that hangs on them."""
+    editor = await factory.user()
+    case = await factory.case(editor=editor)
+    await factory.queued(case, lane="pdf")
+    await factory.queued(case, lane="check")
+    await factory.queued(case, lane=None)
+    await factory.awaiting_file(case)
+    claim = await factory.claimed(case, lane="pdf")
+    held = {"p_document_id": claim.document_id, "p_lock_token": claim.lock_token}
+    await factory.call("extend_document_lock", **held, p_lock_timeout=3600)
+    completed = await factory.completed(case)
+    key = {"p_document_id": completed, "p_page_number": 1, "p_base_version": 0}
+    await factory.call("correct_page", **key, p_text="better")
+    await factory.call("request_webhook", p_document_id=completed, p_url="https://example.org/")
+    await factory.dead_letter(case)
+    manual = await factory.dead_letter(case)
+    await factory.call("resolve_dead_letter", p_dlq_id=manual.dlq_id, p_action="manual")
+    deleted = await factory.completed(case)
+    await factory.call("delete_document", p_document_id=deleted)
+    await factory.task()
+
+
+async def _feed(factory: factories.Factory, stop: asyncio.Event) -> int:
+    """Upload documents of lane image, as the previous release does, until told to stop."""
+    case, count = await factory.case(), 0
+    while not stop.is_set():
+        await factory.queued(case, p_document_name=f"steady-{count}")
+        count += 1
+        await asyncio.sleep(0.005)
+    return count
+
+
+async def _read(factory: factories.Factory) -> int:
+    return int((await queries.one(factory.conn, STEADILY))["count"])
+
+
+async def _until_read(factory: factories.Factory, count: int) -> None:
+    """Wait until so many of the documents that keep coming are read."""
+
+    async def is_read() -> bool:
+        return await _read(factory) >= count
+
+    await polling.until(is_read, seconds=60)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_data_of_a_release_survives_every_migration_while_workers_run(
+    bare_database: databases.Database, release: str, tmp_path: Path
+) -> None:
+    """Step by step: uploads and workers never stop, and nothing impossible comes of it."""
+    await migrations.migrate(bare_database.url(), folder=_folder(tmp_path, RELEASES[release]))
+    factory = await factories.Factory.of(bare_database)
+    await fill(factory)
+    before = await queries.one(factory.conn, KEPT)
+    stop_feeding, stop = asyncio.Event(), asyncio.Event()
+    async with await gateways.connect_direct(bare_database.url(), connections=4) as link:
+        desk = readers.Desk(link, factory)
+        workers = [
+            desk.worker(readers.Recorder(), worker_id=f"w{number}", idle_seconds=0.02)
+            for number in range(2)
+        ]
+        working = [asyncio.create_task(worker.run(stop)) for worker in workers]
+        source = await factories.Factory.of(bare_database)
+        feeding = asyncio.create_task(_feed(source, stop_feeding))
+        for migration in migrations.find():
+            if migration.version > RELEASES[release]:
+                seen = await _read(factory)
+                done = await migrations.migrate(
+                    bare_database.url(), folder=_folder(tmp_path, migration.version)
+                )
+                assert done == [migration.label]
+                await _until_read(factory, seen + 4)
+                assert await queries.violations(factory.conn) == []
+        stop_feeding.set()
+        await _until_read(factory, await feeding)
+        stop.set()
+        await asyncio.gather(*working)
+    assert await queries.one(factory.conn, KEPT) == before
+    assert await queries.violations(factory.conn) == []
+    assert await factory.check_job()
+
+
+async def test_a_migration_that_is_killed_half_way_is_undone_and_done_again(
+    bare_database: databases.Database, tmp_path: Path
+) -> None:
+    """Whoever migrates next begins where the last whole one ended."""
+    folder = _folder(tmp_path, RELEASES["0.1.0"])
+    slow = folder / "20261231000000_slow.sql"
+    slow.write_text("create table public.half (id int); select pg_sleep(3600); select 1;")
+    program = (
+        "import asyncio, pathlib, sys\n"
+        "from pagewarden.local import migrations\n"
+        "asyncio.run(migrations.migrate(sys.argv[1], folder=pathlib.Path(sys.argv[2])))"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, bare_database.url(), str(folder)
+    )
+    conn = await bare_database.connect("supabase_admin")
+    others = "from pg_stat_activity where query ~ 'sleep.3600' and pid <> pg_backend_pid()"
+
+    async def is_half_way() -> bool:
+        return await queries.rows(conn, f"select 1 {others}".encode()) != []
+
+    await polling.until(is_half_way, seconds=60)
+    process.kill()
+    await process.wait()
+    await conn.execute(f"select pg_terminate_backend(pid) {others}".encode())
+
+    assert await queries.one(conn, "select to_regclass('public.half') as half") == {"half": None}
+    slow.write_text("create table public.half (id int);")
+    assert await migrations.migrate(bare_database.url(), folder=folder) == ["20261231000000_slow"]
+
+
+def test_migrations_of_a_release_are_never_changed() -> None:
+    """What a release has applied, a later one cannot apply again: it has to add."""
+    found = hashlib.sha256()
+    for migration in migrations.find():
+        if migration.version <= RELEASES["0.1.0"]:
+            found.update(migration.path.read_bytes())
+    assert found.hexdigest() == DIGESTS["0.1.0"]
