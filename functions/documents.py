@@ -33,7 +33,7 @@ router = APIRouter(
     prefix=f"/{NAME}",
     tags=[NAME],
     dependencies=callers.guards(NAME),
-    responses=answers.documented(400, 401, 403, 503),
+    responses=answers.documented(400, 401, 403, 429, 503),
     route_class=small_bodies.Route,
 )
 _one = APIRouter(

@@ -150,7 +150,7 @@ router = APIRouter(
     prefix=f"/{NAME}",
     tags=[NAME],
     dependencies=callers.guards(NAME),
-    responses=answers.documented(400, 401, 403, 503),
+    responses=answers.documented(400, 401, 403, 429, 503),
 )
 _one = APIRouter(
     prefix="/{job_id}", responses=answers.documented(404), route_class=small_bodies.Route

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import Depends, Request
 
+from functions import pace
 from pagewarden import database, files, keys, lazy, tokens
 from pagewarden.documents import lane_reader, store_reader
 from pagewarden.local import stack
@@ -45,6 +46,7 @@ class Services:
     sign_in: sign_in.Service | None = None
     at_work: dict[str, asyncio.Lock] = field(default_factory=dict)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    pace: pace.Pace = field(default_factory=pace.Pace)
 
 
 @contextlib.asynccontextmanager

@@ -63,7 +63,7 @@ class Accepted(BaseModel):
     "",
     status_code=202,
     openapi_extra=_BODY,
-    responses=answers.documented(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507),
+    responses=answers.documented(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503, 507),
 )
 async def upload(
     request: Request, response: Response, caller: callers.Caller, used: services.Used

@@ -36,6 +36,7 @@ GPU_WAITING = 8
 
 LISTEN_HOST = "127.0.0.1"
 LISTEN_PORT = 54321
+REQUESTS_PER_MINUTE = 1200
 
 DROPBOX_API_URL = HttpUrl("https://api.dropboxapi.com/")
 DROPBOX_CONTENT_URL = HttpUrl("https://content.dropboxapi.com/")
@@ -122,6 +123,11 @@ class Settings(BaseSettings):
     )
     listen_port: int = Field(
         default=LISTEN_PORT, ge=1, le=65535, description="Port on which the functions are served."
+    )
+    requests_per_minute: int = Field(
+        default=REQUESTS_PER_MINUTE,
+        ge=1,
+        description="How often one person may call the functions, at each process of them.",
     )
     site_url: str = Field(
         default_factory=lambda chosen: f"http://127.0.0.1:{chosen['listen_port']}",
