@@ -16,6 +16,7 @@ from functions import (
     dashboard_parts,
     documents,
     files,
+    guarding,
     health,
     jobs,
     ocr_universal,
@@ -80,6 +81,7 @@ def create_app(used: services.Services | None = None) -> FastAPI:
             yield
 
     app = FastAPI(title="Pagewarden", summary="Documents in, their text out.", lifespan=lifespan)
+    app.add_middleware(guarding.Guarding)
     answers.install(app)
     api = APIRouter(prefix=PREFIX)
     for function in FUNCTIONS:
