@@ -7,7 +7,7 @@ PYTEST_ARGS ?=
 # Programs of a second Postgres, on which the database tests run again.
 OTHER_POSTGRES = $(shell scripts/other-postgres)
 
-.PHONY: help setup up test test-long fmt lock clean
+.PHONY: help setup up test test-long audit fmt lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
@@ -30,6 +30,10 @@ test: setup ## Check style, types and imports, then run the tests
 
 test-long: setup ## Run the tests that take minutes
 	$(BIN)/pytest -m long $(PYTEST_ARGS)
+
+audit: setup ## Ask for known holes in what the lock names (needs the network)
+	$(BIN)/python -m pip install --quiet --target .venv/audit pip-audit
+	PYTHONPATH=.venv/audit $(BIN)/python -m pip_audit --disable-pip --require-hashes -r requirements.lock
 
 fmt: setup ## Format the code and mend what can be mended
 	$(BIN)/ruff format .

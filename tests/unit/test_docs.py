@@ -73,3 +73,16 @@ def test_every_alert_is_explained_and_has_its_place_in_the_handbook() -> None:
     headings = " ".join(re.findall(r"^### (.+)$", handbook, re.MULTILINE))
     assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == rules
     assert set(re.findall(r"[a-z-]+-(?:critical|warning)", headings)) == rules
+
+
+def test_every_test_that_the_threat_model_names_is_there() -> None:
+    """A line of it that nothing shows is a wish."""
+    text = (ROOT / "docs" / "security.md").read_text("utf-8")
+    named = set(re.findall(r"`(test_\w+)`", text))
+    found = set()
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        found |= set(
+            re.findall(r"^(?:async )?def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
+        )
+    assert named - found == set()
+    assert len(named) > 40
