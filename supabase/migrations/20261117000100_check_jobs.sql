@@ -42,8 +42,12 @@ comment on column public.check_jobs.request_digest is 'Of what was sent with the
 comment on column public.check_jobs.purged_at is 'Since then its results are gone; the pictures stay a while longer.';
 create unique index check_jobs_one_for_a_key on public.check_jobs (submitted_by, idempotency_key) nulls not distinct
   where idempotency_key is not null;
-create index check_jobs_created_idx on public.check_jobs (created_at, id);
+-- Lists: of everybody or one's own, all or with one outcome. What is purged is in none of them.
+create index check_jobs_created_idx on public.check_jobs (created_at, id) where purged_at is null;
+create index check_jobs_outcome_idx on public.check_jobs (outcome, created_at, id) where purged_at is null;
 create index check_jobs_submitted_idx on public.check_jobs (submitted_by, created_at, id);
+create index check_jobs_own_outcome_idx on public.check_jobs (submitted_by, outcome, created_at, id)
+  where purged_at is null;
 create index check_jobs_open_idx on public.check_jobs (deadline) where outcome is null;
 create index check_jobs_stragglers_idx on public.check_jobs (id) where has_stragglers;
 create index check_jobs_ended_idx on public.check_jobs (ended_at) where ended_at is not null;
@@ -722,10 +726,11 @@ begin
     and (j.created_at, j.id) < (coalesce(p_before, 'infinity'), coalesce(p_before_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     and j.purged_at is null
     and exists (select 1 from public.cases as c where c.id = j.id and c.deleted_at is null)
-    and (p_status is null or (
-      j.outcome is not distinct from nullif(nullif(p_status, 'PENDING'), 'PROCESSING')
-      and private.check_job_status(j) = p_status
-    ))
+    and (
+      p_status is null
+      or (p_status in ('PENDING', 'PROCESSING') and j.outcome is null and private.check_job_status(j) = p_status)
+      or (p_status not in ('PENDING', 'PROCESSING') and j.outcome = p_status)
+    )
   order by j.created_at desc, j.id desc
   limit p_limit;
 end;
