@@ -71,6 +71,7 @@ async def one(
         "check_job.html",
         part=request.headers.get("HX-Target") == "job",
         job=job,
+        languages=checks.LANGUAGES,
         show=show,
         kinds={kind: sum(map(kind.wants, job["results"])) for kind in Show},
         pictures=[result for result in job["results"] if show.wants(result)],

@@ -18,7 +18,7 @@ router = APIRouter(prefix=PAGE.path, include_in_schema=False)
 
 ROWS = 50
 UNDER_WAY = {"PENDING", "PROCESSING"}
-_NAMES = {
+LANGUAGES = {
     language.code: f"{language.name} ({language.code})"
     for language in sorted(languages.LANGUAGES.values(), key=lambda language: language.name)
 }
@@ -67,7 +67,7 @@ async def listed(
         part=request.headers.get("HX-Target") == "results",
         chosen=chosen,
         statuses={status.value: status.lower() for status in Status if status},
-        languages=_NAMES,
+        languages=LANGUAGES,
         limits=used.jobs.limits,
         **await _rows(visitor, chosen),
     )

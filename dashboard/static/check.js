@@ -8,18 +8,16 @@
   const byId = (id) => document.getElementById(id);
   const marks = [...document.querySelectorAll("#marks .mark")];
   const issues = [...document.querySelectorAll(".issues > li")];
-  let isSeen = false;
 
   const shown = showPicture({
     whole: true,
-    came: pictureCame,
+    came: fetchNext,
     // Numbers are as large on every picture.
     laid: (zoom) => byId("marks")?.style.setProperty("--pixel", 1 / zoom),
   });
 
-  // What was not seen is not decided about by a key that was meant for the picture before.
-  function pictureCame() {
-    isSeen = true;
+  // So that the next one is there at once.
+  function fetchNext() {
     if (check.dataset.nextPicture) new Image().src = check.dataset.nextPicture;
   }
 
@@ -74,7 +72,8 @@
   const ON = "pagewarden keys of checks";
   const help = byId("help"), switched = byId("keys-on");
   const areOn = () => localStorage.getItem(ON) !== "off";
-  const press = (id) => () => { const button = byId(id); if (button && isSeen) button.form.requestSubmit(button); };
+  // A key that was meant for the picture before decides nothing about one that has not come yet.
+  const press = (id) => () => { const button = byId(id); if (button && byId("picture").complete) button.form.requestSubmit(button); };
   const go = (id) => () => byId(id)?.click();
   const openHelp = () => { if (!help.open) help.showModal(); };
   const zoomIn = () => shown.zoomBy(shown.STEP), zoomOut = () => shown.zoomBy(1 / shown.STEP);
@@ -102,6 +101,8 @@
     }
     switched.checked = areOn();
     switched.addEventListener("change", () => localStorage.setItem(ON, switched.checked ? "on" : "off"));
+    const { width, height } = byId("sheet").dataset;
+    byId("view").style.setProperty("--ratio", width && height ? width / height : 1);
     keepInStep();
     shown.begin();
   }

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from dashboard import app
+from dashboard.pages import checks
 from pagewarden import database as gateways
 from pagewarden.bench.dashboard import filling
 from pagewarden.local import cluster
@@ -30,6 +31,9 @@ MOST_ROWS = 1500
 
 # The ids that filling gives: one that somebody corrected, and one that nobody did.
 CORRECTED, READ = (uuid.UUID(hashlib.md5(f"document{n}".encode()).hexdigest()) for n in (40, 41))  # noqa: S324
+
+# Jobs, numbered likewise: one that has its results, and one that waits.
+CHECKED, WAITING = (uuid.UUID(hashlib.md5(f"job{n}".encode()).hexdigest()) for n in (7, 5))  # noqa: S324
 
 PATHS = (
     *(entry.path for entry in app.MENU),
@@ -68,6 +72,13 @@ PATHS = (
     "/audit?action=lane_paused",
     "/audit?person=nobody@example.org",
     "/audit?since=2020-01-01T00:00&until=2021-01-01T00:00",
+    "/checks?everybody=true",
+    *(f"/checks?everybody=true&status={status}" for status in checks.Status if status),
+    *(f"/checks?status={status}" for status in checks.Status if status),
+    f"/checks/{CHECKED}",
+    f"/checks/{WAITING}",
+    f"/checks/{CHECKED}/pictures/2",
+    f"/checks/{CHECKED}/report/csv",
 )
 
 
