@@ -108,18 +108,18 @@ select d.case_id, d.id, md5('user' || 1 + i % 200)::uuid,
   (array['read_again', 'cancelled', 'restored', 'deleted', 'lane_paused'])[1 + i % 5], 'an act', d.created_at
 from generate_series(1, 10) as i cross join public.documents as d;
 
--- A check job of two pictures for every fifth document: of a hundred jobs two have failed, two run and one
+-- A check job of two pictures for every tenth document: of a hundred jobs two have failed, two run and one
 -- was cancelled, and half of them are purged. The first two hundred are user-1's.
 insert into public.cases (id, name, kind, user_id, created_at)
 select md5('job' || n)::uuid, format('Release %s', n), 'check', md5('user' || case when n <= 200 then 1 else 2 + n % 199 end)::uuid,
   now() - n * interval '1 minute'
-from generate_series(1, current_setting('bench.documents')::integer / 5) as n;
+from generate_series(1, current_setting('bench.documents')::integer / 10) as n;
 
 insert into public.check_jobs (id, language, outcome, error, ended_at, deadline, seconds, submitted_by, purged_at, created_at)
 select c.id, 'fr', x.outcome, case when x.outcome = 'FAILED' then 'a.png: damaged' end,
   case when x.outcome is not null then c.created_at + interval '9 seconds' end, c.created_at + interval '1 day', 86400,
   c.user_id, case when n % 2 = 0 and x.outcome is not null then now() end, c.created_at
-from generate_series(1, current_setting('bench.documents')::integer / 5) as n
+from generate_series(1, current_setting('bench.documents')::integer / 10) as n
 cross join lateral (select case when n % 100 in (1, 51) then 'FAILED' when n % 100 = 3 then 'CANCELLED'
   when n % 100 not in (5, 55) then 'SUCCEEDED' end as outcome) as x
 join public.cases as c on c.id = md5('job' || n)::uuid;
