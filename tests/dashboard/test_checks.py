@@ -69,7 +69,7 @@ async def test_a_dropped_folder_becomes_a_job_that_is_watched_to_its_end(
     (folder / ".DS_Store").write_bytes(b"?")
     async with place.browser(person) as page:
         await page.goto("/checks")
-        await expect(page.locator("#results")).to_contain_text("There are no jobs yet of yours")
+        await expect(page.locator("#results")).to_contain_text("There are no jobs of yours yet")
         await _drop(page, folder)
         files = page.locator("#files li")
         await expect(files).to_have_count(4)
