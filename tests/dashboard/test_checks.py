@@ -79,6 +79,8 @@ async def test_a_dropped_folder_becomes_a_job_that_is_watched_to_its_end(
         await page.get_by_text("What should be in them", exact=True).click()
         await page.get_by_label("Strings that should be in each").fill("Enregistrer\nAnnuler")
         await page.get_by_label("Words that may stand").fill("Acme\nZeta")
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
         await page.get_by_role("button", name="Check 3 files").click()
         await page.wait_for_url("**/checks/*-*")
         await expect(page.locator("h1")).to_have_text("Release 7")
@@ -87,6 +89,7 @@ async def test_a_dropped_folder_becomes_a_job_that_is_watched_to_its_end(
         await expect(page.locator(".facts .succeeded")).to_be_visible()
         await expect(page.locator(".facts")).to_contain_text("2 of 2")
         await expect(page.locator(".pictures .pass")).to_have_count(1)
+        assert len([url for url in asked if url.endswith("/pages/1/picture")]) == 2
         await page.get_by_role("link", name="All checks").click()
         row = page.get_by_role("row", name="Release 7")
         await expect(row).to_contain_text("French (fr)")
@@ -427,17 +430,23 @@ async def test_the_list_goes_on_where_it_ended(
 async def test_nothing_in_pictures_names_or_strings_runs(
     place: places.Place, reader: screens.Reader
 ) -> None:
-    """Markup in what was read, expected, or called so is shown as it is."""
-    person = await place.person()
+    """Markup in what was read, expected, or called so is shown as it is, to HAC as well."""
+    person, admin = await place.person(), await place.person(admin=True)
     name = '"><img src=x onerror=document.title=1>.png'
     lines = (EVIL, "</pre><script>document.title='ran'</script>")
     screen = screens.Screen(lines, (f"{EVIL}{EVIL}", lines[1], "</td><b>missing</b>"))
     job = await screens.submitted(place, reader, person, {name: screen}, name=EVIL)
     await place.functions.read()
-    async with place.browser(person) as page:
-        for path in ("/checks", f"/checks/{job}", f"/checks/{job}/pictures/1"):
+    async with place.browser(admin) as page:
+        await page.goto("/checks")
+        await page.get_by_label("Everybody's").check()
+        await expect(page.get_by_text("onerror")).to_be_visible()
+        await expect(page).to_have_url(re.compile("everybody=true"))
+        for path in ("/checks?everybody=true", f"/checks/{job}", f"/checks/{job}/pictures/1"):
             await page.goto(path)
             assert await page.get_by_text("onerror").count() > 0
             assert await page.locator("main script, main [onerror]").count() == 0
-            assert "ran" not in await page.title() or "<script>" in await page.title()
-            assert await page.locator("main img").count() == int(path != "/checks")
+            assert await page.title() not in {"ran", "1"}
+            assert await page.locator("main img").count() == int(
+                "pictures" in path or path.endswith(job)
+            )
