@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from tests.dashboard.test_doors import csrf
 from tests.dashboard.test_guards import EVIL
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from playwright.async_api import Page
@@ -136,19 +139,31 @@ async def test_every_problem_stands_beside_the_picture_it_is_about(
         for name in (evil, "lone.txt"):
             await page.get_by_role("button", name=f"Remove {name}").click()
         await page.get_by_label("Take the job only if").uncheck()
-        await page.route("**/checks", _answer_lost, times=1)
-        await button.click()
-        await expect(problems).to_contain_text("The connection broke")
+        async with _answers_lost(page, "/checks"):
+            await button.click()
+            await expect(problems).to_contain_text("The connection broke")
         await button.click()
         await page.wait_for_url("**/checks/*-*")
         place.problems.clear()  # the browser tells of what was refused
     assert len(await place.functions.used.database.select("check_jobs")) == 1
 
 
-async def _answer_lost(route: Any) -> None:
-    """Let the server have the job, and the browser no answer."""
-    await route.fetch()
-    await route.abort()
+@contextlib.asynccontextmanager
+async def _answers_lost(page: Page, path: str) -> AsyncIterator[None]:
+    """Let the server have what is sent there, and the browser no answer."""
+    session = await page.context.new_cdp_session(page)
+    losing = set()
+
+    def lose(event: dict[str, Any]) -> None:
+        lost = {"requestId": event["requestId"], "errorReason": "ConnectionReset"}
+        losing.add(asyncio.ensure_future(session.send("Fetch.failRequest", lost)))
+
+    session.on("Fetch.requestPaused", lose)
+    patterns = [{"urlPattern": f"*{path}", "requestStage": "Response"}]
+    await session.send("Fetch.enable", {"patterns": patterns})
+    yield
+    await asyncio.gather(*losing)
+    await session.detach()
 
 
 async def test_everything_but_dropping_works_without_scripts(
