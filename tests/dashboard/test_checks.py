@@ -269,6 +269,7 @@ async def test_pictures_are_decided_about_without_a_mouse(
         title, notice, keys = page.locator("h1"), page.locator("#notice"), page.keyboard
 
         async def press(key: str, then: str) -> None:
+            await expect(page.get_by_role("button", name="Keys")).to_be_visible()
             await place.becomes(page, "document.getElementById('picture').complete")
             await keys.press(key)
             await expect(title).to_have_text(then)
