@@ -323,6 +323,7 @@ async def test_a_job_is_cancelled_fails_in_words_and_is_run_again(
         await page.get_by_role("button", name="Run again").click()
         await expect(page.locator("#notice")).to_contain_text("What has no result is in the queue")
         await place.functions.read()
+        await page.reload()
         await expect(page.locator(".notice.bad")).to_contain_text(
             "The job failed: b.png: it breaks off in the middle."
         )
@@ -330,6 +331,7 @@ async def test_a_job_is_cancelled_fails_in_words_and_is_run_again(
         reader.lines["b.png"] = GOOD.lines
         await page.get_by_role("button", name="Run again").click()
         await place.functions.read()
+        await page.reload()
         await expect(page.locator(".facts .succeeded")).to_be_visible()
         await page.get_by_role("button", name="Run all again").click()
         await expect(page.locator(".facts .pending")).to_be_visible()
