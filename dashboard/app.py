@@ -14,6 +14,9 @@ from dashboard.pages import (
     audit,
     case,
     cases,
+    check_job,
+    check_picture,
+    checks,
     dead_letter,
     dead_letters,
     document,
@@ -39,6 +42,7 @@ PAGES = (
     documents,
     cases,
     reviews,
+    checks,
     tasks,
     dead_letters,
     stuck,
@@ -55,7 +59,17 @@ PAGES = (
 
 MENU = tuple(module.PAGE for module in PAGES)
 
-BEHIND = (review, document, pictures, uploads, typing_by_hand, dead_letter, case)
+BEHIND = (
+    review,
+    document,
+    pictures,
+    uploads,
+    typing_by_hand,
+    dead_letter,
+    case,
+    check_picture,
+    check_job,
+)
 """What pages lead to; each has a router."""
 
 _STATIC = {path.name: path for path in (Path(__file__).parent / "static").iterdir()}

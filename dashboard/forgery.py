@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -54,13 +55,22 @@ async def _require_header(
     _compare(request.headers.get(HEADER, ""), used, visitor)
 
 
+def guard(request: Request, used: parts.Parts, visitor: visitors.Visitor) -> Callable[[str], None]:
+    """Make what refuses a form by its token, for whoever reads the form piece by piece."""
+
+    def compare(given: str) -> None:
+        _compare(request.headers.get(HEADER) or given, used, visitor)
+
+    return compare
+
+
 def _compare(given: str, used: parts.Parts, visitor: visitors.Visitor) -> None:
     if not hmac.compare_digest(given.encode(), token(used, visitor).encode()):
         raise errors.Forbidden("this form belongs to another session; open the page again")
 
 
 OWN_ORIGIN = Depends(require_own_origin)
-"""For the one form that is sent before there is a session."""
+"""For a form that is sent before there is a session, or read by somebody with a guard()."""
 
 Acting = Annotated[None, Depends(_require_token)]
 """A parameter of this type is on every POST of somebody who is signed in."""

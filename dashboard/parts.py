@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Protocol, cast
@@ -14,6 +14,7 @@ from fastapi import Depends, Request
 
 from dashboard import entrances, navigation
 from pagewarden import database, keys, tokens
+from pagewarden.checks import parcels
 
 
 class Made(Protocol):
@@ -52,6 +53,31 @@ TakeIn = Callable[[Request, database.Database], Awaitable[Accepted]]
 """Stores the file of a request and makes it a document, as whoever the database acts for."""
 
 
+class NotTakenError(Exception):
+    """A check job that was refused, and all that is wrong with it."""
+
+    def __init__(self, problems: Sequence[parcels.Problem]) -> None:
+        super().__init__(str(parcels.RefusedError(problems)))
+        self.problems = problems
+
+
+class Jobs(Protocol):
+    """Takes in check jobs."""
+
+    @property
+    def limits(self) -> parcels.Limits:
+        """Say how much a job may bring."""
+
+    async def take_in(
+        self, request: Request, database: database.Database, guard: Callable[[str], None]
+    ) -> str:
+        """Queue the job of a form as whoever the database acts for, and give its id.
+
+        The guard is given the field csrf, and raises when it is wrong. What is wrong with the job
+        is a NotTakenError.
+        """
+
+
 class Links(Protocol):
     """Makes links that open something in the store for a short while, for whoever has them."""
 
@@ -79,6 +105,7 @@ class Parts:
     entrance: entrances.Entrance
     export: Export
     take_in: TakeIn
+    jobs: Jobs
     links: Links
     pages: tuple[navigation.Page, ...]
     stopping: asyncio.Event

@@ -100,7 +100,7 @@ def _refuse(request: Request, exc: Exception) -> Response:
 
 
 def _page(request: Request, status: int, title: str, message: str) -> Response:
-    if _is_script(request):
+    if is_script(request):
         return JSONResponse({"message": message}, status)
     part = bool(request.headers.get("HX-Request"))
     response = rendering.page(
@@ -113,13 +113,14 @@ def _page(request: Request, status: int, title: str, message: str) -> Response:
     return response
 
 
-def _is_script(request: Request) -> bool:
+def is_script(request: Request) -> bool:
+    """Tell whether a script of ours asks, to which nothing is said in pages."""
     return request.headers.get("Accept") == "application/json"
 
 
 def _to_sign_in(request: Request) -> Response:
     """Lead to the sign-in, and from there back to the page that was wanted."""
-    if _is_script(request):
+    if is_script(request):
         return JSONResponse({"message": "your session has ended; sign in again"}, 401)
     if request.headers.get("HX-Request"):
         wanted = urlsplit(request.headers.get("HX-Current-URL", ""))

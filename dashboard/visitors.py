@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -61,6 +62,17 @@ async def _admin(visitor: Signed) -> Visitor:
 
 Admin = Annotated[Visitor, Depends(_admin)]
 """A parameter of this type is one of HAC."""
+
+
+async def may_edit(visitor: Visitor, case_id: str) -> bool:
+    """Tell whether it makes sense to offer it; whether somebody may is the database's to say."""
+    if visitor.is_admin:
+        return True
+    me: Mapping[str, object] = {"user_id": visitor.caller.user_id}
+    select = visitor.database.select
+    owned: Sequence[object] = await select("cases", columns="id", where={"id": case_id, **me})
+    shared = {"case_id": case_id, "role": "editor", **me}
+    return bool(owned or await select("case_members", columns="role", where=shared))
 
 
 async def _caller(request: Request, used: parts.Parts) -> tokens.Caller:

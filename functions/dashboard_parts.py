@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 
 from dashboard import app as dashboard
 from dashboard import entrances, parts
-from functions import answers, exporting, links, upload_to_dropbox
+from functions import answers, exporting, job_intake, links, upload_to_dropbox
 from pagewarden import errors
+from pagewarden.checks import parcels
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -46,10 +48,29 @@ async def opened(used: services.Services) -> AsyncIterator[parts.Parts]:
             entrance,
             export,
             take_in,
+            Jobs(used),
             links.Links(used),
             dashboard.MENU,
             used.stopping,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Takes in check jobs as the function jobs does."""
+
+    used: services.Services
+
+    @property
+    def limits(self) -> parcels.Limits:
+        """Say how much a job may bring."""
+        return job_intake.limits_of(self.used.settings)
+
+    async def take_in(self, request: Request, database: Database, guard: job_intake.Guard) -> str:
+        """Queue the job of a form, and give its id."""
+        with _as_pages_refuse():
+            done = await job_intake.take_in(request, self.used, database, guard)
+        return done.job_id
 
 
 @contextlib.contextmanager
@@ -57,6 +78,9 @@ def _as_pages_refuse() -> Iterator[None]:
     try:
         yield
     except answers.RefusedError as exc:
+        if exc.problems:
+            found = [parcels.Problem(one.problem, one.image) for one in exc.problems]
+            raise parts.NotTakenError(found) from exc
         raise HTTPException(exc.status, str(exc)) from exc
     except errors.PagewardenError as exc:
         raise HTTPException(answers.status_of(exc), str(exc)) from exc

@@ -10,6 +10,7 @@ import errno
 import functools
 import tempfile
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pagewarden.settings import Settings
 
 KEY_HEADER = "idempotency-key"
+TOKEN = "csrf"  # noqa: S105  # the name of a field
 # Held in memory, unlike a form.
 JSON_MAX_BYTES = 32_000_000
 _ARCHIVE = "zip_file"
@@ -67,6 +69,9 @@ class Said(pydantic.BaseModel, extra="forbid"):
     idempotency_key: str | None = None
 
 
+Guard = Callable[[str], None]
+"""Raises what a page says when its form carries the wrong token, or none, which is empty."""
+
 FIELDS = tuple(name for name in Said.model_fields if name not in _PICTURES and name != "references")
 
 
@@ -81,6 +86,8 @@ class Parcel:
     archives: list[parcels.File] = field(default_factory=list)
     problems: parcels.Problems = field(default_factory=parcels.Problems)
     left: int = 0
+    guard: Guard | None = None
+    token: str = ""
 
     def place(self) -> Path:
         """Name a file that is not there yet."""
@@ -96,12 +103,21 @@ class Submitted:
 
 
 async def take_in(
-    request: Request, used: services.Services, database: databases.Database
+    request: Request,
+    used: services.Services,
+    database: databases.Database,
+    guard: Guard | None = None,
 ) -> Submitted:
-    """Check a job of a request, store its pictures and queue it, or refuse it and keep nothing."""
+    """Check a job of a request, store its pictures and queue it, or refuse it and keep nothing.
+
+    A guard is given what the form has as csrf before any of it is looked at.
+    """
     with _folder() as folder:
-        parcel = Parcel(folder, _limits(used.settings), left=used.settings.check_max_job_bytes)
+        limits = limits_of(used.settings)
+        parcel = Parcel(folder, limits, left=limits.job_bytes, guard=guard)
         await _receive(request, parcel)
+        if guard is not None:
+            guard(parcel.token)
         callback = parcel.said.callback_url
         if callback is not None and (problem := callbacks.problem_of(callback, used)):
             parcel.problems.add(f"callback_url: {problem}")
@@ -119,7 +135,8 @@ def _refused(problems: Sequence[parcels.Problem]) -> answers.RefusedError:
     return answers.RefusedError(400, "INVALID_JOB", few + more, problems=found)
 
 
-def _limits(settings: Settings) -> parcels.Limits:
+def limits_of(settings: Settings) -> parcels.Limits:
+    """Say how much a job may bring."""
     return parcels.Limits(
         settings.check_max_images, settings.check_max_image_bytes, settings.check_max_job_bytes
     )
@@ -165,30 +182,37 @@ async def _receive_form(form: forms.Form, parcel: Parcel) -> None:
         if file_name is None:
             _note(fields, name, await form.text(), parcel)
         else:
-            await _receive_file(name, file_name, form.part(), parcel)
+            await _receive_file(name, file_name.strip(), form.part(), parcel)
     parcel.said = _said(fields, parcel)
 
 
 def _note(fields: dict[str, Any], name: str, text: str, parcel: Parcel) -> None:
-    if name not in FIELDS:
+    """Note what a field says; browsers also send those that nobody filled in."""
+    if name == TOKEN and parcel.guard is not None:
+        parcel.token = text
+    elif name not in FIELDS:
         parcel.problems.add(f"there is no field {name!r}; known are {', '.join(FIELDS)}")
     elif name == "allow":
-        fields.setdefault(name, []).append(text)
-    else:
+        words = (line.strip() for line in text.splitlines())
+        fields.setdefault(name, []).extend(word for word in words if word)
+    elif text.strip():
         fields[name] = text
 
 
 async def _receive_file(
     field_name: str, name: str, chunks: AsyncIterator[bytes], parcel: Parcel
 ) -> None:
-    kept = parcels.File(name.strip(), parcel.place())
+    kept = parcels.File(name, parcel.place())
     with kept.path.open("wb") as target:
         async for chunk in chunks:
             parcel.left -= len(chunk)
             if parcel.left < 0:
                 raise _too_much(parcel)
             target.write(chunk)
-    if field_name == _ARCHIVE:
+    if not name and not kept.path.stat().st_size:
+        return  # so browsers say that no file was chosen
+    is_archive = name.lower().endswith(archives.SUFFIX)
+    if field_name == _ARCHIVE or (field_name in _PICTURES and is_archive):
         parcel.archives.append(kept)
     elif field_name in (*_PICTURES, "references"):
         parcel.files.append(kept)

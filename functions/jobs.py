@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
@@ -112,20 +111,6 @@ class Done(_Shown):
     status: Status
 
 
-class Format(enum.StrEnum):
-    """The formats of a report."""
-
-    HTML = "html"
-    CSV = "csv"
-    JSON = "json"
-
-
-_WRITERS = {
-    Format.HTML: (reports.as_html, "text/html; charset=utf-8"),
-    Format.CSV: (reports.as_csv, "text/csv; charset=utf-8"),
-    Format.JSON: (reports.as_json, "application/json"),
-}
-
 _FORM = {
     "type": "object",
     "required": ["language"],
@@ -198,23 +183,24 @@ async def status(job_id: uuid.UUID, caller: callers.Caller, used: services.Used)
 @_one.get(
     "/report",
     response_class=Response,
-    responses={200: {"content": {kind: {} for _, kind in _WRITERS.values()}}},
+    responses={200: {"content": {kind: {} for kind in reports.MEDIA_TYPES.values()}}},
 )
 async def report(
     job_id: uuid.UUID,
     caller: callers.Caller,
     used: services.Used,
-    format: Annotated[Format, Query()] = Format.HTML,  # noqa: A002  # its name in the query
+    format: Annotated[reports.Format, Query()] = reports.Format.HTML,  # noqa: A002  # its name in the query
 ) -> Response:
     """Download a report: a page to look at, a table for spreadsheets, or JSON."""
     job = await _find(caller, used, job_id)
-    write, kind = _WRITERS[format]
     headers = {
         "Content-Disposition": f'inline; filename="check-{job_id}.{format}"',
         # It shows what was read in strangers' pictures: whatever that is, it does nothing.
         "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'",
     }
-    return Response(write(job), media_type=kind, headers=headers)
+    return Response(
+        reports.write(job, format), media_type=reports.MEDIA_TYPES[format], headers=headers
+    )
 
 
 @_one.delete("", responses=answers.documented(409))

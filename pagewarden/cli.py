@@ -42,7 +42,7 @@ COMMANDS = {
     ),
     "demo": deferred.Deferred(
         "pagewarden.commands.demo",
-        "Upload a few sample documents, two of which need a person.",
+        "Upload a few sample documents, two of which need a person, and a check job.",
     ),
     "login": deferred.Deferred(
         "pagewarden.commands.login",

@@ -93,7 +93,7 @@ async def _take(page: playwright.Page, name: str, path: str) -> None:
 
 
 async def _take_special(page: playwright.Page) -> None:
-    """Take what no entry of the menu shows: a document, its review, a dead letter, the phone."""
+    """Take what no entry of the menu shows: a document, its review, a check, the phone."""
     await page.goto("/documents")
     await page.get_by_role("link", name="land-registry-act.jpg").click()
     await page.wait_for_load_state()
@@ -104,9 +104,20 @@ async def _take_special(page: playwright.Page) -> None:
     await _take(page, "review-page-dark", f"{document}/review")
     await _take(page, "overview-dark", "/overview")
     await page.emulate_media(color_scheme="light")
-    await page.goto("/dead-letters")
+    await _take_check(page)
     await page.set_viewport_size(PHONE)
     await _take(page, "documents-phone", "/documents")
+
+
+async def _take_check(page: playwright.Page) -> None:
+    """Take the job of the demo, which is nobody's, and a picture that waits for a person."""
+    await _take(page, "checks", "/checks?everybody=true")
+    await page.get_by_role("link", name="App in French", exact=True).click()
+    await page.wait_for_load_state("networkidle")
+    await _take(page, "check-job", page.url)
+    await page.get_by_role("link", name="Decide about").click()
+    await page.wait_for_load_state("networkidle")
+    await _take(page, "check-picture", page.url)
 
 
 if __name__ == "__main__":

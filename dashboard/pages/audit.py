@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from dashboard import lists, navigation, rendering, route, visitors
+from dashboard import choices, lists, navigation, rendering, route, visitors
 
 PAGE = navigation.Page("Audit", "/audit")
 
@@ -20,7 +20,6 @@ router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=
 ROWS = 50
 CSV_ROWS = 50_000
 _CSV_PAGE = 1000
-_CASES = 500
 
 COLUMNS = (
     "created_at", "email", "user_id", "action_type", "description", "case_name", "case_id",
@@ -68,7 +67,7 @@ async def listed(
         values["actions"] = {
             word: word.replace("_", " ") for word in await visitor.database.rpc("list_action_types")
         }
-        values["cases"] = await _cases(visitor, chosen.case)
+        values["cases"] = await choices.cases(visitor, chosen.case)
     return rendering.page(request, "audit.html", part=part, **values)
 
 
@@ -80,17 +79,6 @@ async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
 
     shown, more = lists.cut(rows, ROWS, after)
     return {"rows": shown, "more": more, "download": chosen.address(f"{PAGE.path}/csv")}
-
-
-async def _cases(visitor: visitors.Visitor, chosen: str) -> dict[str, str]:
-    """Name the cases to choose from; that which is chosen is among them, though it may be gone."""
-    select = visitor.database.select
-    rows = await select("cases", columns="id,name", order="created_at.desc,id", limit=_CASES)
-    names = {row["id"]: row["name"] for row in rows}
-    if chosen and chosen not in names:
-        found = await select("cases", columns="id,name", where={"id": chosen})
-        names[chosen] = found[0]["name"] if found else chosen
-    return dict(sorted(names.items(), key=lambda item: item[1].casefold()))
 
 
 @router.get("/csv")

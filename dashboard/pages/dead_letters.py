@@ -10,7 +10,17 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
 
-from dashboard import forgery, lists, navigation, notices, outcomes, rendering, route, visitors
+from dashboard import (
+    choices,
+    forgery,
+    lists,
+    navigation,
+    notices,
+    outcomes,
+    rendering,
+    route,
+    visitors,
+)
 from pagewarden import dead_letters as resolving
 
 PAGE = navigation.Page("Dead letters", "/dead-letters", navigation.Audience.ADMIN)
@@ -80,8 +90,7 @@ async def listed(
     values["matching"] = await _count(visitor, chosen)
     values["now"] = dt.datetime.now(dt.UTC).isoformat()
     if not part:
-        cases = await visitor.database.select("cases", columns="id,name", order="name", limit=500)
-        values["cases"] = {case["id"]: case["name"] for case in cases}
+        values["cases"] = await choices.cases(visitor, chosen.case)
     return rendering.page(
         request, "dead_letters.html", part=part, acts=list(Act),
         statuses={each: each for each in _STATUSES},

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from dashboard import lists, navigation, rendering, route, visitors
+from dashboard import choices, lists, navigation, rendering, route, visitors
 
 PAGE = navigation.Page("Documents", "/documents")
 
@@ -54,9 +54,8 @@ async def listed(
     part = request.headers.get("HX-Target") == "results"
     values = {"chosen": chosen, **await _rows(visitor, chosen), **await _hits(visitor, chosen)}
     if not part:
-        select = visitor.database.select
-        values["cases"] = await select("cases", columns="id,name", order="name", limit=500)
-        values["lanes"] = await select("lanes", columns="lane", order="lane")
+        values["cases"] = await choices.cases(visitor, chosen.case)
+        values["lanes"] = await visitor.database.select("lanes", columns="lane", order="lane")
     return rendering.page(request, "documents.html", part=part, statuses=STATUSES, **values)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -119,6 +119,7 @@ async def _page(  # noqa: PLR0913  # what the page shows
     refusal: Mapping[str, Any] | None = None,
 ) -> Response:
     count = document["page_count"] or (number if row else 0)
+    may_edit = await visitors.may_edit(visitor, document["case_id"])
     values: dict[str, Any] = {
         "document": document,
         "number": number,
@@ -127,7 +128,7 @@ async def _page(  # noqa: PLR0913  # what the page shows
         "shown": shown,
         "refusal": refusal,
         "is_old": shown is not row,
-        "may_edit": not document["deleted_at"] and await _may_edit(visitor, document["case_id"]),
+        "may_edit": may_edit and not document["deleted_at"],
         "before": address(document["id"], number - 1, waiting=waiting) if number > 1 else None,
         "after": address(document["id"], number + 1, waiting=waiting) if number < count else None,
         "here": address(document["id"], number, waiting=waiting),
@@ -253,14 +254,3 @@ async def _earlier(
 
 def _places(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("lines", "width", "height")}
-
-
-async def _may_edit(visitor: visitors.Visitor, case_id: str) -> bool:
-    """Tell whether it makes sense to offer it; whether somebody may is the database's to say."""
-    if visitor.is_admin:
-        return True
-    me: Mapping[str, object] = {"user_id": visitor.caller.user_id}
-    select = visitor.database.select
-    owned: Sequence[object] = await select("cases", columns="id", where={"id": case_id, **me})
-    shared = {"case_id": case_id, "role": "editor", **me}
-    return bool(owned or await select("case_members", columns="role", where=shared))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from dashboard import lists, navigation, rendering, route, visitors
+from dashboard import choices, lists, navigation, rendering, route, visitors
 
 PAGE = navigation.Page("Review", "/review")
 
@@ -39,9 +39,7 @@ async def listed(
     part = request.headers.get("HX-Target") == "results"
     values = {"chosen": chosen, **await _rows(visitor, chosen)}
     if not part:
-        values["cases"] = await visitor.database.select(
-            "cases", columns="id,name", order="name", limit=500
-        )
+        values["cases"] = await choices.cases(visitor, chosen.case)
     return rendering.page(request, "reviews.html", part=part, **values)
 
 

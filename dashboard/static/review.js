@@ -6,108 +6,18 @@
   if (!review) return;
 
   const byId = (id) => document.getElementById(id);
-  const form = byId("text"), view = byId("view"), stage = byId("stage"), sheet = byId("sheet");
-  const picture = byId("picture"), boxesSvg = byId("boxes"), whole = byId("whole");
+  const form = byId("text"), view = byId("view"), sheet = byId("sheet");
+  const boxesSvg = byId("boxes"), whole = byId("whole");
   const rows = [...document.querySelectorAll("#lines li")];
   const fields = rows.map((row) => row.querySelector("textarea"));
   const boxes = boxesSvg ? [...boxesSvg.querySelectorAll("polygon")] : [];
   const isEditable = "editable" in review.dataset;
+  const shown = showPicture({ came: fetchNext, clicked: goToPlace });
   const say = (words) => { byId("said").textContent = words; };
 
-  // The picture ------------------------------------------------------------------------------
-
-  const ZOOM_STEP = 1.25;
-  let zoom = 0, isFitted = true, turn = Number(sheet.dataset.turn);
-
-  function size() {
-    const [width, height] = [Number(sheet.dataset.width), Number(sheet.dataset.height)];
-    return width && height ? [width, height] : [picture.naturalWidth, picture.naturalHeight];
-  }
-
-  const liesOnItsSide = () => turn % 180 !== 0;
-
-  function lay() {
-    const [width, height] = size().map((length) => length * zoom);
-    if (!width) return;
-    const moves = { 0: "", 90: `translate(${height}px, 0)`, 180: `translate(${width}px, ${height}px)`, 270: `translate(0, ${width}px)` };
-    sheet.classList.add("laid");
-    sheet.style.width = `${width}px`;
-    sheet.style.height = `${height}px`;
-    sheet.style.transform = `${moves[turn]} rotate(${turn}deg)`;
-    stage.style.width = `${liesOnItsSide() ? height : width}px`;
-    stage.style.height = `${liesOnItsSide() ? width : height}px`;
-  }
-
-  function fit() {
-    const [width, height] = size();
-    isFitted = true;
-    zoom = view.clientWidth / (liesOnItsSide() ? height : width);
-    if (Number.isFinite(zoom)) lay();
-  }
-
-  // What is in the middle stays there.
-  function zoomBy(factor) {
-    const [x, y] = [view.scrollLeft + view.clientWidth / 2, view.scrollTop + view.clientHeight / 2];
-    zoom = Math.min(Math.max(zoom * factor, 0.02), 20);
-    isFitted = false;
-    lay();
-    view.scrollLeft = x * factor - view.clientWidth / 2;
-    view.scrollTop = y * factor - view.clientHeight / 2;
-  }
-
-  function rotate() {
-    turn = (turn + 90) % 360;
-    fit();
-  }
-
-  async function explainProblem() {
-    let reason = "it did not come; try again later";
-    try {
-      const answer = await fetch(picture.src, { headers: { Accept: "application/json" } });
-      if (!answer.ok) reason = (await answer.json()).message;
-    } catch { /* the reason stays unknown */ }
-    sheet.classList.add("empty");
-    byId("picture-problem").textContent = `The picture cannot be shown: ${reason}`;
-    byId("picture-problem").hidden = false;
-  }
-
-  function pictureCame() {
-    fit();
-    // So that the next page has its picture at once.
+  // So that the next page has its picture at once.
+  function fetchNext() {
     if (review.dataset.nextPicture) new Image().src = review.dataset.nextPicture;
-  }
-
-  function watchPicture() {
-    picture.addEventListener("load", pictureCame);
-    picture.addEventListener("error", explainProblem);
-    if (picture.complete) {
-      if (picture.naturalWidth) pictureCame(); else explainProblem();
-    }
-    fit();
-    new ResizeObserver(() => { if (isFitted) fit(); }).observe(view);
-  }
-
-  // Dragging moves the picture; a press that does not move is a click.
-  function dragToPan() {
-    let from = null;
-    view.addEventListener("pointerdown", (event) => {
-      if (event.button === 0 && event.pointerType === "mouse") from = { x: event.clientX, y: event.clientY, left: view.scrollLeft, top: view.scrollTop, moved: false };
-    });
-    window.addEventListener("pointermove", (event) => {
-      if (!from) return;
-      const [dx, dy] = [event.clientX - from.x, event.clientY - from.y];
-      from.moved ||= Math.hypot(dx, dy) > 4;
-      if (!from.moved) return;
-      view.classList.add("dragged");
-      view.scrollLeft = from.left - dx;
-      view.scrollTop = from.top - dy;
-    });
-    window.addEventListener("pointerup", (event) => {
-      const wasClick = from && !from.moved;
-      from = null;
-      view.classList.remove("dragged");
-      if (wasClick) goToPlace(event);
-    });
   }
 
   // Picture and text in step -------------------------------------------------------------------
@@ -119,19 +29,12 @@
     boxes[index]?.classList.toggle("lit", on);
   }
 
-  function bringIntoView(box) {
-    const place = box.getBoundingClientRect(), seen = view.getBoundingClientRect();
-    const isAside = place.left < seen.left || place.right > seen.right;
-    if (place.top < seen.top || place.bottom > seen.bottom) view.scrollTop += place.top - seen.top - seen.height / 3;
-    if (isAside) view.scrollLeft += place.left - seen.left - 20;
-  }
-
   function arriveAt(index) {
     for (const marked of document.querySelectorAll(".here")) marked.classList.remove("here");
     rows[index].classList.add("here");
     if (!boxes[index]) return;
     boxes[index].classList.add("here");
-    bringIntoView(boxes[index]);
+    shown.bringIntoView(boxes[index]);
   }
 
   function distance(box, point) {
@@ -348,9 +251,9 @@
     "F8": () => goToUnsure(1), "Shift+F8": () => goToUnsure(-1), "F6": switchPane, "F1": openHelp,
     "Ctrl+s": press("save"), "Ctrl+Enter": press("approve"), "Ctrl+Shift+Enter": press("approve-next"),
     "Alt+PageDown": follow("after"), "Alt+PageUp": follow("before"),
-    "Alt+Equal": () => zoomBy(ZOOM_STEP), "Alt+NumpadAdd": () => zoomBy(ZOOM_STEP),
-    "Alt+Minus": () => zoomBy(1 / ZOOM_STEP), "Alt+NumpadSubtract": () => zoomBy(1 / ZOOM_STEP),
-    "Alt+Digit0": fit, "Alt+Numpad0": fit, "Alt+KeyR": rotate, "Alt+KeyT": switchMode,
+    "Alt+Equal": () => shown.zoomBy(shown.STEP), "Alt+NumpadAdd": () => shown.zoomBy(shown.STEP),
+    "Alt+Minus": () => shown.zoomBy(1 / shown.STEP), "Alt+NumpadSubtract": () => shown.zoomBy(1 / shown.STEP),
+    "Alt+Digit0": shown.fit, "Alt+Numpad0": shown.fit, "Alt+KeyR": shown.rotate, "Alt+KeyT": switchMode,
   };
   const KEYS_OF_LINES = {
     "Enter": () => goTo(here() + 1), "ArrowDown": () => goTo(here() + 1),
@@ -378,14 +281,13 @@
   });
 
   const BUTTONS = {
-    "zoom-in": () => zoomBy(ZOOM_STEP), "zoom-out": () => zoomBy(1 / ZOOM_STEP), "fit": fit, "rotate": rotate,
+    "zoom-in": () => shown.zoomBy(shown.STEP), "zoom-out": () => shown.zoomBy(1 / shown.STEP), "fit": shown.fit, "rotate": shown.rotate,
     "unsure": () => goToUnsure(1), "undo": () => putBack(done, undone), "mode": switchMode, "help-open": openHelp,
   };
 
   function begin() {
     for (const [id, act] of Object.entries(BUTTONS)) byId(id)?.addEventListener("click", act);
-    watchPicture();
-    dragToPan();
+    shown.begin();
     keepInStep();
     if (!isEditable) return;
     fields.forEach((field, index) => field.addEventListener("beforeinput", (event) => noteEdit(event, index)));

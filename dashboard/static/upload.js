@@ -91,46 +91,9 @@ function failed(job, why) {
   next();
 }
 
-// A folder that is dropped brings all its files.
-async function addEntry(entry) {
-  if (entry.isFile) {
-    add(await new Promise((found, lost) => entry.file(found, lost)));
-    return;
-  }
-  const reader = entry.createReader();
-  for (;;) {
-    const some = await new Promise((found, lost) => reader.readEntries(found, lost));
-    if (!some.length) return;
-    for (const child of some) await addEntry(child);
-  }
-}
-
-async function drop(event) {
-  event.preventDefault();
-  area.classList.remove("over");
-  // Taken at once: after the first wait the browser has forgotten them.
-  const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry()).filter(Boolean);
-  if (!entries.length) for (const file of event.dataTransfer.files) add(file);
-  for (const entry of entries) {
-    try {
-      await addEntry(entry);
-    } catch (problem) {
-      say(list.appendChild(document.createElement("li")), entry.name, String(problem), "problem");
-    }
-  }
-}
-
 if (area) {
   area.hidden = false;
-  document.addEventListener("dragover", (event) => {
-    if (!event.dataTransfer.types.includes("Files")) return;
-    event.preventDefault();
-    area.classList.add("over");
-  });
-  document.addEventListener("dragleave", (event) => {
-    if (!event.relatedTarget) area.classList.remove("over");
-  });
-  document.addEventListener("drop", drop);
+  takeDrops(area, add, (name, problem) => say(list.appendChild(document.createElement("li")), name, problem, "problem"));
   document.getElementById("upload-files").addEventListener("change", (event) => {
     for (const file of event.target.files) add(file);
     event.target.value = "";

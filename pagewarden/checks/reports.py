@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import enum
 import functools
 import io
 import json
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from pagewarden.checks import comparing, report
+from pagewarden.checks import framing, report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,21 @@ COLUMNS = (
     "found",
 )
 
+
+class Format(enum.StrEnum):
+    """The formats of a report."""
+
+    HTML = "html"
+    CSV = "csv"
+    JSON = "json"
+
+
+MEDIA_TYPES = {
+    Format.HTML: "text/html; charset=utf-8",
+    Format.CSV: "text/csv; charset=utf-8",
+    Format.JSON: "application/json",
+}
+
 _STATES = {
     "PENDING": "The job waits; no picture has been read yet.",
     "PROCESSING": "The job is not finished; pictures that are still to be read have no result.",
@@ -49,6 +65,12 @@ _FORMULA = re.compile(
 )
 # What no HTML may contain.
 _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+
+
+def write(job: Mapping[str, Any], form: Format) -> str:
+    """Write a report in one of the formats."""
+    writers = {Format.HTML: as_html, Format.CSV: as_csv, Format.JSON: as_json}
+    return writers[form](job)
 
 
 def as_json(job: Mapping[str, Any]) -> str:
@@ -105,76 +127,17 @@ def _counts(results: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Mark:
-    """A place in a picture, with the numbers of the issues that are seen there."""
-
-    points: str
-    numbers: str
-    x: float
-    y: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """What is drawn of a picture; size is that of the numbers in it."""
-
-    left: float
-    top: float
-    width: float
-    height: float
-    size: float
-    marks: Sequence[_Mark]
-
-
-@dataclass(frozen=True, slots=True)
 class _Picture:
     number: int
     result: Mapping[str, Any]
     issues: Sequence[Mapping[str, Any]]
     expected: Sequence[Mapping[str, Any]]
-    frame: _Frame | None
+    frame: framing.Frame | None
 
 
 def _picture(number: int, result: Mapping[str, Any]) -> _Picture:
     issues = result.get("issues") or ()
-    return _Picture(number, result, issues, _expected(result), _frame(result, issues))
-
-
-def _expected(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """List what should be there, with verdicts where there are any."""
-    if result.get("strings") is not None:
-        return [one | {"diff": _diff(one)} for one in result["strings"]]
-    return [
-        {"expected": text, "verdict": None, "diff": ()} for text in result.get("reference") or ()
-    ]
-
-
-def _diff(one: Mapping[str, Any]) -> Sequence[comparing.Piece]:
-    shown = one["found"] and one["verdict"] != comparing.Verdict.MATCH
-    return comparing.diff(one["expected"], one["found"]) if shown else ()
-
-
-def _frame(result: Mapping[str, Any], issues: Sequence[Mapping[str, Any]]) -> _Frame | None:
-    """Frame the picture and the issues in it; where its size is not known, the issues alone."""
-    seen: dict[tuple[tuple[float, float], ...], list[int]] = {}
-    for number, issue in enumerate(issues, start=1):
-        if issue.get("quad"):
-            seen.setdefault(tuple((x, y) for x, y in issue["quad"]), []).append(number)
-    if not seen:
-        return None
-    points = [point for quad in seen for point in quad]
-    right = result.get("width") or max(x for x, _ in points)
-    bottom = result.get("height") or max(y for _, y in points)
-    size = max(right, bottom, 1) / 24
-    left, top = (min(0, *(point[axis] for point in points)) for axis in (0, 1))
-    marks = [_mark(quad, numbers, size) for quad, numbers in seen.items()]
-    return _Frame(left, top, max(right - left, 1), max(bottom - top, 1), size, marks)
-
-
-def _mark(quad: Sequence[tuple[float, float]], numbers: Sequence[int], size: float) -> _Mark:
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in quad)
-    x, y = min(x for x, _ in quad), min(y for _, y in quad)
-    return _Mark(points, ", ".join(map(str, numbers)), x, max(y - size / 4, size))
+    return _Picture(number, result, issues, framing.expected(result), framing.frame(result))
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from pagewarden.client import answers, calls, credentials, sending, sessions
 from pagewarden.files import settling
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
     from typing import BinaryIO
 
@@ -130,6 +130,21 @@ class Client:
     async def cancel(self, document_id: str) -> None:
         """Have a document not read, or not read on."""
         await self._ask("POST", f"/documents/{document_id}/cancel")
+
+    async def submit_check(self, files: Mapping[str, bytes], **fields: str) -> str:
+        """Have pictures checked against texts that come with them, and give the id of the job.
+
+        fields are those of the API of jobs; without an idempotency_key a job may come in twice.
+        """
+        parts = [("images", (name, content)) for name, content in files.items()]
+
+        async def send(shown: dict[str, str]) -> httpx.Response:
+            return await self._server.call(
+                "POST", f"{_FUNCTIONS}/jobs", data=fields, files=parts, headers=shown
+            )
+
+        job_id: str = (await self._patiently(send)).json()["jobId"]
+        return job_id
 
     async def save_text(self, document_id: str, format_name: str, target: BinaryIO) -> None:
         """Write what was read, in a format of pagewarden.exports, to a new file."""

@@ -11,20 +11,22 @@ from rich.console import Console
 
 from pagewarden import client, settings
 from pagewarden.commands import ending, options
-from pagewarden.demo import drawing
+from pagewarden.demo import checking, drawing
 from pagewarden.ocr_command import inputs
 from pagewarden.uploading import shown, work
 
 
 def command(*, case: options.Case = None, url: options.Url = None) -> None:
-    """Upload a few sample documents, two of which need a person.
+    """Upload a few sample documents, two of which need a person, and a check job.
 
     They are drawn on the spot: a letter, a worn act, a case file of four
-    pages, a screenshot, a damaged PDF and a file of no type we know. Look at
-    them in the dashboard, or with `pagewarden status`. Run it again, and
-    nothing comes in twice.
+    pages, a screenshot, a damaged PDF and a file of no type we know; and four
+    screens of an app in French whose text is checked. Look at them in the
+    dashboard, or with `pagewarden status`. Run it again, and nothing comes
+    in twice.
     """
     chosen = settings.load()
+    jobs: list[str] = []
     seen, outcome = shown.Shown(Console(stderr=True, highlight=False)), work.Outcome()
     with tempfile.TemporaryDirectory(prefix="pagewarden-demo-") as folder:
         items = [
@@ -36,10 +38,14 @@ def command(*, case: options.Case = None, url: options.Url = None) -> None:
         async def upload() -> None:
             async with client.opened(chosen, url) as server:
                 await work.Work(server, order, seen, outcome).run(items)
+                jobs.append(await checking.submit(server))
 
         with seen.bars():
             asyncio.run(ending.until_terminated(upload()))
     for failure in outcome.failures:
         seen.say(failure)
-    seen.say(f"{len(outcome.uploads)} documents are there; see {url or chosen.site_url}/documents")
+    site = url or chosen.site_url
+    seen.say(f"{len(outcome.uploads)} documents are there; see {site}/documents")
+    for job in jobs:
+        seen.say(f"a check job is there; see {site}/checks/{job}")
     sys.exit(ending.SOME_FAILED if outcome.failures else 0)

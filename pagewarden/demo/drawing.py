@@ -1,4 +1,4 @@
-"""Pages as people have them: a letter, an old act, a case file, a screenshot; and two bad files."""
+"""Pages as people have them: a letter, an old act, a case file, screenshots; and two bad files."""
 
 from __future__ import annotations
 
@@ -79,6 +79,22 @@ Automatisch speichern: an
 
 Abbrechen     Speichern"""
 
+SCREENS = {
+    "accueil": ("Bonjour", "Mes commandes", "Adresse de livraison", "Continuer"),
+    "compte": ("Mon compte", "Langue et pays", "Moyens de paiement", "Enregistrer"),
+    "panier": ("Votre panier", "Livraison offerte", "Code promotionnel", "Passer la commande"),
+    "profil": ("Votre profil", "Nom de famille", "Date de naissance", "Supprimer le compte"),
+}
+"""What should be in screens of an app in French."""
+
+FAULTS = {
+    "compte": {"Moyens de paiement": "Payment methods and cards"},
+    "panier": {"Passer la commande": "Passer la com...", "Livraison offerte": "Offerte : {price}"},
+}
+"""What is in them instead."""
+
+_BAR, _SCREEN, _STEP = "#1a56b0", (560, 640), 130
+
 
 def draw(folder: Path) -> list[Path]:
     """Write the documents, and give their paths; the last two are of no use to a machine."""
@@ -110,6 +126,20 @@ def page(text: str, size: tuple[int, int] = A4_AT_100_DPI) -> Image.Image:
     for number, line in enumerate(text.splitlines()):
         font = ImageFont.load_default(size=30 if number == 0 else 22)
         draw.text((_MARGIN, _MARGIN + _LINE * number), line, fill=20, font=font)
+    return drawn
+
+
+def screen(name: str) -> Image.Image:
+    """Draw a screen of the app: a bar with its title, rows, a button; faults and all."""
+    drawn = Image.new("RGB", _SCREEN, "white")
+    draw, font = ImageDraw.Draw(drawn), ImageFont.load_default(size=30)
+    strings = [FAULTS.get(name, {}).get(text, text) for text in SCREENS[name]]
+    draw.rectangle((0, 0, _SCREEN[0], 110), fill=_BAR)
+    draw.rounded_rectangle((30, 510, _SCREEN[0] - 30, 590), radius=14, fill=_BAR)
+    for number, text in enumerate(strings):
+        is_on_colour = number in {0, len(strings) - 1}
+        place = (50, 35 if number == 0 else 530 if is_on_colour else 60 + _STEP * number)
+        draw.text(place, text, fill="white" if is_on_colour else "#202124", font=font)
     return drawn
 
 

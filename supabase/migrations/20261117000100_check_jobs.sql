@@ -1,8 +1,8 @@
 -- Purpose:  check jobs: pictures whose text is compared with what it should be.
 -- Affects:  creates check_jobs, check_images, check_results and the functions that submit, run, show and end jobs;
---           webhooks can wait for a job; a trigger on documents; what becomes of a document, the sweep, reading again
---           and doubts know of jobs.
--- Locks:    documents and webhooks for an instant.
+--           webhooks can wait for a job; a trigger on documents, indexes on cases; what becomes of a document, the
+--           sweep, reading again and doubts know of jobs.
+-- Locks:    documents, webhooks and cases for an instant.
 --
 -- A job is a case of its own, and its pictures are documents of lane check: claimed, fenced and tried again like all
 -- others. What becomes of the job follows from them, in the transaction in which the last of them ends or the first
@@ -43,11 +43,19 @@ comment on column public.check_jobs.request_digest is 'Of what was sent with the
 comment on column public.check_jobs.purged_at is 'Since then its results are gone; the pictures stay a while longer.';
 create unique index check_jobs_one_for_a_key on public.check_jobs (submitted_by, idempotency_key) nulls not distinct
   where idempotency_key is not null;
-create index check_jobs_created_idx on public.check_jobs (created_at, id);
+-- Lists: of everybody or one's own, all or with one outcome. What is purged is in none of them.
+create index check_jobs_created_idx on public.check_jobs (created_at, id) where purged_at is null;
+create index check_jobs_outcome_idx on public.check_jobs (outcome, created_at, id) where purged_at is null;
 create index check_jobs_submitted_idx on public.check_jobs (submitted_by, created_at, id);
+create index check_jobs_own_outcome_idx on public.check_jobs (submitted_by, outcome, created_at, id)
+  where purged_at is null;
 create index check_jobs_open_idx on public.check_jobs (deadline) where outcome is null;
 create index check_jobs_stragglers_idx on public.check_jobs (id) where has_stragglers;
 create index check_jobs_ended_idx on public.check_jobs (ended_at) where ended_at is not null;
+
+-- Jobs are many more than other cases, among which people choose.
+create index cases_no_jobs_idx on public.cases (created_at, id) where kind <> 'check';
+create index cases_bin_idx on public.cases (created_at, id) where deleted_at is not null;
 
 create table public.check_images (
   job_id uuid not null references public.check_jobs (id) on delete cascade,
@@ -1012,11 +1020,13 @@ begin
   where (v_all or j.submitted_by = auth.uid())
     and (j.created_at, j.id) < (coalesce(p_before, 'infinity'), coalesce(p_before_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     and j.purged_at is null
-    and exists (select 1 from public.cases as c where c.id = j.id and c.deleted_at is null)
-    and (p_status is null or (
-      j.outcome is not distinct from nullif(nullif(p_status, 'PENDING'), 'PROCESSING')
-      and private.check_job_status(j) = p_status
-    ))
+    -- No join: it would read all cases to find a few.
+    and (select c.deleted_at is null from public.cases as c where c.id = j.id)
+    and (
+      p_status is null
+      or (p_status in ('PENDING', 'PROCESSING') and j.outcome is null and private.check_job_status(j) = p_status)
+      or (p_status not in ('PENDING', 'PROCESSING') and j.outcome = p_status)
+    )
   order by j.created_at desc, j.id desc
   limit p_limit;
 end;

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pagewarden import database as gateways
+    from pagewarden import documents
     from pagewarden import settings as settings_module
     from tests.support import databases
 
@@ -28,17 +29,23 @@ expect.set_options(timeout=20_000)
 
 
 @pytest.fixture
+def reader() -> documents.Reader:
+    """Read one page of everything."""
+    return readers.Recorder()
+
+
+@pytest.fixture
 async def place(
     database: databases.Database,
     gateway: gateways.Database,  # a fixture
     chosen: settings_module.Settings,  # a fixture
+    reader: documents.Reader,
 ) -> AsyncIterator[places.Place]:
     """Serve the dashboard with a sign-in whose clock can be moved."""
     clock = places.Clock()
     signing_in = service.Service(
         database.url(), house.KEYS, site_url=chosen.site_url, now=clock.now, hasher=houses.CHEAP
     )
-    reader = readers.Recorder()
     async with house.opened(database, gateway, chosen, reader, signing_in=signing_in) as opened:
         yield places.Place(opened, signing_in, clock)
     await signing_in.aclose()

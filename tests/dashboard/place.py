@@ -79,9 +79,12 @@ class Place:
 
     @contextlib.asynccontextmanager
     async def browser(
-        self, person: Person, *, dark: bool = False
+        self, person: Person, *, dark: bool = False, script: bool = True
     ) -> AsyncIterator[playwright.Page]:
-        """Open a browser, sign in as this person, and see that nothing breaks the policy."""
+        """Open a browser, sign in as this person, and see that nothing breaks the policy.
+
+        Without script it runs none, as some people have it.
+        """
         async with playwright.async_playwright() as programs:
             launched = await programs.chromium.launch(
                 executable_path=_chromium(), args=["--no-sandbox", "--disable-gpu"]
@@ -90,6 +93,7 @@ class Place:
                 base_url=self.url,
                 color_scheme="dark" if dark else "light",
                 viewport={"width": 1200, "height": 800},
+                java_script_enabled=script,
             )
             page = await context.new_page()
             page.on("console", lambda said: self._note(said.type, said.text))

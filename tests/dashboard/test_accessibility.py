@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard import app
-from tests.dashboard import scans
+from tests.dashboard import scans, screens
 
 if TYPE_CHECKING:
     from tests.dashboard import place as places
@@ -16,10 +16,22 @@ if TYPE_CHECKING:
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 
 
+@pytest.fixture
+def reader() -> screens.Reader:
+    """Read in pictures what was drawn in them."""
+    return screens.Reader()
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-async def test_axe_finds_nothing_serious(place: places.Place, dark: bool) -> None:
+async def test_axe_finds_nothing_serious(
+    place: places.Place, reader: screens.Reader, dark: bool
+) -> None:
     """On no page, and none is wider than a phone."""
     person, factory = await place.person(admin=True), place.functions.factory
+    pictures = {"a.png": screens.BAD, "b.png": screens.GOOD}
+    job = await screens.submitted(place, reader, person, pictures)
+    await place.functions.read()
+    await screens.submitted(place, reader, person, pictures, name="under way")
     document = await factory.completed(person.case, text="the treaty")
     unsure = await scans.scanned(
         place, person, (scans.Line("sure"), scans.Line("unsure", 0.7), scans.Line("bad", 0.2))
@@ -48,6 +60,10 @@ async def test_axe_finds_nothing_serious(place: places.Place, dark: bool) -> Non
         f"/cases/{person.case}",
         f"/cases/{person.case}/erase",
         f"/audit?document={document}",
+        f"/checks/{job}",
+        f"/checks/{job}?show=undecided",
+        f"/checks/{job}/pictures/1",
+        f"/checks/{job}/pictures/2",
     )
     async with place.browser(person, dark=dark) as page:
         for path in pages:

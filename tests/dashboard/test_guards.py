@@ -6,17 +6,24 @@ import re
 import uuid
 from typing import TYPE_CHECKING
 
+import pytest
+
 from dashboard import app, vendor
+from tests.dashboard import screens
 from tests.dashboard.test_doors import csrf
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
     from tests.dashboard import place as places
 
 EVIL = '<script>document.title="ran"</script><img src=x onerror="document.title=\'ran\'">'
+
+
+@pytest.fixture
+def reader() -> screens.Reader:
+    """Read in pictures what was drawn in them."""
+    return screens.Reader()
 
 
 async def test_every_answer_is_guarded(place: places.Place) -> None:
@@ -36,14 +43,23 @@ async def test_every_answer_is_guarded(place: places.Place) -> None:
         assert headers["cache-control"] == ("no-cache" if "static" in path else "no-store"), path
 
 
-async def test_no_page_has_code_or_style_of_its_own(place: places.Place) -> None:
+async def test_no_page_has_code_or_style_of_its_own(
+    place: places.Place, reader: screens.Reader
+) -> None:
     """All of it comes from files of ours."""
     person = await place.person(admin=True)
+    job = await screens.submitted(place, reader, person, {"a.png": screens.BAD})
+    await place.functions.read()
     document = await place.functions.factory.completed(person.case)
     letter = await place.functions.factory.dead_letter(person.case)
     await place.functions.factory.queued(person.case, lane=None)
     paths = (entry.path for entry in app.MENU)
-    behind = (f"/documents/{document}", f"/dead-letters/{letter.dlq_id}")
+    behind = (
+        f"/documents/{document}",
+        f"/dead-letters/{letter.dlq_id}",
+        f"/checks/{job}",
+        f"/checks/{job}/pictures/1",
+    )
     async with place.visitor(person) as client:
         for path in ("/sign-in", *paths, *behind):
             html = (await client.get(path)).text

@@ -229,6 +229,35 @@ async def test_pictures_come_as_fields_or_in_json_too(checker: house.House) -> N
     ]
 
 
+async def test_a_form_may_be_as_browsers_send_it(checker: house.House) -> None:
+    """With fields that nobody filled in, a file that nobody chose, words line by line, a zip."""
+    user = await checker.factory.user()
+    parts = {
+        'name="language"': b"fr",
+        'name="reference"': b"",
+        'name="name"': b" ",
+        'name="allow"': b"Acme\r\n\r\n Zeta \r\n",
+        'name="zip_file"; filename=""': b"",
+        'name="images"; filename="a.png"': PNG,
+        'name="images"; filename="more.ZIP"': zipped({"b.png": OTHER}),
+    }
+    form = b"".join(
+        b"--x\r\nContent-Disposition: form-data; %s\r\n\r\n%s\r\n" % (name.encode(), value)
+        for name, value in parts.items()
+    )
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    answer = await checker.post("jobs", user=user, content=form + b"--x--\r\n", headers=kind)
+    assert answer.status_code == 202, answer.text
+    (job,) = await checker.used.database.select("check_jobs")
+    assert job["allowed"] == ["Acme", "Zeta"]
+    found = await shown(checker, user, answer.json()["jobId"])
+    assert found["name"] == "Check"
+    assert [(one["image"], one["reference"]) for one in found["results"]] == [
+        ("a.png", None),
+        ("b.png", None),
+    ]
+
+
 BAD = {
     "no picture": ({"a.txt": b"x"}, {}, ["there is no picture", "belongs to no picture"]),
     "five pictures": (

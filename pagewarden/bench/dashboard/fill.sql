@@ -108,6 +108,43 @@ select d.case_id, d.id, md5('user' || 1 + i % 200)::uuid,
   (array['read_again', 'cancelled', 'restored', 'deleted', 'lane_paused'])[1 + i % 5], 'an act', d.created_at
 from generate_series(1, 10) as i cross join public.documents as d;
 
+-- A check job of two pictures for every tenth document: of a hundred jobs two have failed, two run and one
+-- was cancelled, and half of them are purged. The first two hundred are user-1's.
+insert into public.cases (id, name, kind, user_id, created_at)
+select md5('job' || n)::uuid, format('Release %s', n), 'check', md5('user' || case when n <= 200 then 1 else 2 + n % 199 end)::uuid,
+  now() - n * interval '1 minute'
+from generate_series(1, current_setting('bench.documents')::integer / 10) as n;
+
+insert into public.check_jobs (id, language, outcome, error, ended_at, deadline, seconds, submitted_by, purged_at, created_at)
+select c.id, 'fr', x.outcome, case when x.outcome = 'FAILED' then 'a.png: damaged' end,
+  case when x.outcome is not null then c.created_at + interval '9 seconds' end, c.created_at + interval '1 day', 86400,
+  c.user_id, case when n % 2 = 0 and x.outcome is not null then now() end, c.created_at
+from generate_series(1, current_setting('bench.documents')::integer / 10) as n
+cross join lateral (select case when n % 100 in (1, 51) then 'FAILED' when n % 100 = 3 then 'CANCELLED'
+  when n % 100 not in (5, 55) then 'SUCCEEDED' end as outcome) as x
+join public.cases as c on c.id = md5('job' || n)::uuid;
+
+insert into public.documents (
+  id, case_id, name, lane, ocr_status, listed_in, file_extension, dropbox_path, turn, attempts, created_at, updated_at
+)
+select md5(j.id || i.name)::uuid, j.id, i.name, 'check', s.status, private.list_of(s.status), 'png',
+  format('/%s/%s', j.id, i.name), 0, 1, j.created_at, j.created_at
+from public.check_jobs as j
+cross join (values ('a.png'), ('b.png')) as i (name)
+cross join lateral (select case j.outcome when 'SUCCEEDED' then 'completed' when 'FAILED' then 'failed'
+  when 'CANCELLED' then 'cancelled' else 'queued' end as status) as s;
+
+insert into public.check_images (job_id, position, name, document_id)
+select d.case_id, case d.name when 'a.png' then 1 else 2 end, d.name, d.id from public.documents as d where d.lane = 'check';
+
+insert into public.check_results (job_id, position, verdict, extracted_text, issues)
+select j.id, i.position, case i.position when 1 then 'PASS' else 'MANUAL' end, 'Bonjour', '[]'
+from public.check_jobs as j join public.check_images as i on i.job_id = j.id
+where j.outcome = 'SUCCEEDED' and j.purged_at is null;
+
+insert into private.queue (lane, urgency, turn, document_id)
+select lane, -priority, turn, id from public.documents where lane = 'check' and listed_in = 'queue';
+
 select private.close_hours();
 
 reset session_replication_role;

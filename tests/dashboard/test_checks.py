@@ -1,0 +1,470 @@
+"""Checks: pictures are submitted by dropping them, watched, looked at and decided about."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.async_api import expect
+
+from pagewarden import errors
+from tests.checks import written
+from tests.dashboard import screens
+from tests.dashboard.test_doors import csrf
+from tests.dashboard.test_guards import EVIL
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from playwright.async_api import Page
+
+    from tests.dashboard import place as places
+
+GOOD, BAD = screens.GOOD, screens.BAD
+
+CORNERS = """(polygon) => [...polygon.points].map((point) => {
+  const { x, y } = point.matrixTransform(polygon.getScreenCTM());
+  return [x, y];
+})"""
+
+
+@pytest.fixture
+def reader() -> screens.Reader:
+    """Read in pictures what was drawn in them."""
+    return screens.Reader()
+
+
+async def _drop(page: Page, *paths: Path) -> None:
+    """Drop files and folders as a person does, with the mouse."""
+    session = await page.context.new_cdp_session(page)
+    carried = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        event = {"type": kind, "x": 600, "y": 200, "data": carried}
+        await session.send("Input.dispatchDragEvent", event)
+
+
+async def _job(place: places.Place, job: str) -> dict[str, Any]:
+    answer = await place.functions.used.database.rpc("check_job", p_job_id=job)
+    found: dict[str, Any] = answer["job"]
+    return found
+
+
+async def _decisions(place: places.Place, job: str) -> list[str | None]:
+    return [one["decision"] for one in (await _job(place, job))["results"]]
+
+
+async def test_a_dropped_folder_becomes_a_job_that_is_watched_to_its_end(
+    place: places.Place, reader: screens.Reader, tmp_path: Path
+) -> None:
+    """Pictures and their texts go together; page and list change by themselves."""
+    person = await place.person()
+    folder = tmp_path / "écrans"
+    folder.mkdir()
+    for name, screen in {"a.png": GOOD, "b.png": BAD, "c.png": GOOD}.items():
+        (folder / name).write_bytes(screens.drawn((*screen.lines, name)))
+        reader.lines[f"écrans/{name}"] = screen.lines
+    (folder / "b.txt").write_text("\n".join(BAD.expected))
+    (folder / ".DS_Store").write_bytes(b"?")
+    async with place.browser(person) as page:
+        await page.goto("/checks")
+        await expect(page.locator("#results")).to_contain_text("There are no jobs of yours yet")
+        await _drop(page, folder)
+        files = page.locator("#files li")
+        await expect(files).to_have_count(4)
+        await page.get_by_role("button", name="Remove écrans/c.png").click()
+        await page.get_by_label("Language of the text").select_option("fr")
+        await page.get_by_label("Name of the job").fill("Release 7")
+        await page.get_by_text("What should be in them", exact=True).click()
+        await page.get_by_label("Strings that should be in each").fill("Enregistrer\nAnnuler")
+        await page.get_by_label("Words that may stand").fill("Acme\nZeta")
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        await page.get_by_role("button", name="Check 3 files").click()
+        await page.wait_for_url("**/checks/*-*")
+        await expect(page.locator("h1")).to_have_text("Release 7")
+        await expect(page.locator(".facts .pending")).to_be_visible()
+        await place.functions.read()
+        await expect(page.locator(".facts .succeeded")).to_be_visible()
+        await expect(page.locator(".facts")).to_contain_text("2 of 2")
+        await expect(page.locator(".pictures .pass")).to_have_count(1)
+        assert len([url for url in asked if url.endswith("/pages/1/picture")]) == 2
+        await page.get_by_role("link", name="All checks").click()
+        row = page.get_by_role("row", name="Release 7")
+        await expect(row).to_contain_text("French (fr)")
+        await expect(row.locator("td")).to_have_text(
+            ["French (fr)", "succeeded", "2 of 2", "1", "1", "1", re.compile("UTC")]
+        )
+    (job,) = await place.functions.used.database.select("check_jobs")
+    assert (job["submitted_by"], job["allowed"]) == (str(person.id), ["Acme", "Zeta"])
+    results = (await _job(place, job["id"]))["results"]
+    assert [(one["image"], one["reference"]) for one in results] == [
+        ("écrans/a.png", list(GOOD.expected)),
+        ("écrans/b.png", list(BAD.expected)),
+    ]
+
+
+async def test_every_problem_stands_beside_the_picture_it_is_about(
+    place: places.Place, tmp_path: Path
+) -> None:
+    """What is mended is sent again; a broken connection makes no second job."""
+    person = await place.person()
+    evil = '<img src=x onerror=alert(1)>".png'
+    for name, content in {"a.png": screens.drawn("a"), evil: b"hello", "lone.txt": b"x"}.items():
+        (tmp_path / name).write_bytes(content)
+    async with place.browser(person) as page:
+        await page.goto("/checks")
+        button = page.get_by_role("button", name=re.compile("^Check"))
+        problems, files = page.locator("#problems"), page.locator("#files li")
+        await page.get_by_label("Language of the text").select_option("fr")
+        await button.click()
+        await expect(problems).to_have_text("Choose pictures first, or drop them on this page.")
+        inputs = [tmp_path / name for name in ("a.png", evil, "lone.txt")]
+        await page.set_input_files("input[name=images]", inputs)
+        await page.get_by_text("What should be in them", exact=True).click()
+        await page.get_by_label("Take the job only if").check()
+        await button.click()
+        await expect(problems).to_be_focused()
+        await expect(problems).to_contain_text("4 things are wrong")
+        await expect(files.nth(0)).to_contain_text("it has no reference, and references are req")
+        await expect(files.nth(1).locator(".problem")).to_have_text(
+            [re.compile("no reference"), re.compile("plain text, and no picture")]
+        )
+        await expect(files.nth(2)).to_contain_text("it belongs to no picture")
+        assert await page.locator("main img").count() == 0
+        for name in (evil, "lone.txt"):
+            await page.get_by_role("button", name=f"Remove {name}").click()
+        await page.get_by_label("Take the job only if").uncheck()
+        async with _answers_lost(page, "/checks"):
+            await button.click()
+            await expect(problems).to_contain_text("The connection broke")
+        await button.click()
+        await page.wait_for_url("**/checks/*-*")
+        place.problems.clear()  # the browser tells of what was refused
+    assert len(await place.functions.used.database.select("check_jobs")) == 1
+
+
+@contextlib.asynccontextmanager
+async def _answers_lost(page: Page, path: str) -> AsyncIterator[None]:
+    """Let the server have what is sent there, and the browser no answer."""
+    session = await page.context.new_cdp_session(page)
+    losing = set()
+
+    def lose(event: dict[str, Any]) -> None:
+        lost = {"requestId": event["requestId"], "errorReason": "ConnectionReset"}
+        losing.add(asyncio.ensure_future(session.send("Fetch.failRequest", lost)))
+
+    session.on("Fetch.requestPaused", lose)
+    patterns = [{"urlPattern": f"*{path}", "requestStage": "Response"}]
+    await session.send("Fetch.enable", {"patterns": patterns})
+    yield
+    await asyncio.gather(*losing)
+    await session.detach()
+
+
+async def test_everything_but_dropping_works_without_scripts(
+    place: places.Place, reader: screens.Reader, tmp_path: Path
+) -> None:
+    """Submit, be told what is wrong, look, decide, run again."""
+    person = await place.person()
+    for name, content in {"a.png": screens.drawn(BAD.lines), "b.png": b"?"}.items():
+        (tmp_path / name).write_bytes(content)
+    reader.lines["a.png"] = BAD.lines
+    async with place.browser(person, script=False) as page:
+        for names in (["a.png", "b.png"], ["a.png"]):
+            await page.goto("/checks")
+            await page.get_by_label("Language of the text").select_option("fr")
+            await page.get_by_text("What should be in them", exact=True).click()
+            await page.get_by_label("Strings that should be in each").fill("\n".join(BAD.expected))
+            paths = [tmp_path / name for name in names]
+            await page.set_input_files("input[name=images]", paths)
+            await page.get_by_role("button", name="Check them").click()
+            if "b.png" in names:
+                await expect(page.locator("h1")).to_have_text("The job was not taken")
+                await expect(page.locator(".refusal")).to_contain_text("b.png: it is")
+                place.problems.clear()  # the browser tells of what was refused
+        await expect(page.locator("#notice")).to_have_text("The pictures are in the queue.")
+        await place.functions.read()
+        await page.reload()
+        await page.get_by_role("link", name="Decide about 1").click()
+        await page.get_by_role("link", name="Issue 1: show it").click()
+        assert page.url.endswith("#mark-1")
+        await page.get_by_role("button", name="Accept").click()
+        await expect(page.locator("#notice")).to_have_text("a.png is accepted. Nothing else waits.")
+        await page.get_by_role("button", name="Run all again").click()
+        await expect(page.locator(".facts .pending")).to_be_visible()
+
+
+async def test_issues_are_drawn_where_they_are_and_go_in_step_with_the_list(
+    place: places.Place, reader: screens.Reader
+) -> None:
+    """At any zoom; hover and focus of one light the other; differences are told by letters."""
+    person = await place.person()
+    job = await screens.submitted(place, reader, person, {"a.png": BAD})
+    await place.functions.read()
+    issues = (await _job(place, job))["results"][0]["issues"]
+    kinds = [issue["kind"] for issue in issues]
+    assert kinds == ["placeholder", "different", "truncated", "missing"]
+    async with place.browser(person) as page:
+        await page.goto(f"/checks/{job}/pictures/1")
+        await place.becomes(page, "document.getElementById('picture').naturalWidth > 500")
+        marks, said = page.locator("#marks .mark"), page.locator(".issues > li")
+        await _drawn_rightly(page, issues[:3])
+        await page.keyboard.press("+")
+        await page.get_by_role("button", name="Zoom in").click()
+        await _drawn_rightly(page, issues[:3])
+        await page.keyboard.press("0")
+        await expect(marks).to_have_text(["1", "2", "3"])
+        await said.nth(1).hover()
+        await expect(marks.nth(1)).to_have_class(re.compile("lit"))
+        await marks.nth(0).locator("polygon").hover()
+        await expect(said.nth(0)).to_have_class(re.compile("lit"))
+        await expect(marks.nth(1)).not_to_have_class(re.compile("lit"))
+        await marks.nth(0).locator("polygon").click()
+        await expect(page.get_by_role("link", name="Issue 1: show it")).to_be_focused()
+        await page.keyboard.press("i")
+        await page.keyboard.press("i")
+        await expect(marks.nth(2)).to_have_class(re.compile("lit"))
+        await page.keyboard.press("Shift+I")
+        await expect(marks.nth(1)).to_have_class(re.compile("lit"))
+        for _ in range(2):
+            await page.keyboard.press("i")
+        await expect(said.nth(3)).to_have_class(re.compile("lit"))  # which is nowhere
+        different = said.nth(1)
+        await expect(different).to_contain_text("'Enregistrer' was expected")
+        await expect(different.locator("del")).to_have_text("r")
+        await expect(different.locator("ins")).to_have_text("z")
+        await expect(page.locator(".references .status")).to_have_text(
+            ["different", "match", "truncated", "missing"]
+        )
+        await expect(page.locator(".references del")).to_have_text(["r", "asse"])
+        await expect(page.locator("pre")).to_have_text("\n".join(BAD.lines))
+
+
+async def _drawn_rightly(page: Page, issues: list[dict[str, Any]]) -> None:
+    picture = await page.locator("#picture").bounding_box()
+    assert picture is not None
+    scale = picture["width"] / written.WIDTH
+    assert picture["height"] == pytest.approx(written.HEIGHT * scale, abs=1)
+    for number, issue in enumerate(issues, start=1):
+        found = await page.locator(f"#mark-{number} polygon").evaluate(CORNERS)
+        for corner, (x, y) in zip(found, issue["quad"], strict=True):
+            wanted = [picture["x"] + x * scale, picture["y"] + y * scale]
+            assert corner == pytest.approx(wanted, abs=0.5), number
+
+
+async def test_pictures_are_decided_about_without_a_mouse(
+    place: places.Place, reader: screens.Reader
+) -> None:
+    """From one that waits to the next; a decision is taken back; the filter is in the address."""
+    person = await place.person()
+    names = {"a.png": BAD, "b.png": GOOD, "c.png": BAD, "d.png": BAD}
+    job = await screens.submitted(place, reader, person, names)
+    await place.functions.read()
+    async with place.browser(person) as page:
+        title, notice, keys = page.locator("h1"), page.locator("#notice"), page.keyboard
+
+        async def press(key: str, then: str) -> None:
+            await expect(page.get_by_role("button", name="Keys")).to_be_visible()
+            await place.becomes(page, "document.getElementById('picture').complete")
+            await keys.press(key)
+            await expect(title).to_have_text(then)
+
+        await page.goto(f"/checks/{job}?show=manual")
+        pictures = page.locator(".pictures h2")
+        await expect(pictures).to_have_text(["a.png", "c.png", "d.png"])
+        await pictures.nth(1).get_by_role("link").click()
+        await expect(title).to_have_text("c.png")
+        await press("p", "a.png")
+        await press("n", "c.png")
+        await press("a", "d.png")
+        await expect(notice).to_have_text("c.png is accepted.")
+        await press("r", "a.png")
+        await expect(notice).to_have_text("d.png is rejected.")
+        await press("p", "a.png")  # which is the first
+        await keys.press("?")
+        await page.get_by_label("Use these keys").uncheck()
+        await page.get_by_role("button", name="Close").click()
+        await press("n", "a.png")  # switched off
+        await page.get_by_role("button", name="Keys").click()
+        await page.get_by_label("Use these keys").check()
+        await keys.press("Escape")
+        await press("a", "Release 7")
+        await expect(notice).to_have_text("a.png is accepted. Nothing else waits.")
+        assert await _decisions(place, job) == ["accepted", None, "accepted", "rejected"]
+        await page.goto(f"/checks/{job}?show=undecided")
+        await expect(page.locator(".empty")).to_have_text("No picture waits for a decision.")
+        await page.goto(f"/checks/{job}/pictures/4")
+        await expect(page.locator(".state .rejected")).to_be_visible()
+        await press("u", "d.png")
+        await expect(notice).to_have_text("It is undecided again.")
+    assert await _decisions(place, job) == ["accepted", None, "accepted", None]
+
+
+async def test_a_job_is_cancelled_fails_in_words_and_is_run_again(
+    place: places.Place, reader: screens.Reader
+) -> None:
+    """Cancelling is confirmed; running again reads what has no result; reports are downloads."""
+    person = await place.person()
+    job = await screens.submitted(place, reader, person, {"a.png": BAD, "b.png": GOOD})
+    async with place.browser(person) as page:
+        await page.goto(f"/checks/{job}")
+        await page.get_by_role("button", name="Cancel").click()  # dialogs are dismissed
+        assert (await _job(place, job))["status"] == "PENDING"
+        page.on("dialog", lambda dialog: dialog.accept())
+        await page.get_by_role("button", name="Cancel").click()
+        await expect(page.locator("#notice")).to_contain_text("The job is cancelled")
+        await expect(page.locator(".facts .cancelled")).to_be_visible()
+        reader.lines["b.png"] = errors.DamagedFile("it breaks off in the middle")
+        await page.get_by_role("button", name="Run again").click()
+        await expect(page.locator("#notice")).to_contain_text("What has no result is in the queue")
+        await place.functions.read()
+        await page.reload()
+        await expect(page.locator(".notice.bad")).to_contain_text(
+            "The job failed: b.png: it breaks off in the middle."
+        )
+        await expect(page.locator(".pictures > li").nth(1)).to_contain_text("it breaks off")
+        reader.lines["b.png"] = GOOD.lines
+        await page.get_by_role("button", name="Run again").click()
+        await place.functions.read()
+        await page.reload()
+        await expect(page.locator(".facts .succeeded")).to_be_visible()
+        await page.get_by_role("button", name="Run all again").click()
+        await expect(page.locator(".facts .pending")).to_be_visible()
+        await expect(page.locator(".facts")).to_contain_text("4 times")
+        await place.functions.read()
+        for kind in ("HTML", "CSV", "JSON"):
+            async with page.expect_download() as download:
+                await page.get_by_role("link", name=kind).click()
+            content = (await (await download.value).path()).read_text("utf-8")
+            assert "'Enregistrer' was expected" in content.replace("&#39;", "'")
+
+
+async def test_what_was_run_again_is_not_decided_about_unseen(
+    place: places.Place, reader: screens.Reader
+) -> None:
+    """Nor what has no result; both are told."""
+    person = await place.person()
+    job = await screens.submitted(place, reader, person, {"a.png": BAD})
+    path = f"/checks/{job}/pictures/1"
+    async with place.visitor(person) as client:
+        form = {"csrf": await csrf(client), "decision": "accepted", "run": "1"}
+        await client.post(path, data=form)
+        assert "there is no result to decide about" in (await client.get(path)).text
+        await place.functions.read()
+        again = {"csrf": form["csrf"]}
+        assert (await client.post(f"/checks/{job}/rerun-all", data=again)).status_code == 303
+        await place.functions.read()
+        await client.post(path, data=form)
+        assert "run again meanwhile" in (await client.get(path)).text
+        assert await _decisions(place, job) == [None]
+        await client.post(path, data=form | {"run": "2"})
+        assert await _decisions(place, job) == ["accepted"]
+        nowhere = await client.get(f"/checks/{job}/pictures/2")
+        assert (nowhere.status_code, "no such picture" in nowhere.text) == (404, True)
+
+
+async def test_jobs_are_for_their_people_and_hac(
+    place: places.Place, reader: screens.Reader
+) -> None:
+    """Strangers find nothing, viewers only look, HAC sees everybody's when it asks for them."""
+    owner, stranger, viewer = [await place.person() for _ in range(3)]
+    admin = await place.person(admin=True)
+    job = await screens.submitted(place, reader, owner, {"a.png": BAD})
+    await place.functions.read()
+    picture = f"/checks/{job}/pictures/1"
+    paths = (f"/checks/{job}", picture, f"/checks/{job}/report/csv", f"/checks/{uuid.uuid4()}")
+    acts = (picture, f"/checks/{job}/cancel", f"/checks/{job}/rerun-all")
+    async with place.visitor(stranger) as client:
+        form = {"csrf": await csrf(client), "decision": "accepted", "run": "1"}
+        answers = [await client.get(path) for path in paths]
+        answers += [await client.post(path, data=form) for path in acts]
+        assert {answer.status_code for answer in answers} == {404}
+        for query in ("", "?everybody=true"):
+            assert job not in (await client.get(f"/checks{query}")).text
+    share = {"p_case_id": job, "p_user_id": str(viewer.id), "p_role": "viewer"}
+    await place.functions.used.database.rpc("share_case", **share)
+    async with place.visitor(viewer) as client:
+        form["csrf"] = await csrf(client)
+        shown = (await client.get(picture)).text
+        assert "Accept" not in shown
+        assert "Enregistrez" in shown
+        assert {(await client.post(path, data=form)).status_code for path in acts} == {403}
+    async with place.visitor(admin) as client:
+        assert job not in (await client.get("/checks")).text
+        assert job in (await client.get("/checks?everybody=true")).text
+        assert job in (await client.get("/checks?everybody=true&status=SUCCEEDED")).text
+        assert job not in (await client.get("/checks?everybody=true&status=FAILED")).text
+        form["csrf"] = await csrf(client)
+        assert (await client.post(picture, data=form)).status_code == 303
+    assert await _decisions(place, job) == ["accepted"]
+
+
+async def test_a_job_of_another_site_is_not_taken(place: places.Place) -> None:
+    """Nor one without the token of the session, or of nobody; and nothing is kept."""
+    person = await place.person()
+    files = [("images", ("a.png", screens.drawn(["a"])))]
+    async with place.visitor(person) as client:
+        right = await csrf(client)
+        attempts = [("", place.url), ("0" * 64, place.url), (right, "https://evil.example")]
+        for token, origin in attempts:
+            answer = await client.post(
+                "/checks",
+                data={"language": "fr", "csrf": token},
+                files=files,
+                headers={"Origin": origin},
+            )
+            assert answer.status_code == 403, (token, origin)
+        in_json = await client.post("/checks", json={"language": "fr", "csrf": right})
+        assert in_json.status_code == 403
+        client.cookies.clear()
+        answer = await client.post("/checks", data={"language": "fr", "csrf": right}, files=files)
+        assert answer.headers["location"].startswith("/sign-in")
+    assert await place.functions.used.database.select("check_jobs") == []
+    assert place.functions.stored() == []
+
+
+async def test_the_list_goes_on_where_it_ended(
+    place: places.Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Page by page, with the filter kept."""
+    monkeypatch.setattr("dashboard.pages.checks.ROWS", 2)
+    admin = await place.person(admin=True)
+    jobs = [str(await place.functions.factory.check_job()) for _ in range(5)]
+    seen, path = [], "/checks?everybody=true&status=PENDING"
+    async with place.visitor(admin) as client:
+        while path:
+            html = (await client.get(path)).text
+            seen += re.findall(r'id="job-([^"]+)"', html)
+            more = re.search(r'class="more" href="([^"]+)"', html)
+            path = more[1].replace("&amp;", "&") if more else ""
+    assert seen == jobs[::-1]
+
+
+async def test_nothing_in_pictures_names_or_strings_runs(
+    place: places.Place, reader: screens.Reader
+) -> None:
+    """Markup in what was read, expected, or called so is shown as it is, to HAC as well."""
+    person, admin = await place.person(), await place.person(admin=True)
+    name = '"><img src=x onerror=document.title=1>.png'
+    lines = (EVIL, "</pre><script>document.title='ran'</script>")
+    screen = screens.Screen(lines, (f"{EVIL}{EVIL}", lines[1], "</td><b>missing</b>"))
+    job = await screens.submitted(place, reader, person, {name: screen}, name=EVIL)
+    await place.functions.read()
+    async with place.browser(admin) as page:
+        await page.goto("/checks")
+        await page.get_by_label("Everybody's").check()
+        await expect(page.get_by_text("onerror")).to_be_visible()
+        await expect(page).to_have_url(re.compile("everybody=true"))
+        for path in ("/checks?everybody=true", f"/checks/{job}", f"/checks/{job}/pictures/1"):
+            await page.goto(path)
+            assert await page.get_by_text("onerror").count() > 0
+            assert await page.locator("main script, main [onerror]").count() == 0
+            assert await page.title() not in {"ran", "1"}
+            assert await page.locator("main img").count() == int(
+                "pictures" in path or path.endswith(job)
+            )
