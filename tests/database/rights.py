@@ -32,6 +32,11 @@ page_doubts          no   none   none     case   case   case  all   all     no
 page_texts           no   none   none     case   case   case  all   all     no
 tasks                no   none   none     none   none   none  all   all     no
 user_roles           no   none   none     none   none   own   all   all     no
+volume_jobs          no   none   none     none   none   case  all   all     no
+volume_results       no   none   none     none   none   case  all   all     no
+volume_runs          no   none   none     none   none   case  all   all     no
+volume_tasks         no   none   none     none   none   case  all   all     no
+volumes              no   none   none     none   none   case  all   all     no
 webhooks             no   none   none     case   case   case  all   all     no
 """
 
@@ -51,6 +56,11 @@ OF_THE_CASE = {
     "page_corrections": "case_id = %(case)s",
     "page_doubts": "case_id = %(case)s",
     "page_texts": "case_id = %(case)s",
+    "volume_jobs": "user_id = %(owner)s",
+    "volume_results": "task_id in (select id from volume_tasks where job_id = %(job)s)",
+    "volume_runs": "job_id = %(job)s",
+    "volume_tasks": "job_id = %(job)s",
+    "volumes": "id in (select volume_id from volume_tasks where job_id = %(job)s)",
     "webhooks": "document_id in (select id from documents where case_id = %(case)s)",
 }
 OWN = {"user_roles": "user_id = %(owner)s"}
@@ -97,14 +107,18 @@ assign_task               no   no     no       no     no     no    yes   yes    
 begin_function_run        no   no     no       no     no     no    no    yes     no
 cancel_case               no   no     no       no     no     yes   yes   yes     no
 cancel_document           no   no     no       no     yes    yes   yes   yes     no
+cancel_volume_job         no   no     no       no     no     yes   yes   yes     no
 case_contents             no   no     no       yes    yes    yes   yes   yes     no
 claim_documents           no   no     no       no     no     no    no    yes     yes
+claim_volume_outbox       no   no     no       no     no     no    no    yes     yes
 claim_webhooks            no   no     no       no     no     no    no    yes     no
 complete_documents        no   no     no       no     no     no    no    yes     yes
+complete_volume_stage     no   no     no       no     no     no    no    yes     yes
 correct_page              no   no     no       no     yes    yes   yes   yes     no
 count_dead_letters        no   yes    yes      yes    yes    yes   yes   yes     no
 create_case               no   no     yes      yes    yes    yes   yes   yes     no
 create_task               no   no     no       no     no     no    yes   yes     no
+create_volume_job         no   no     yes      yes    yes    yes   yes   yes     no
 dead_letter_groups        no   yes    yes      yes    yes    yes   yes   yes     no
 delete_case               no   no     no       no     no     yes   yes   yes     no
 delete_document           no   no     no       no     no     yes   yes   yes     no
@@ -115,7 +129,10 @@ end_task                  no   no     no       no     no     no    yes   yes    
 erase_case                no   no     no       no     no     yes   yes   yes     no
 erase_document            no   no     no       no     no     yes   yes   yes     no
 extend_document_lock      no   no     no       no     no     no    no    yes     yes
+extend_volume_lock        no   no     no       no     no     no    no    yes     yes
+extend_volume_message     no   no     no       no     no     no    no    yes     yes
 fail_document             no   no     no       no     no     no    no    yes     yes
+fail_volume_stage         no   no     no       no     no     no    no    yes     yes
 files_removed             no   no     no       no     no     no    no    yes     no
 files_to_remove           no   no     no       no     no     no    no    yes     no
 give_back_documents       no   no     no       no     no     no    yes   yes     no
@@ -133,19 +150,27 @@ list_functions            no   no     no       no     no     no    yes   yes    
 list_lanes                no   no     no       no     no     no    yes   yes     no
 list_people               no   no     no       no     no     no    yes   yes     no
 list_tasks                no   no     no       no     no     no    yes   yes     no
+list_volume_jobs          no   yes    yes      yes    yes    yes   yes   yes     no
+list_volume_tasks         no   no     no       no     no     yes   yes   yes     no
 list_workers              no   no     no       no     no     no    yes   yes     no
 move_to_dead_letter_queue no   no     no       no     no     no    no    yes     yes
+orchestrate_volumes       no   no     no       no     no     no    no    yes     yes
 page_versions             no   no     no       yes    yes    yes   yes   yes     no
 pause_lane                no   no     no       no     no     no    yes   yes     no
 pool_status               no   no     no       no     no     no    yes   yes     no
 process_ocr_atomic        no   no     no       no     no     no    no    yes     yes
 read_again                no   no     no       no     yes    yes   yes   yes     no
+receive_volume_messages   no   no     no       no     no     no    no    yes     yes
 recover_stuck_documents   no   no     no       no     no     no    yes   yes     no
 refuse_documents          no   no     no       no     no     no    yes   yes     no
 release_documents         no   no     no       no     no     no    no    yes     yes
+release_volume_stage      no   no     no       no     no     no    no    yes     yes
+remove_volume_message     no   no     no       no     no     no    no    yes     yes
 report_pool               no   no     no       no     no     no    no    yes     yes
 report_worker             no   no     no       no     no     no    no    yes     yes
+republish_volumes         no   no     no       no     no     no    no    yes     yes
 request_webhook           no   no     no       no     yes    yes   yes   yes     no
+rerun_volumes             no   no     no       no     no     yes   yes   yes     no
 resolve_dead_letter       no   no     no       no     no     no    yes   yes     no
 resolve_dead_letters      no   no     no       no     no     no    yes   yes     no
 restore_case              no   no     no       no     no     yes   yes   yes     no
@@ -160,13 +185,17 @@ save_document_pages       no   no     no       no     no     no    no    yes    
 search_documents          no   yes    yes      yes    yes    yes   yes   yes     no
 set_function              no   no     no       no     no     no    yes   yes     no
 set_task_priority         no   no     no       no     no     no    yes   yes     no
+settle_volume_outbox      no   no     no       no     no     no    no    yes     yes
 settle_webhook            no   no     no       no     no     no    no    yes     no
 share_case                no   no     no       no     no     yes   yes   yes     no
 share_case_by_email       no   no     no       no     no     yes   yes   yes     no
+start_volume_stage        no   no     no       no     no     no    no    yes     yes
 stuck_documents           no   no     no       no     no     no    yes   yes     no
 sweep_documents           no   no     no       no     no     no    no    yes     yes
 type_text                 no   no     no       no     no     no    yes   yes     no
 unknown_files             no   no     no       no     no     no    no    yes     no
+volume_board              no   no     no       no     no     yes   yes   yes     no
+volume_history            no   no     no       no     no     yes   yes   yes     no
 wait_for_documents        no   no     no       no     no     no    no    yes     yes
 """
 
@@ -261,6 +290,25 @@ ARGUMENTS = {
     "revoke_role": "%(stranger)s",
     "set_function": "'ocr-worker', false",
     "share_case_by_email": "%(case)s, %(stranger)s || '@example.org'",
+    "cancel_volume_job": "%(job)s",
+    "claim_volume_outbox": "",
+    "complete_volume_stage": "%(task_in_hand)s, %(stage_token)s, 1",
+    "create_volume_job": """'[{"bdrc_w_id": "W1", "bdrc_i_id": "I1"}]'""",
+    "extend_volume_lock": "%(task_in_hand)s, %(stage_token)s",
+    "extend_volume_message": "'ocr', 1, 1",
+    "fail_volume_stage": """%(task_in_hand)s, %(stage_token)s, '{"message": "broken"}'""",
+    "list_volume_jobs": "",
+    "list_volume_tasks": "%(job)s",
+    "orchestrate_volumes": "",
+    "receive_volume_messages": "array['ocr']",
+    "release_volume_stage": "%(task_in_hand)s, %(stage_token)s",
+    "remove_volume_message": "'ocr', 1",
+    "republish_volumes": "'ocr'",
+    "rerun_volumes": "%(job)s",
+    "settle_volume_outbox": "'[]'",
+    "start_volume_stage": "%(task_queued)s, 'line_detection', 1, 'w'",
+    "volume_board": "%(job)s",
+    "volume_history": "%(task_in_hand)s",
 }
 
 

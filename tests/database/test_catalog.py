@@ -23,11 +23,13 @@ FOR_PEOPLE = {
     "assign_task",
     "cancel_case",
     "cancel_document",
+    "cancel_volume_job",
     "case_contents",
     "correct_page",
     "count_dead_letters",
     "create_case",
     "create_task",
+    "create_volume_job",
     "dead_letter_groups",
     "delete_case",
     "delete_document",
@@ -50,6 +52,8 @@ FOR_PEOPLE = {
     "list_lanes",
     "list_people",
     "list_tasks",
+    "list_volume_jobs",
+    "list_volume_tasks",
     "list_workers",
     "page_versions",
     "pause_lane",
@@ -58,6 +62,7 @@ FOR_PEOPLE = {
     "recover_stuck_documents",
     "refuse_documents",
     "request_webhook",
+    "rerun_volumes",
     "resolve_dead_letter",
     "resolve_dead_letters",
     "restore_case",
@@ -75,6 +80,8 @@ FOR_PEOPLE = {
     "share_case_by_email",
     "stuck_documents",
     "type_text",
+    "volume_board",
+    "volume_history",
 }
 
 # A handful of rows for ever, so an index would never be used.
@@ -231,8 +238,9 @@ async def test_every_view_asks_with_the_rights_of_its_reader(catalog: databases.
         select c.oid::regclass::text as name, c.relkind = 'v' as is_plain,
           coalesce(c.reloptions, '{}') as options, obj_description(c.oid, 'pg_class') as comment
         from pg_class as c
-        where c.relkind in ('v', 'm')
-          and c.relnamespace in ('public'::regnamespace, 'private'::regnamespace)
+        where c.relkind in ('v', 'm') and c.relnamespace in (
+          'public'::regnamespace, 'private'::regnamespace, 'volumes'::regnamespace
+        )
         """,
     )
 

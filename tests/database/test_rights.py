@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from tests.database import factories, rights
+from tests.database import factories, rights, volumes
 from tests.support import databases
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 REFUSED = "42501"
 NOT_WRITABLE = "55000"
 
-Ids = dict[str, uuid.UUID]
+Ids = dict[str, uuid.UUID | int | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,26 @@ async def _populate(factory: factories.Factory) -> Ids:
     await factory.call("lead_pool", p_process="p", p_lease_seconds=3600)
     await _fill(factory, await factory.case(editor=await factory.user()))
     case = await factory.case(ids["owner"], viewer=ids["viewer"], editor=ids["editor"])
-    return ids | await _fill(factory, case)
+    await _fill_volumes(factory, await factory.user())
+    return ids | await _fill(factory, case) | await _fill_volumes(factory, ids["owner"])
 
 
-async def _fill(factory: factories.Factory, case: uuid.UUID) -> Ids:
+async def _fill_volumes(factory: factories.Factory, owner: uuid.UUID) -> Ids:
+    """Make a job: one volume is done, one in hand, one waits."""
+    made = volumes.Volumes(factory)
+    job = await made.order(*(f"W{owner.hex}-I{n}" for n in range(3)), owner=owner)
+    await made.advance("reduce")
+    held = await made.take("line_detection")
+    waiting = await made.receive("line_detection", 60)
+    return {
+        "job": job,
+        "task_in_hand": held.task_id,
+        "stage_token": held.token,
+        "task_queued": waiting["message"]["task_id"],
+    }
+
+
+async def _fill(factory: factories.Factory, case: uuid.UUID) -> dict[str, uuid.UUID]:
     claim, letter = await factory.claimed(case), await factory.dead_letter(case)
     deleted = await factory.completed(case)
     await factory.call("delete_document", p_document_id=deleted)
