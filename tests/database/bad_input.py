@@ -5,6 +5,8 @@ Values are SQL; %(name)s stands for an id of the test's world, and gone is the i
 
 from __future__ import annotations
 
+from tests.database import bad_volumes
+
 LONG = "repeat('x', 10000)"
 RESULT = "jsonb_build_object('document_id', %(gone)s::text, 'ocr_data', 1)"
 LOCK = {"p_document_id": "%(claimed)s", "p_lock_token": "%(token)s"}
@@ -486,6 +488,7 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         {"p_document_id": "%(queued)s"},
         {"p_reason": ["repeat('x', 10001)"]},
     ),
+    *bad_volumes.SENSELESS,
 ]
 
 # Ids of nothing are no error of the caller's: something may just have gone.
@@ -536,6 +539,7 @@ GONE = {
     "set_task_priority(%(gone)s, 'low')": "TASK_NOT_FOUND",
     """type_text(%(gone)s, '[{"page_number": 1}]')""": "DOCUMENT_NOT_FOUND",
     """type_text(%(pending)s, '[{"page_number": 1}]')""": "WRONG_STATE",
+    **bad_volumes.GONE,
 }
 
 # Where many are named, or nothing was promised, the answer says how little was done.
@@ -557,6 +561,7 @@ NOTHING_DONE = {
     "end_function_run(0, 'completed')": False,
     "report_worker('nobody', '{}', true)": False,
     "settle_webhook(%(gone)s, null)": False,
+    **bad_volumes.NOTHING_DONE,
 }
 
 # Where Postgres itself refuses what is no date or id, so there is no hint of ours.
@@ -622,4 +627,5 @@ TAKES_ANYTHING = {
     ("settle_webhook", "p_attempt"),
     ("settle_webhook", "p_error"),
     ("settle_webhook", "p_final"),
+    *bad_volumes.TAKES_ANYTHING,
 }

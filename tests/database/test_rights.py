@@ -68,23 +68,8 @@ async def _populate(factory: factories.Factory) -> Ids:
     await factory.call("lead_pool", p_process="p", p_lease_seconds=3600)
     await _fill(factory, await factory.case(editor=await factory.user()))
     case = await factory.case(ids["owner"], viewer=ids["viewer"], editor=ids["editor"])
-    await _fill_volumes(factory, await factory.user())
-    return ids | await _fill(factory, case) | await _fill_volumes(factory, ids["owner"])
-
-
-async def _fill_volumes(factory: factories.Factory, owner: uuid.UUID) -> Ids:
-    """Make a job: one volume is done, one in hand, one waits."""
-    made = volumes.Volumes(factory)
-    job = await made.order(*(f"W{owner.hex}-I{n}" for n in range(3)), owner=owner)
-    await made.advance("reduce")
-    held = await made.take("line_detection")
-    waiting = await made.receive("line_detection", 60)
-    return {
-        "job": job,
-        "task_in_hand": held.task_id,
-        "stage_token": held.token,
-        "task_queued": waiting["message"]["task_id"],
-    }
+    await volumes.fill(factory, await factory.user())
+    return ids | await _fill(factory, case) | await volumes.fill(factory, ids["owner"])
 
 
 async def _fill(factory: factories.Factory, case: uuid.UUID) -> dict[str, uuid.UUID]:

@@ -148,3 +148,20 @@ class Volumes:
         """Tell the status of a job."""
         query = "select status from volume_jobs where id = %s"
         return str((await queries.one(self.factory.conn, query, (job_id,)))["status"])
+
+
+async def fill(
+    factory: factories.Factory, owner: uuid.UUID
+) -> dict[str, uuid.UUID | int | str]:
+    """Make a job of this person's: one volume is done, one in hand, one waits."""
+    made = Volumes(factory)
+    job = await made.order(*(f"W{owner.hex}-I{n}" for n in range(3)), owner=owner)
+    await made.advance("reduce")
+    held = await made.take("line_detection")
+    waiting = await made.receive("line_detection", 60)
+    return {
+        "job": job,
+        "task_in_hand": held.task_id,
+        "stage_token": held.token,
+        "task_queued": waiting["message"]["task_id"],
+    }
