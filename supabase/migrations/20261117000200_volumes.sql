@@ -72,8 +72,9 @@ set search_path = ''
 as $$
   select jsonb_build_object(
     'k_factor', 'number', 'bbox_tolerance', 'number', 'merge_lines', 'boolean', 'use_tps', 'boolean',
-    'tps_ratio', 'number', 'encoding', 'string', 'line_mode', 'string', 'engine', 'string', 'language', 'string',
-    'failed_pages_allowed', 'number'
+    'tps_ratio', 'number', 'encoding', 'string', 'line_mode', 'string', 'engine', 'string', 'profile', 'string',
+    'language', 'string', 'failed_pages_allowed', 'number', 'reducer', 'string', 'sources', 'array', 'exports', 'array',
+    'processes', 'number'
   );
 $$;
 comment on function private.volume_config_types() is 'The keys that the config of a job may have, and the type of each.';

@@ -8,6 +8,34 @@
 -- Rows are locked in one order: the job, then its tasks. Workers lock their one task only. The orchestrator passes by
 -- what is locked, so nobody waits for it and it waits for nobody.
 
+-- What stages took --------------------------------------------------------------------------
+
+create function private.stage_seconds(p_task_id bigint)
+returns table (stage text, seconds double precision)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select distinct on (r.stage) r.stage, extract(epoch from r.ended_at - r.started_at)::double precision
+  from public.volume_runs as r
+  where r.task_id = p_task_id and r.outcome in ('done', 'skipped')
+  -- A run that found everything done says nothing of what that took.
+  order by r.stage, r.outcome = 'skipped', r.id desc;
+$$;
+comment on function private.stage_seconds(bigint) is 'What each stage of a task took, the last time it was done.';
+
+create function private.seconds_of_stages(p_task_id bigint)
+returns double precision
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select coalesce(sum(s.seconds), 0) from private.stage_seconds(p_task_id) as s;
+$$;
+comment on function private.seconds_of_stages(bigint) is 'What all stages of a task took together, the last time each was done.';
+
 -- How a run ends ----------------------------------------------------------------------------
 
 create function private.end_volume_run(
@@ -377,7 +405,11 @@ begin
   return jsonb_build_object(
     'success', true, 'task_id', p_task_id, 'token', v_token, 'stage', p_stage, 'job_key', v_job.job_key,
     'bdrc_w_id', v_volume.bdrc_w_id, 'bdrc_i_id', v_volume.bdrc_i_id, 'config', v_job.config,
-    'is_forced', v_task.forced_stage is not distinct from p_stage, 'stage_seconds', v_job.stage_seconds
+    'is_forced', v_task.forced_stage is not distinct from p_stage, 'stage_seconds', v_job.stage_seconds,
+    'seconds_before', (
+      select coalesce(sum(s.seconds), 0) from private.stage_seconds(p_task_id) as s
+      where private.volume_stage_number(s.stage) < private.volume_stage_number(p_stage)
+    )
   );
 end;
 $$;
@@ -493,21 +525,12 @@ as $$
     task_id, total_images, total_lines, total_characters, dewarping_applied_count, processing_duration_ms, metrics,
     created_at, updated_at
   )
-  select p_task_id, m.total_images, m.total_lines, m.total_characters, m.dewarping_applied_count, d.milliseconds,
-    p_metrics, p_now, p_now
+  select p_task_id, m.total_images, m.total_lines, m.total_characters, m.dewarping_applied_count,
+    coalesce(m.processing_duration_ms, 1000 * private.seconds_of_stages(p_task_id)), p_metrics, p_now, p_now
   from jsonb_to_record(p_metrics) as m (
-    total_images integer, total_lines integer, total_characters integer, dewarping_applied_count integer
+    total_images integer, total_lines integer, total_characters integer, dewarping_applied_count integer,
+    processing_duration_ms real
   )
-  cross join (
-    select sum(extract(epoch from l.ended_at - l.started_at)) * 1000 as milliseconds
-    from (
-      select distinct on (k.stage) k.started_at, k.ended_at
-      from public.volume_runs as k
-      where k.task_id = p_task_id and k.outcome in ('done', 'skipped')
-      -- A run that found everything done says nothing of what that took.
-      order by k.stage, k.outcome = 'skipped', k.id desc
-    ) as l
-  ) as d
   on conflict on constraint volume_results_pkey do update
   set total_images = excluded.total_images, total_lines = excluded.total_lines,
       total_characters = excluded.total_characters, dewarping_applied_count = excluded.dewarping_applied_count,

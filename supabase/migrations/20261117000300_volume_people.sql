@@ -539,13 +539,7 @@ begin
     private.volume_rank(t.status), t.attempts::integer, t.max_attempts::integer, t.last_error, t.locked_by,
     t.pages_done::integer, t.pages_total::integer, t.started_at, t.done_at,
     (
-      select coalesce(jsonb_object_agg(r.stage, r.seconds), '{}')
-      from (
-        select distinct on (k.stage) k.stage, extract(epoch from k.ended_at - k.started_at) as seconds
-        from public.volume_runs as k
-        where k.task_id = t.id and k.outcome in ('done', 'skipped')
-        order by k.stage, k.outcome = 'skipped', k.id desc
-      ) as r
+      select coalesce(jsonb_object_agg(s.stage, s.seconds), '{}') from private.stage_seconds(t.id) as s
     ),
     (select to_jsonb(x) - 'task_id' from public.volume_results as x where x.task_id = t.id)
   from (

@@ -150,9 +150,7 @@ class Volumes:
         return str((await queries.one(self.factory.conn, query, (job_id,)))["status"])
 
 
-async def fill(
-    factory: factories.Factory, owner: uuid.UUID
-) -> dict[str, uuid.UUID | int | str]:
+async def fill(factory: factories.Factory, owner: uuid.UUID) -> dict[str, uuid.UUID | int | str]:
     """Make a job of this person's: one volume is done, one in hand, one waits."""
     made = Volumes(factory)
     job = await made.order(*(f"W{owner.hex}-I{n}" for n in range(3)), owner=owner)
