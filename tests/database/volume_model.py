@@ -1,4 +1,4 @@
-"""Volumes in miniature: what every call should do, without locks, SQL, queues or time of its own."""
+"""Volumes in miniature: what every call should do, without locks, SQL, queues or a clock."""
 
 from __future__ import annotations
 

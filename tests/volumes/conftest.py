@@ -10,7 +10,10 @@ import pytest
 from pagewarden import database as databases_module
 from pagewarden import settings
 from pagewarden.volumes import artifacts, turns
+from tests.database.conftest import emptied, module_database
 from tests.volumes import house
+
+__all__ = ["emptied", "module_database"]  # fixtures, of which one database will do for a module
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,14 +31,18 @@ def places(tmp_path: Path) -> turns.Places:
 
 @pytest.fixture
 async def home(
-    database: databases.Database, places: turns.Places, tmp_path: Path
+    emptied: databases.Database,
+    places: turns.Places,
+    tmp_path: Path,
 ) -> AsyncIterator[house.House]:
     """Have a database, folders, and whoever works in them, all in this process."""
     async with contextlib.AsyncExitStack() as resources:
         service = await resources.enter_async_context(
-            await databases_module.connect_direct(database.url())
+            await databases_module.connect_direct(emptied.url())
         )
         worker = await resources.enter_async_context(
-            await databases_module.connect_direct(database.url("pagewarden_worker"))
+            await databases_module.connect_direct(emptied.url("pagewarden_worker"))
         )
-        yield house.House(service, worker, places, tmp_path / "output", await database.connect())
+        yield house.House(
+            service, worker, places, tmp_path / "output", emptied.url(), await emptied.connect()
+        )

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
+import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
+from psycopg.types.json import Jsonb
 
-from pagewarden.volumes import orchestrator, queues, stages, worker
+from pagewarden import waking
+from pagewarden.volumes import orchestrator, queues, stages
+from pagewarden.volumes import worker as workers
 from pagewarden.volumes.queues import pgmq
 from tests.database import queries
 from tests.volumes import fakes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
     import psycopg
@@ -34,6 +38,7 @@ class House:
     link: Database
     places: turns.Places
     output: Path
+    url: str
     conn: psycopg.AsyncConnection
 
     async def order(self, *names: str, **params: object) -> int:
@@ -49,16 +54,20 @@ class House:
         name: str = "worker",
         serves: Sequence[str] = LAST_FIRST,
         queue: queues.StageQueue | None = None,
-    ) -> worker.Worker:
+        hints: waking.Hints | None = None,
+        heartbeat_seconds: float = 5,
+    ) -> workers.Worker:
         """Make a worker of fake stages."""
-        return worker.Worker(
+        return workers.Worker(
             self.link,
             queue or pgmq.PgmqQueue(self.link),
             self.places,
             worker_id=name,
             stages=serves,
             lock_seconds=20,
-            heartbeat_seconds=5,
+            heartbeat_seconds=heartbeat_seconds,
+            idle_seconds=60,
+            hints=hints or waking.Hints(),
             find=find or fakes.steady(),
         )
 
@@ -67,7 +76,7 @@ class House:
         """Make an orchestrator; it logs in as workers do."""
         return orchestrator.Orchestrator(self.link, "test")
 
-    async def work(self, *crew: worker.Worker) -> None:
+    async def work(self, *crew: workers.Worker) -> None:
         """Let orchestrator and workers take turns until nothing moves any more."""
         stop = asyncio.Event()
         while True:
@@ -76,14 +85,47 @@ class House:
             if not any(ends) and seen is not None and not seen.published:
                 return
 
+    async def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Ask the database."""
+        return await (await self.conn.execute(query.encode())).fetchall()
+
+    async def abandon(self) -> None:
+        """Let all who are at work have died long ago, and their messages show again."""
+        await self.conn.execute(
+            "update volume_tasks set locked_at = now() - interval '2 hours', "
+            "lock_expires_at = now() - interval '2 hours' where token is not null"
+        )
+        for stage in stages.STAGES:
+            await self.conn.execute(f"update pgmq.q_ocr_{stage} set vt = now()".encode())
+
+    async def send(self, stage: str, message: object) -> None:
+        """Put a message into a queue, past everybody."""
+        query = "select pgmq.send(%s, %s)"
+        await self.conn.execute(query, (f"ocr_{stage}", Jsonb(message)))
+
     async def tasks(self, *columns: str) -> list[tuple[Any, ...]]:
         """Read columns of all tasks."""
         query = f"select {', '.join(columns)} from volume_tasks order by id"
-        return await (await self.conn.execute(query.encode())).fetchall()
+        return await self.rows(query)
 
     async def violations(self) -> list[str]:
         """Name invariants that do not hold."""
         return await queries.violations(self.conn)
+
+
+@contextlib.asynccontextmanager
+async def listening(home: House) -> AsyncIterator[House]:
+    """Have an orchestrator and a worker wait for something to do, as programs do."""
+    stop = asyncio.Event()
+    async with waking.listening(home.url, waking.VOLUMES) as hints:
+        looking = orchestrator.Orchestrator(home.link, "test", hints=hints, sweep_seconds=60)
+        crew = [looking.run(stop), home.worker(hints=hints).run(stop)]
+        tasks = [asyncio.create_task(one) for one in crew]
+        try:
+            yield home
+        finally:
+            stop.set()
+            await asyncio.gather(*tasks)
 
 
 def artifacts_of(output: Path) -> dict[str, str]:

@@ -122,7 +122,10 @@ class Folder:
 
     async def publish(self, made: Path, key: str) -> None:
         """Rename it."""
-        target = self._root / key
+        await asyncio.to_thread(self._move, made, self._root / key)
+
+    @staticmethod
+    def _move(made: Path, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         made.replace(target)
 
