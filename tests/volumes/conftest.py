@@ -44,5 +44,11 @@ async def home(
             await databases_module.connect_direct(emptied.url("pagewarden_worker"))
         )
         yield house.House(
-            service, worker, places, tmp_path / "output", emptied.url(), await emptied.connect()
+            service,
+            worker,
+            places,
+            tmp_path / "output",
+            emptied.url(),
+            emptied.url("pagewarden_worker"),
+            await emptied.connect(),
         )

@@ -39,6 +39,7 @@ class House:
     places: turns.Places
     output: Path
     url: str
+    worker_url: str
     conn: psycopg.AsyncConnection
 
     async def order(self, *names: str, **params: object) -> int:

@@ -104,7 +104,8 @@ def connect(*, endpoint: str | None, region: str | None) -> Any:  # noqa: ANN401
     config = botocore.config.Config(
         connect_timeout=10,
         read_timeout=LONG_POLL_SECONDS + 15,
-        retries={"mode": "standard", "total_max_attempts": 4},
+        # Whoever calls tries again later; a lost message shows again by itself.
+        retries={"mode": "standard", "total_max_attempts": 2},
     )
     try:
         return boto3.client("sqs", endpoint_url=endpoint, region_name=region, config=config)
