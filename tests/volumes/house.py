@@ -19,7 +19,7 @@ from tests.database import queries
 from tests.volumes import fakes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from pathlib import Path
 
     import psycopg
@@ -132,17 +132,20 @@ async def listening(home: House) -> AsyncIterator[House]:
 def artifacts_of(output: Path) -> dict[str, str]:
     """Hash every artifact, but for those that say who wrote them."""
     return {
-        path.relative_to(output).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(output.rglob("*"))
-        if path.is_file() and path.suffix == ".parquet" and ".unpublished" not in path.parts
+        key: hashlib.sha256(path.read_bytes()).hexdigest()
+        for key, path in _published(output, "*.parquet")
     }
 
 
 def owners_of(output: Path) -> dict[str, set[str]]:
     """Name the tokens that wrote each artifact."""
     return {
-        path.relative_to(output).as_posix(): {
-            row["token"] for row in pq.read_table(path).to_pylist()
-        }
-        for path in sorted(output.rglob("*.owners"))
+        key: {row["token"] for row in pq.read_table(path).to_pylist()}
+        for key, path in _published(output, "*.owners")
     }
+
+
+def _published(output: Path, pattern: str) -> Iterator[tuple[str, Path]]:
+    """Go through what is published; what the dead have left unpublished does not count."""
+    for path in sorted((output / "jobs").rglob(pattern)):
+        yield path.relative_to(output).as_posix(), path
