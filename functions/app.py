@@ -25,6 +25,7 @@ from functions import (
     services,
     stale_monitor,
     upload_to_dropbox,
+    volume_orchestrator,
     webhooks,
 )
 from pagewarden import settings
@@ -42,6 +43,7 @@ FUNCTIONS = (
     pdf_extract,
     retention,
     stale_monitor,
+    volume_orchestrator,
     webhooks,
 )
 PREFIX = "/functions/v1"

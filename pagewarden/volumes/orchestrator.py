@@ -63,7 +63,7 @@ class Seen:
 class Orchestrator:
     """Looks over all volumes when something happened, and every so many seconds.
 
-    Without a publisher the queues are those of the database.
+    Without a publisher the queues are those of the database. busy is on while there are jobs.
     """
 
     database: Database
@@ -71,6 +71,7 @@ class Orchestrator:
     publisher: queues.Publisher | None = None
     hints: waking.Hints = field(default_factory=waking.Hints)
     sweep_seconds: float = SWEEP_SECONDS
+    busy: waking.Switch = field(default_factory=waking.Switch)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look again and again, until stop is set; no trouble ends this."""
@@ -99,6 +100,7 @@ class Orchestrator:
             answers.append(answer)
         sent = await outbox.drain(self.database, self.publisher) if self.publisher else 0
         seen = Seen.from_answers(answers, sent=sent)
+        self.busy.turn(on=seen.is_busy)
         if seen.published or seen.rescued or seen.completed or seen.failed:
             log.info(
                 "volumes_moved",

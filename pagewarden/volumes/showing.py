@@ -1,0 +1,118 @@
+"""Jobs of volumes as tables for people."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rich.console import RenderableType
+
+    from pagewarden.volumes.jobs import Board, Lane
+
+# An orchestrator looks every 30 seconds.
+_LATE_SECONDS = 120
+_BAR = 40
+
+
+def jobs(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """Show jobs, one in a line."""
+    table = Table("job", "key", "status", "volumes", "done", "failed", "in hand", "since")
+    for row in rows:
+        table.add_row(
+            str(row["job_id"]),
+            Text(row["job_key"]),
+            _coloured(row["status"]),
+            *(f"{row[name]:,}" for name in ("volumes", "done", "failed", "in_hand")),
+            _moment(row["created_at"]),
+        )
+    return table
+
+
+def board(seen: Board, now: dt.datetime) -> RenderableType:
+    """Show a job: how far it is, stage by stage, and what is in hand."""
+    heading = Text.assemble(
+        f"job {seen.job_id}  {seen.job_key}  ",
+        _coloured(seen.status),
+        f"  {seen.done:,} of {seen.volumes:,} volumes done",
+        (f", {seen.failed:,} failed" if seen.failed else "", "red"),
+    )
+    bar = ProgressBar(total=max(seen.volumes, 1), completed=seen.done, width=_BAR)
+    parts: list[RenderableType] = [heading, bar, _stages(seen.lanes)]
+    if seen.in_hand:
+        parts.append(_in_hand(seen.in_hand))
+    if seen.status == "running" and _is_late(seen.passed_at, now):
+        parts.append(
+            Text(
+                "No orchestrator has been here for a while; start one: "
+                "pagewarden volumes orchestrate",
+                "yellow",
+            )
+        )
+    return Group(*parts)
+
+
+def failures(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """Show volumes that failed, and why."""
+    table = Table("volume", "stage", "attempts", "error", "message")
+    for row in rows:
+        error = row["last_error"] or {}
+        table.add_row(
+            Text(f"{row['bdrc_w_id']}-{row['bdrc_i_id']}"),
+            row["stage"],
+            f"{row['attempts']} of {row['max_attempts']}",
+            Text(str(error.get("type", "-"))),
+            Text(str(error.get("message", "-"))),
+        )
+    return table
+
+
+def _stages(lanes: Iterable[Lane]) -> Table:
+    table = Table("stage", "waiting", "in hand", "done", "failed", "s/volume", "pages/s")
+    for lane in lanes:
+        table.add_row(
+            lane.stage,
+            f"{lane.waiting:,}",
+            f"{lane.in_hand:,}",
+            f"{lane.passed:,}",
+            Text(f"{lane.failed:,}", "red" if lane.failed else ""),
+            f"{lane.seconds / lane.turns:.1f}" if lane.turns else "-",
+            f"{lane.pages / lane.seconds:.1f}" if lane.seconds else "-",
+        )
+    return table
+
+
+def _in_hand(rows: Iterable[Mapping[str, Any]]) -> Table:
+    table = Table("volume", "stage", "pages", "for", "worker")
+    for row in rows:
+        total = row["pages_total"]
+        table.add_row(
+            Text(f"{row['bdrc_w_id']}-{row['bdrc_i_id']}"),
+            row["stage"],
+            f"{row['pages_done']:,} of {total:,}" if total else "-",
+            f"{row['seconds']:.0f} s",
+            Text(row["worker"]),
+        )
+    return table
+
+
+def _is_late(passed_at: str | None, now: dt.datetime) -> bool:
+    if passed_at is None:
+        return True
+    return (now - dt.datetime.fromisoformat(passed_at)).total_seconds() > _LATE_SECONDS
+
+
+def _coloured(status: str) -> Text:
+    colours = {"completed": "green", "failed": "red", "cancelled": "yellow"}
+    return Text(status, colours.get(status, "cyan"))
+
+
+def _moment(timestamp: str) -> str:
+    return dt.datetime.fromisoformat(timestamp).astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M")
