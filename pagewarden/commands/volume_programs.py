@@ -105,14 +105,13 @@ def orchestrate(
 
 
 async def _orchestrate(chosen: settings.Settings, *, once: bool) -> None:
-    stop = _stopping()
     async with connecting.connected(chosen, connections=2, channel=waking.VOLUMES) as (link, hints):
         looking = orchestrator.Orchestrator(link, _process(), queues.open_publisher(chosen), hints)
         if once:
             await looking.look()
-        else:
-            log.info("orchestrating", queue=queues.kind_of(chosen))
-            await looking.run(stop)
+            return
+        log.info("orchestrating", queue=queues.kind_of(chosen))
+        await looking.run(_stopping())
 
 
 def _stopping() -> asyncio.Event:

@@ -529,7 +529,10 @@ language plpgsql
 stable
 security definer          -- reads what the caller may not, after asking who it is
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off   -- a page by index, whatever the statistics say
+-- A page in the order of its index, whatever the statistics say.
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
 as $$
 begin
   perform private.require_volume_job(p_job_id);
