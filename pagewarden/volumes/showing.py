@@ -6,6 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -44,7 +45,7 @@ def board(seen: Board, now: dt.datetime) -> RenderableType:
         f"  {seen.done:,} of {seen.volumes:,} volumes done",
         (f", {seen.failed:,} failed" if seen.failed else "", "red"),
     )
-    bar = ProgressBar(total=max(seen.volumes, 1), completed=seen.done, width=_BAR)
+    bar = Padding(ProgressBar(total=max(seen.volumes, 1), completed=seen.done, width=_BAR), 0)
     parts: list[RenderableType] = [heading, bar, _stages(seen.lanes)]
     if seen.in_hand:
         parts.append(_in_hand(seen.in_hand))
