@@ -894,7 +894,7 @@ create function private.volume_violations()
 returns table (invariant text, detail text)
 language sql
 stable
-security definer          -- reads everything; only our services may ask
+security definer          -- reads everything
 set search_path = pg_catalog, pg_temp
 as $$
   select 'a volume under way has one message that counts', format('task %s: %s messages', t.id, m.messages)
@@ -956,9 +956,9 @@ as $$
 $$;
 comment on function private.volume_violations() is
   'Everything about volumes that should be impossible and is there. Returns no rows.';
-grant execute on function private.volume_violations() to service_role;
 
 alter function private.invariant_violations() rename to document_violations;
+revoke execute on function private.document_violations() from service_role;
 comment on function private.document_violations() is
   'Everything about documents that should be impossible and is there. Returns no rows.';
 

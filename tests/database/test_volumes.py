@@ -273,6 +273,21 @@ async def test_a_stage_that_takes_too_long_is_taken_from_its_living_worker(
     assert await _outcomes(made) == [("line_detection", "deadline")]
 
 
+async def test_after_the_database_was_away_everybody_may_be_heard_again(
+    made: volumes.Volumes,
+) -> None:
+    """A lock that ran out meanwhile counts for one more period from the start of the server."""
+    await made.order()
+    await made.orchestrate()
+    held = await made.take("line_detection", p_lock_seconds=43_200)
+    await made.factory.conn.execute(
+        "update volume_tasks set locked_at = locked_at - interval '13 hours', "
+        "lock_expires_at = lock_expires_at - interval '13 hours'"
+    )
+    assert (await made.orchestrate())["rescued"] == 0
+    assert (await made.call("extend_volume_lock", **held.key))["success"]
+
+
 async def test_whoever_finds_no_message_takes_back_what_the_dead_had(
     made: volumes.Volumes,
 ) -> None:
