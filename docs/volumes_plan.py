@@ -72,15 +72,15 @@ class Order:
 def collect(status: Path, folder: Path, cores: int) -> dict[str, Any]:
     """Take rates from the status of a job, and sizes from its folder of artifacts."""
     job = json.loads(status.read_text("utf-8"))["job"]
-    lanes = {lane["stage"]: lane for lane in job["lanes"]}
+    counts = {count["stage"]: count for count in job["stages"]}
     rates: dict[str, Any] = {"cores": cores, "stages": {}}
     for name in STAGES:
         files = [path for path in folder.glob(f"volumes/*/{name}/**/*") if path.is_file()]
         tables = [path for path in files if path.suffix == ".parquet"]
         images = [path for path in files if path.suffix == ".jpg"]
         rates["stages"][name] = {
-            "pages": lanes[name]["pages"],
-            "seconds": round(lanes[name]["seconds"], 1),
+            "pages": counts[name]["pages"],
+            "seconds": round(counts[name]["seconds"], 1),
             "table_bytes": sum(path.stat().st_size for path in tables),
             "image_bytes": sum(path.stat().st_size for path in images),
             "images": len(images),

@@ -48,7 +48,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class StageCount:
     """A stage of a job: how many volumes wait for it, are in hand, have passed it, failed in it.
 
     seconds is what its last turns took, together; pages is how many those were.
@@ -74,8 +74,9 @@ class Board:
     volumes: int
     done: int
     failed: int
-    lanes: Sequence[Lane]
+    stages: Sequence[StageCount]
     in_hand: Sequence[Mapping[str, Any]]
+    outage: str | None
     passed_at: str | None
 
     @classmethod
@@ -89,22 +90,25 @@ class Board:
             volumes=sum(counts.values()),
             done=counts.get(("done", "done"), 0),
             failed=sum(count for (_, status), count in counts.items() if status == "failed"),
-            lanes=[_lane(stage, counts, answer) for stage in stages.STAGES],
+            stages=[_count(stage, counts, answer) for stage in stages.STAGES],
             in_hand=answer["in_hand"],
+            outage=(answer["outage"] or {}).get("message"),
             passed_at=answer["orchestrator"]["passed_at"],
         )
 
 
-def _lane(stage: str, counts: Mapping[tuple[str, str], int], answer: Mapping[str, Any]) -> Lane:
+def _count(
+    stage: str, counts: Mapping[tuple[str, str], int], answer: Mapping[str, Any]
+) -> StageCount:
     order = ("pending", *stages.STAGES, "done")
     number = order.index(stage)
     before = order[number - 1]
-    in_hand = sum(row["stage"] == stage for row in answer["in_hand"])
+    in_hand = answer["in_hand_by_stage"].get(stage, 0)
     published = counts.get((stage, "running"), 0)
     ready = counts.get((before, "done"), 0) + counts.get((before, "pending"), 0)
     passed = sum(counts.get((later, status), 0) for later in order[number + 1 :] for status in _ALL)
     timing = answer["timing"].get(stage, {})
-    return Lane(
+    return StageCount(
         stage,
         waiting=published - in_hand + ready,
         in_hand=in_hand,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from pagewarden.volumes.jobs import Board, Lane
+    from pagewarden.volumes.jobs import Board, StageCount
 
 # An orchestrator looks every 30 seconds.
 _LATE_SECONDS = 120
@@ -46,9 +46,11 @@ def board(seen: Board, now: dt.datetime) -> RenderableType:
         (f", {seen.failed:,} failed" if seen.failed else "", "red"),
     )
     bar = Padding(ProgressBar(total=max(seen.volumes, 1), completed=seen.done, width=_BAR), 0)
-    parts: list[RenderableType] = [heading, bar, _stages(seen.lanes)]
+    parts: list[RenderableType] = [heading, bar, _stages(seen.stages)]
     if seen.in_hand:
         parts.append(_in_hand(seen.in_hand))
+    if seen.outage:
+        parts.append(Text(f"Volumes wait, uncounted: {seen.outage}", "yellow"))
     if seen.status == "running" and _is_late(seen.passed_at, now):
         parts.append(
             Text(
@@ -75,17 +77,17 @@ def failures(rows: Iterable[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _stages(lanes: Iterable[Lane]) -> Table:
+def _stages(counts: Iterable[StageCount]) -> Table:
     table = Table("stage", "waiting", "in hand", "done", "failed", "s/volume", "pages/s")
-    for lane in lanes:
+    for count in counts:
         table.add_row(
-            lane.stage,
-            f"{lane.waiting:,}",
-            f"{lane.in_hand:,}",
-            f"{lane.passed:,}",
-            Text(f"{lane.failed:,}", "red" if lane.failed else ""),
-            f"{lane.seconds / lane.turns:.1f}" if lane.turns else "-",
-            f"{lane.pages / lane.seconds:.1f}" if lane.seconds else "-",
+            count.stage,
+            f"{count.waiting:,}",
+            f"{count.in_hand:,}",
+            f"{count.passed:,}",
+            Text(f"{count.failed:,}", "red" if count.failed else ""),
+            f"{count.seconds / count.turns:.1f}" if count.turns else "-",
+            f"{count.pages / count.seconds:.1f}" if count.seconds else "-",
         )
     return table
 

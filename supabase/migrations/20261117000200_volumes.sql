@@ -235,6 +235,7 @@ comment on column public.volume_tasks.rescues is 'Workers that died over the sta
 comment on column public.volume_tasks.publications is 'Messages so far; the number of the one that counts, which it has as attempt.';
 comment on column public.volume_tasks.published_to is 'The kind of queue in which its message is.';
 comment on column public.volume_tasks.forced_stage is 'The stage that is to be done again, even if it was done with the same input and config.';
+comment on column public.volume_tasks.last_error is 'What went wrong last at this stage; all of it is in volume_runs.';
 comment on column public.volume_tasks.token is 'The worker that has this is the only one that counts.';
 comment on column public.volume_tasks.locked_at is 'The last heartbeat.';
 comment on column public.volume_tasks.deadline is 'When the stage must be done, however alive its worker is.';

@@ -549,7 +549,7 @@ as $$
 begin
   update public.volume_tasks as t
   set current_stage = case t.current_stage when 'reduce' then 'done' else t.current_stage end, status = 'done',
-      done_at = p_now, rescues = 0, retry_at = null,
+      done_at = p_now, rescues = 0, retry_at = null, last_error = null,
       forced_stage = nullif(t.forced_stage, t.current_stage),
       token = null, locked_by = null, locked_at = null, lock_expires_at = null, deadline = null, updated_at = p_now
   where t.id = p_task.id;

@@ -446,6 +446,14 @@ begin
         group by t.current_stage, t.status
       ) as b
     ),
+    'in_hand_by_stage', (
+      select coalesce(jsonb_object_agg(h.stage, h.volumes), '{}')
+      from (
+        select t.current_stage as stage, count(*) as volumes
+        from public.volume_tasks as t where t.job_id = p_job_id and t.token is not null
+        group by t.current_stage
+      ) as h
+    ),
     'in_hand', (
       select coalesce(jsonb_agg(to_jsonb(h) order by h.task_id), '[]')
       from (
@@ -457,6 +465,13 @@ begin
         order by t.id
         limit 200
       ) as h
+    ),
+    -- What volumes wait for that nobody can do anything with: store, engine or queue are away.
+    'outage', (
+      select t.last_error from public.volume_tasks as t
+      where t.job_id = p_job_id and t.status = 'running' and t.token is null and t.last_error ->> 'type' = 'Outage'
+      order by t.updated_at desc
+      limit 1
     ),
     -- What the last thousand turns of each stage took; pages that were skipped took nothing.
     'timing', (
@@ -494,8 +509,8 @@ as $$
   select private.volume_board(p_job_id);
 $$;
 comment on function public.volume_board(bigint) is
-  'A job at a glance: how many volumes are at which stage in which state, which are in hand and how far, what stages '
-  'take, and when the orchestrator was last there.';
+  'A job at a glance: how many volumes are at which stage in which state, how many are in hand, which (200 of them) and '
+  'how far, what stages take, and when the orchestrator was last there.';
 grant execute on function public.volume_board(bigint) to authenticated, service_role;
 
 create function private.list_volume_tasks(

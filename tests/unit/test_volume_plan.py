@@ -28,12 +28,12 @@ def test_the_plan_of_the_documentation_is_up_to_date() -> None:
 
 def test_rates_are_taken_from_a_job(tmp_path: Path) -> None:
     """Pages and seconds from its status, sizes from its artifacts."""
-    lanes = [
+    stages = [
         {"stage": stage, "pages": 10, "seconds": 20.0}
         for stage in ("line_detection", "line_extraction", "ocr", "reduce")
     ]
     status = tmp_path / "status.json"
-    status.write_text(json.dumps({"job": {"lanes": lanes}}))
+    status.write_text(json.dumps({"job": {"stages": stages}}))
     folder = tmp_path / "job" / "volumes" / "W1-I1" / "line_extraction"
     (folder / "lines").mkdir(parents=True)
     (folder / "line_images.parquet").write_bytes(bytes(100))

@@ -129,7 +129,7 @@ async def test_the_way_of_a_job_is_seen(desk: Desk) -> None:
     await desk.home.work(desk.home.worker())
     seen = await desk.json("status", str(made["job_id"]))
     assert (seen["job"]["done"], seen["job"]["status"]) == (2, "completed")
-    assert [lane["passed"] for lane in seen["job"]["lanes"]] == [2, 2, 2, 2]
+    assert [count["passed"] for count in seen["job"]["stages"]] == [2, 2, 2, 2]
     watched = await desk.run("status", "mine", "--watch")
     assert "2 of 2 volumes done" in watched
     assert all(stage in watched for stage in stages.STAGES)
@@ -146,6 +146,14 @@ async def test_failed_volumes_are_shown_and_tried_again(desk: Desk) -> None:
     assert "1 volumes: the stage that failed once more" in await desk.run("retry", "mine")
     await desk.home.work(desk.home.worker())
     assert await desk.home.tasks("current_stage") == [("done",)] * 2
+
+
+async def test_what_volumes_wait_for_is_told(desk: Desk) -> None:
+    """A bucket that cannot be reached costs no attempts, and is not kept secret."""
+    await desk.run("create", "W1-I1", "--key", "mine")
+    await desk.home.orchestrator.look()
+    await desk.home.worker(fakes.away).serve(asyncio.Event())
+    assert "the bucket cannot be reached" in await desk.run("status", "mine")
 
 
 async def test_a_stage_of_one_volume_is_done_again(desk: Desk) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from pagewarden import errors
 from pagewarden.volumes import messages, queues, stages, turns
-from pagewarden.volumes.queues import pgmq
 from tests.support import polling
 from tests.volumes import fakes, house
 
@@ -307,9 +306,3 @@ def test_the_deduplication_id_is_the_agreed_one() -> None:
     assert message.group == "3"
     assert messages.Message.parse(message.as_json()) == message
     assert messages.Message.parse({"task_id": 7}) is None
-
-
-def test_pgmq_is_a_stage_queue() -> None:
-    """The protocol and its implementation agree."""
-    queue: queues.StageQueue = pgmq.PgmqQueue(None)  # type: ignore[arg-type]
-    assert queue

@@ -141,8 +141,8 @@ async def _is_passed(link: Database, made: jobs.Made, stage: str) -> bool:
     if board.failed:
         (task, *_) = await jobs.Jobs(link).tasks(made.job_id, status="failed")
         raise errors.ReadingError(f"{stage} failed: {task['last_error']['message']}")
-    (lane,) = [lane for lane in board.lanes if lane.stage == stage]
-    return lane.passed == board.volumes
+    (count,) = [count for count in board.stages if count.stage == stage]
+    return count.passed == board.volumes
 
 
 @contextlib.asynccontextmanager
