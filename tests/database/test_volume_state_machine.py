@@ -236,7 +236,7 @@ class Volumes(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize(
-    "examples", [15, pytest.param(1500, marks=pytest.mark.long)], ids=["short", "long"]
+    "examples", [15, pytest.param(800, marks=pytest.mark.long)], ids=["short", "long"]
 )
 async def test_the_database_does_what_the_model_does(
     database: databases.Database, examples: int
