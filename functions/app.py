@@ -29,6 +29,7 @@ from functions import (
     services,
     stale_monitor,
     upload_to_dropbox,
+    volume_orchestrator,
     webhooks,
 )
 from pagewarden import settings
@@ -49,6 +50,7 @@ FUNCTIONS = (
     alerts,
     retention,
     stale_monitor,
+    volume_orchestrator,
     webhooks,
 )
 PREFIX = "/functions/v1"

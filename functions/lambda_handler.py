@@ -20,6 +20,7 @@ from functions import (
     pdf_worker,
     retention,
     stale_monitor,
+    volume_orchestrator,
     webhooks,
 )
 from pagewarden import keys, settings
@@ -32,7 +33,12 @@ if TYPE_CHECKING:
 
 WORKERS = frozenset({ocr_worker.NAME, pdf_worker.NAME})
 READERS = WORKERS | {ocr_universal.NAME, pdf_extract.NAME}
-SCHEDULED = WORKERS | {retention.NAME, stale_monitor.NAME, webhooks.NAME}
+SCHEDULED = WORKERS | {
+    retention.NAME,
+    stale_monitor.NAME,
+    volume_orchestrator.NAME,
+    webhooks.NAME,
+}
 MARGIN_SECONDS = 15.0
 """What a worker needs after its time is up, to save what it has and give back the rest."""
 

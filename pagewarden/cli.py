@@ -32,6 +32,11 @@ COMMANDS = {
         "Run a pool of workers that follows the work from lane to lane, or look at it.",
         "app",
     ),
+    "volumes": deferred.Deferred(
+        "pagewarden.commands.volumes",
+        "Read books of page images, stage by stage: order, watch, re-run, export, work.",
+        "app",
+    ),
     "upload": deferred.Deferred(
         "pagewarden.commands.upload",
         "Upload images and PDFs to a Pagewarden server, which reads them.",

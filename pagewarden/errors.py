@@ -39,6 +39,9 @@ PagewardenError
 │   ├── StoreFull          there is no room left; an outage
 │   ├── StoreKeyRefused    the store wants another key; an outage
 │   └── StoreUnusable      there is no such folder or bucket, or it may not be used; an outage
+├── QueueError             the queues of volumes are the trouble
+│   ├── QueueAway          they cannot be reached; an outage
+│   └── QueueUnusable      there is no such queue, or it may not be used; an outage
 ├── ServerError            a Pagewarden server was asked, and it was not done
 │   ├── ServerAway         it cannot be reached, or wants us to wait; an outage
 │   └── CallRefused        it said no
@@ -337,6 +340,25 @@ class StoreUnusable(FileStoreError):
     outage = True
 
 
+class QueueError(PagewardenError):
+    """The queues of volumes are the trouble."""
+
+
+class QueueAway(QueueError):
+    """They cannot be reached, or do not do their work."""
+
+    category = Category.TRANSIENT
+    retryable = True
+    outage = True
+
+
+class QueueUnusable(QueueError):
+    """There is no such queue, or it may not be used as we must."""
+
+    category = Category.CONFIGURATION
+    outage = True
+
+
 class ServerError(PagewardenError):
     """A Pagewarden server was asked, and it was not done."""
 
@@ -374,3 +396,13 @@ class LockLost(PagewardenError):
     """The document was taken away from this worker; whatever it read is void."""
 
     category = Category.TRANSIENT
+
+
+LONGEST_WORDS = 2_000
+
+
+def in_words(error: BaseException) -> str:
+    """Put an error into words that the database can store, whatever a foreign file is called."""
+    words = str(error).strip() or type(error).__name__
+    fit = words[:LONGEST_WORDS].encode(errors="replace").decode()
+    return fit.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from dotenv import dotenv_values
 from pydantic import (
@@ -441,6 +441,75 @@ class Settings(BaseSettings):
         le=1_000_000,
         validation_alias=AliasChoices("SERVER_MAX_RAM"),
         description="Memory that the pool may use on this machine, in GB.",
+    )
+
+    volume_input: str | None = Field(
+        default=None,
+        description=(
+            "Where page images of volumes are, each volume in a folder W…-I…: a folder or "
+            "`s3://bucket/prefix`; otherwise the folder `volumes/input` in PAGEWARDEN_HOME."
+        ),
+    )
+    volume_output: str | None = Field(
+        default=None,
+        description=(
+            "Where artifacts of volumes go: a folder or `s3://bucket/prefix`; otherwise the folder "
+            "`volumes/output` in PAGEWARDEN_HOME."
+        ),
+    )
+    volume_workers: int = Field(
+        default=1,
+        ge=0,
+        le=1000,
+        description="Workers for volumes that `pagewarden up` starts while there are jobs.",
+    )
+    volume_queue: Literal["pgmq", "sqs"] | None = Field(
+        default=None,
+        description=(
+            "Which queues volumes wait in: `pgmq`, in Postgres, or `sqs`; otherwise `sqs` where "
+            "one of the following is set."
+        ),
+    )
+    sqs_queue_url: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_SQS_QUEUE_URL", "SQS_QUEUE_URL"),
+        description="The FIFO queue of a worker that serves one stage.",
+    )
+    sqs_line_detection_url: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "PAGEWARDEN_SQS_LINE_DETECTION_URL", "SQS_LINE_DETECTION_URL"
+        ),
+        description="The FIFO queue of stage line_detection.",
+    )
+    sqs_line_extraction_url: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "PAGEWARDEN_SQS_LINE_EXTRACTION_URL", "SQS_LINE_EXTRACTION_URL"
+        ),
+        description="The FIFO queue of stage line_extraction.",
+    )
+    sqs_ocr_url: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_SQS_OCR_URL", "SQS_OCR_URL"),
+        description="The FIFO queue of stage ocr.",
+    )
+    sqs_reduce_url: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_SQS_REDUCE_URL", "SQS_REDUCE_URL"),
+        description="The FIFO queue of stage reduce.",
+    )
+    sqs_endpoint: HttpUrl | None = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "PAGEWARDEN_SQS_ENDPOINT", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"
+        ),
+        description="Where the SQS is, if it is not Amazon's.",
+    )
+    sqs_region: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_SQS_REGION", "AWS_REGION", "AWS_DEFAULT_REGION"),
+        description="Region of the queues; keys come from the environment or the machine's role.",
     )
 
     @model_validator(mode="after")

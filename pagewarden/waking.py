@@ -1,4 +1,4 @@
-"""Hear that a document came, instead of asking again and again.
+"""Hear that a document or a volume came, instead of asking again and again.
 
     async with waking.listening(url) as hints:
         with hints.bell(["image"]) as bell:
@@ -21,12 +21,14 @@ from pagewarden.database import translate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
+    from typing import LiteralString
 
     import psycopg
 
 log = structlog.get_logger(__name__)
 
 CHANNEL = "pagewarden_documents"
+VOLUMES = "pagewarden_volumes"
 RECONNECT_SECONDS = 1.0
 
 
@@ -53,15 +55,38 @@ class Hints:
                 bell.set()
 
 
+class Switch:
+    """Two events of which one is set: on, or off, as it is in the beginning."""
+
+    def __init__(self) -> None:
+        self.on, self.off = asyncio.Event(), asyncio.Event()
+        self.off.set()
+
+    def turn(self, *, on: bool) -> None:
+        """Turn it on, or off."""
+        (self.on if on else self.off).set()
+        (self.off if on else self.on).clear()
+
+
+async def wait(*events: asyncio.Event, seconds: float | None) -> None:
+    """Wait for any of the events, so long at most."""
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()
+
+
 @contextlib.asynccontextmanager
-async def listening(url: str | None) -> AsyncIterator[Hints]:
+async def listening(url: str | None, channel: LiteralString = CHANNEL) -> AsyncIterator[Hints]:
     """Listen on a connection of our own; without a URL, or through a pooler, nothing is heard."""
     hints = Hints()
     if url is None:
         yield hints
         return
     pool = pools.Pool(url, size=1)
-    listener = asyncio.create_task(_listen(pool, hints))
+    listener = asyncio.create_task(_listen(pool, hints, channel))
     try:
         yield hints
     finally:
@@ -70,7 +95,7 @@ async def listening(url: str | None) -> AsyncIterator[Hints]:
         await pool.aclose()
 
 
-async def _listen(pool: pools.Pool, hints: Hints) -> None:
+async def _listen(pool: pools.Pool, hints: Hints, channel: LiteralString) -> None:
     """Listen again whenever the connection is lost."""
     while True:
         try:
@@ -79,7 +104,7 @@ async def _listen(pool: pools.Pool, hints: Hints) -> None:
                     if await _is_pooled(connection):
                         log.warning("polling", reason="a pooler is in between; connect directly")
                         return
-                    await _hear(connection, hints)
+                    await _hear(connection, hints, channel)
         except errors.DatabaseAway as exc:
             log.warning("not_listening", error=str(exc))
         except errors.DatabaseError as exc:
@@ -88,8 +113,8 @@ async def _listen(pool: pools.Pool, hints: Hints) -> None:
         await asyncio.sleep(RECONNECT_SECONDS)
 
 
-async def _hear(connection: psycopg.AsyncConnection, hints: Hints) -> None:
-    await connection.execute(f"listen {CHANNEL}")
+async def _hear(connection: psycopg.AsyncConnection, hints: Hints, channel: LiteralString) -> None:
+    await connection.execute(f"listen {channel}")
     hints.ring()  # nobody knows what came before
     async for notification in connection.notifies():
         hints.ring(notification.payload)

@@ -25,8 +25,13 @@ if TYPE_CHECKING:
 START_SECONDS = 180.0
 STOP_SECONDS = 60.0
 READY = "Pagewarden is up"
-PARTS: Mapping[str, str] = {"functions": "functions", "gpu": "gpu_service", "worker": "work"}
-"""The parts of a system, and the word of their command line that tells them."""
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "functions": ("functions",),
+    "gpu": ("gpu_service",),
+    "worker": ("pagewarden.cli", "work"),
+    "volumes": ("volumes", "work"),
+}
+"""The parts of a system, and the last words of their command lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class System:
         """Find the process of a part; LookupError while it is being started again."""
         for child in psutil.Process(self.process.pid).children():
             with contextlib.suppress(psutil.Error):
-                if PARTS[name] in child.cmdline():
+                if tuple(child.cmdline()[-len(PARTS[name]) :]) == PARTS[name]:
                     return child
         raise LookupError(f"{name} does not run")
 

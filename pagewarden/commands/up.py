@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pagewarden import database, errors, keys, settings, weak_secrets
-from pagewarden.local import scheduler, stack, supervisor
+from pagewarden.local import scheduler, stack, supervisor, volume_parts
 from pagewarden.local.sign_in import service as sign_in
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ async def _up(chosen: settings.Settings) -> None:
             group.create_task(scheduler.watch(connection, stop))
             group.create_task(timetable.run(stop))
             group.create_task(supervisor.run(_parts(gpu_url, here=gpu_is_ours), stop, _say))
+            group.create_task(volume_parts.run(connection, found.url, chosen, stop, _say))
             group.create_task(_announce(served, gpu_url, stop))
         out.print("stopped")
 

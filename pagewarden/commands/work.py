@@ -19,6 +19,7 @@ from pagewarden.reading import engines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from typing import LiteralString
 
     from pagewarden.database import Database
 
@@ -88,7 +89,7 @@ async def _work(
 
 @contextlib.asynccontextmanager
 async def connected(
-    chosen: settings.Settings, *, connections: int
+    chosen: settings.Settings, *, connections: int, channel: LiteralString = waking.CHANNEL
 ) -> AsyncIterator[tuple[Database, waking.Hints]]:
     """Connect as the settings say; whoever only works changes nothing in the schema."""
     async with contextlib.AsyncExitStack() as resources:
@@ -99,4 +100,4 @@ async def connected(
             url = (await resources.enter_async_context(stack.located(chosen))).url
             link = await database.connect_direct(url, connections=connections)
         await resources.enter_async_context(link)
-        yield link, await resources.enter_async_context(waking.listening(url))
+        yield link, await resources.enter_async_context(waking.listening(url, channel))

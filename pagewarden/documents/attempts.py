@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import enum
 import math
-import random
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from pagewarden import errors
+from pagewarden.database import persistence
 from pagewarden.documents import batches, checking, claims, manners
 
 if TYPE_CHECKING:
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-# Pauses while the database is away. Once it is back, every lock is renewed before it expires.
-RECONNECT_SECONDS = (0.1, 0.25, 0.5)
 LONGEST_RETRY_SECONDS = 86_400
-LONGEST_MESSAGE = 2_000
 
 
 class Outcome(enum.StrEnum):
@@ -133,13 +130,13 @@ class Attempt:
         """Tell the database why the reading ended."""
         if isinstance(error, errors.LockLost):
             return Outcome.LOST
-        log.warning("reading_failed", document=self.claim.id, error=_say(error))
+        log.warning("reading_failed", document=self.claim.id, error=errors.in_words(error))
         known = error if isinstance(error, errors.PagewardenError) else None
         if known and known.outage:
-            return await self._give_back(_say(error), outage=True)
+            return await self._give_back(errors.in_words(error), outage=True)
         answer = await self._call(
             "fail_document",
-            p_error_message=_say(error),
+            p_error_message=errors.in_words(error),
             p_error_details={"type": type(error).__name__},
             p_error_category=str(known.category if known else errors.Category.UNKNOWN),
             p_retry_after=_retry_after(error),
@@ -171,16 +168,7 @@ class Attempt:
         Calls carry the token, so making one a second time does no harm: if the first got
         through after all, the answer is LOCK_LOST and the document is where it should be.
         """
-        failures = 0
-        while True:
-            try:
-                return await self.database.rpc(name, **params)
-            except (errors.DatabaseAway, errors.Conflict) as exc:
-                log.warning("database_away", call=name, error=str(exc))
-                pause = RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)]
-                # Not all at the same moment.
-                await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311  # no secret
-                failures += 1
+        return await persistence.rpc(self.database, name, **params)
 
 
 def _is_done(answer: Mapping[str, Any]) -> bool:
@@ -193,10 +181,3 @@ def _is_done(answer: Mapping[str, Any]) -> bool:
 def _retry_after(error: BaseException) -> int | None:
     wanted = error.retry_after if isinstance(error, errors.RateLimited) else None
     return None if wanted is None else min(math.ceil(max(wanted, 0)), LONGEST_RETRY_SECONDS)
-
-
-def _say(error: BaseException) -> str:
-    """Put it into words that the database can store, whatever a foreign file is called."""
-    words = str(error).strip() or type(error).__name__
-    fit = words[:LONGEST_MESSAGE].encode(errors="replace").decode()
-    return fit.replace("\0", "\N{REPLACEMENT CHARACTER}")

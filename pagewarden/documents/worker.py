@@ -51,7 +51,7 @@ class Worker:
                 while shift.goes_on:
                     bell.clear()
                     if not await self.serve(shift.over):
-                        await _wait(bell, shift.over, seconds=self.idle_seconds)
+                        await waking.wait(bell, shift.over, seconds=self.idle_seconds)
 
     async def serve(self, over: asyncio.Event) -> bool:
         """Read the next document, if there is one; over makes us give it back."""
@@ -152,15 +152,5 @@ class _Shift:
 
     async def end(self, stop: asyncio.Event) -> None:
         """Wait for the order to stop, as long as the budget lasts."""
-        await _wait(stop, seconds=self._budget)
+        await waking.wait(stop, seconds=self._budget)
         self.over.set()
-
-
-async def _wait(*events: asyncio.Event, seconds: float | None) -> None:
-    """Wait for any of the events, so long at most."""
-    waiting = [asyncio.create_task(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in waiting:
-            task.cancel()

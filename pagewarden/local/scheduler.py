@@ -25,8 +25,8 @@ log = structlog.get_logger(__name__)
 TICK_SECONDS = 1.0
 WATCH_SECONDS = 60.0
 CALL_SECONDS = 300.0
-# Done by sweep(), in SQL as on Supabase.
-_SWEEP = "stale-monitor"
+# Done by sweep(), in SQL as on Supabase, and by the orchestrator of pagewarden up.
+_DONE_HERE = frozenset({"stale-monitor", "volume-orchestrator"})
 _SECONDS = re.compile(r"([1-9]|[1-5][0-9]) seconds")
 
 
@@ -116,7 +116,7 @@ class Scheduler:
 
     def _is_due(self, row: Mapping[str, Any]) -> bool:
         name, schedule = row["function_name"], row["schedule"]
-        if schedule is None or row["lanes"] or name == _SWEEP:
+        if schedule is None or row["lanes"] or name in _DONE_HERE:
             return False
         last = self._last.setdefault(name, self.now())
         idle = name not in self._under_way or self._under_way[name].done()

@@ -1510,6 +1510,7 @@ grant execute on function public.take_engine_call(text, double precision) to ser
 -- What must always be true ------------------------------------------------------------------
 
 alter function private.invariant_violations() rename to document_violations;
+revoke execute on function private.document_violations() from service_role;
 comment on function private.document_violations() is
   'What should be impossible and is there, of documents and their lanes. Returns no rows.';
 

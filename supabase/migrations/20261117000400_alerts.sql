@@ -1166,6 +1166,8 @@ begin
   union all
   select * from private.check_job_violations()
   union all
+  select v.invariant, null::uuid, v.detail from private.volume_violations() as v
+  union all
   select * from private.alert_violations();
 end;
 $$;

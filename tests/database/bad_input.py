@@ -5,6 +5,8 @@ Values are SQL; %(name)s stands for an id of the test's world, and gone is the i
 
 from __future__ import annotations
 
+from tests.database import bad_volumes
+
 LONG = "repeat('x', 10000)"
 RESULT = "jsonb_build_object('document_id', %(gone)s::text, 'ocr_data', 1)"
 LOCK = {"p_document_id": "%(claimed)s", "p_lock_token": "%(token)s"}
@@ -62,7 +64,7 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
     ),
     (
         "decide_check",
-        {"p_job_id": "%(job)s", "p_position": "1", "p_decision": "'accepted'"},
+        {"p_job_id": "%(check)s", "p_position": "1", "p_decision": "'accepted'"},
         {"p_decision": ["'perhaps'"]},
     ),
     (
@@ -608,6 +610,7 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         {"p_document_id": "%(queued)s"},
         {"p_reason": ["repeat('x', 10001)"]},
     ),
+    *bad_volumes.SENSELESS,
 ]
 
 # Ids of nothing are no error of the caller's: something may just have gone.
@@ -618,12 +621,12 @@ GONE = {
     "complete_check(%(claimed)s, '[]', 0.5, 1)": "DOCUMENT_LOCKED",
     "complete_check(%(gone)s, '[]', 0.5, 1)": "DOCUMENT_NOT_FOUND",
     "decide_check(%(gone)s, 1, 'accepted')": "JOB_NOT_FOUND",
-    "decide_check(%(job)s, 7, 'accepted')": "NOT_CHECKED",
-    "decide_check(%(job)s, null, 'accepted')": "NOT_CHECKED",
+    "decide_check(%(check)s, 7, 'accepted')": "NOT_CHECKED",
+    "decide_check(%(check)s, null, 'accepted')": "NOT_CHECKED",
     "get_check(%(claimed)s, %(gone)s)": "LOCK_LOST",
     "get_check(%(gone)s)": "DOCUMENT_NOT_FOUND",
     "rerun_check_job(%(gone)s)": "JOB_NOT_FOUND",
-    "rerun_check_job(%(job)s)": "WRONG_STATE",
+    "rerun_check_job(%(check)s)": "WRONG_STATE",
     "acquire_document_lock(%(gone)s, 'w')": "DOCUMENT_NOT_FOUND",
     "cancel_case(%(gone)s)": "CASE_NOT_FOUND",
     "grant_role(%(gone)s)": "PERSON_NOT_FOUND",
@@ -670,6 +673,7 @@ GONE = {
     "set_task_priority(%(gone)s, 'low')": "TASK_NOT_FOUND",
     """type_text(%(gone)s, '[{"page_number": 1}]')""": "DOCUMENT_NOT_FOUND",
     """type_text(%(pending)s, '[{"page_number": 1}]')""": "WRONG_STATE",
+    **bad_volumes.GONE,
 }
 
 # Where many are named, or nothing was promised, the answer says how little was done.
@@ -692,6 +696,7 @@ NOTHING_DONE = {
     "end_function_run(0, 'completed')": False,
     "report_worker('nobody', '{}', true)": False,
     "settle_webhook(%(gone)s, null)": False,
+    **bad_volumes.NOTHING_DONE,
 }
 
 # Where Postgres itself refuses what is no date or id, so there is no hint of ours.
@@ -769,4 +774,5 @@ TAKES_ANYTHING = {
     ("settle_webhook", "p_attempt"),
     ("settle_webhook", "p_error"),
     ("settle_webhook", "p_final"),
+    *bad_volumes.TAKES_ANYTHING,
 }

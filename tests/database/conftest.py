@@ -26,10 +26,14 @@ begin
   for v_table in
     select format('%I.%I', n.nspname, c.relname)
     from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
-    where c.relkind = 'r' and n.nspname in ('public', 'private')
+    where c.relkind = 'r' and (
+      n.nspname = 'pgmq' and c.relname ~ '^[qa]_'
+      or n.nspname in ('public', 'private')
       and c.relname not in (
-        'lanes', 'edge_function_config', 'sweep_state', 'alert_metrics', 'alert_rules'
+        'lanes', 'edge_function_config', 'sweep_state', 'volume_state', 'alert_metrics',
+        'alert_rules'
       )
+    )
   loop
     execute 'delete from ' || v_table;
   end loop;
@@ -38,6 +42,8 @@ begin
       probe_token = null
   where paused_at is not null;
   update private.sweep_state set swept_at = null, resumed_at = null;
+  update private.volume_state
+  set passed_at = null, passed_by = null, swept_at = null, reconciled_at = null, is_hinted = false;
 end;
 $$
 """

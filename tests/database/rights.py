@@ -40,30 +40,40 @@ page_doubts          no   none   none     case   case   case  all   all     no
 page_texts           no   none   none     case   case   case  all   all     no
 tasks                no   none   none     none   none   none  all   all     no
 user_roles           no   none   none     none   none   own   all   all     no
+volume_jobs          no   none   none     none   none   case  all   all     no
+volume_results       no   none   none     none   none   case  all   all     no
+volume_runs          no   none   none     none   none   case  all   all     no
+volume_tasks         no   none   none     none   none   case  all   all     no
+volumes              no   none   none     none   none   case  all   all     no
 webhooks             no   none   none     case   case   case  all   all     no
 """
 
 # Which rows belong to the case or to the check job, or speak of the reader.
-_DOCUMENT = "document_id in (select id from documents where case_id in (%(case)s, %(job)s))"
+_DOCUMENT = "document_id in (select id from documents where case_id in (%(case)s, %(check)s))"
 OF_THE_CASE = {
-    "check_images": "job_id = %(job)s",
-    "check_jobs": "id = %(job)s",
-    "check_results": "job_id = %(job)s",
-    "case_members": "case_id in (%(case)s, %(job)s)",
-    "cases": "id in (%(case)s, %(job)s)",
-    "documents": "case_id in (%(case)s, %(job)s)",
-    "extraction_queue": "case_id in (%(case)s, %(job)s)",
-    "hac_acts": "case_id in (%(case)s, %(job)s)",
-    "hac_logs": "case_id in (%(case)s, %(job)s)",
-    "ocr_dead_letter": "case_id in (%(case)s, %(job)s)",
-    "ocr_errors": "case_id in (%(case)s, %(job)s)",
-    "ocr_pages": "case_id in (%(case)s, %(job)s)",
+    "check_images": "job_id = %(check)s",
+    "check_jobs": "id = %(check)s",
+    "check_results": "job_id = %(check)s",
+    "case_members": "case_id in (%(case)s, %(check)s)",
+    "cases": "id in (%(case)s, %(check)s)",
+    "documents": "case_id in (%(case)s, %(check)s)",
+    "extraction_queue": "case_id in (%(case)s, %(check)s)",
+    "hac_acts": "case_id in (%(case)s, %(check)s)",
+    "hac_logs": "case_id in (%(case)s, %(check)s)",
+    "ocr_dead_letter": "case_id in (%(case)s, %(check)s)",
+    "ocr_errors": "case_id in (%(case)s, %(check)s)",
+    "ocr_pages": "case_id in (%(case)s, %(check)s)",
     "ocr_processing_logs": _DOCUMENT,
     "ocr_runs": _DOCUMENT,
-    "page_corrections": "case_id in (%(case)s, %(job)s)",
-    "page_doubts": "case_id in (%(case)s, %(job)s)",
-    "page_texts": "case_id in (%(case)s, %(job)s)",
-    "webhooks": f"{_DOCUMENT} or job_id = %(job)s",
+    "page_corrections": "case_id in (%(case)s, %(check)s)",
+    "page_doubts": "case_id in (%(case)s, %(check)s)",
+    "page_texts": "case_id in (%(case)s, %(check)s)",
+    "webhooks": f"{_DOCUMENT} or job_id = %(check)s",
+    "volume_jobs": "user_id = %(owner)s",
+    "volume_results": "task_id in (select id from volume_tasks where job_id = %(job)s)",
+    "volume_runs": "job_id = %(job)s",
+    "volume_tasks": "job_id = %(job)s",
+    "volumes": "id in (select volume_id from volume_tasks where job_id = %(job)s)",
 }
 OWN = {"user_roles": "user_id = %(owner)s"}
 
@@ -111,18 +121,22 @@ begin_function_run        no   no     no       no     no     no    no    yes    
 cancel_case               no   no     no       no     no     yes   yes   yes     no
 cancel_check_job          no   no     no       no     yes    yes   yes   yes     no
 cancel_document           no   no     no       no     yes    yes   yes   yes     no
+cancel_volume_job         no   no     no       no     no     yes   yes   yes     no
 case_contents             no   no     no       yes    yes    yes   yes   yes     no
 check_job                 no   no     no       yes    yes    yes   yes   yes     no
 claim_alert_notices       no   no     no       no     no     no    no    yes     no
 claim_documents           no   no     no       no     no     no    no    yes     yes
+claim_volume_outbox       no   no     no       no     no     no    no    yes     yes
 claim_webhooks            no   no     no       no     no     no    no    yes     no
 complete_check            no   no     no       no     no     no    no    yes     yes
 complete_documents        no   no     no       no     no     no    no    yes     yes
+complete_volume_stage     no   no     no       no     no     no    no    yes     yes
 correct_page              no   no     no       no     yes    yes   yes   yes     no
 count_dead_letters        no   yes    yes      yes    yes    yes   yes   yes     no
 count_old_check_jobs      no   no     no       no     no     no    no    yes     no
 create_case               no   no     yes      yes    yes    yes   yes   yes     no
 create_task               no   no     no       no     no     no    yes   yes     no
+create_volume_job         no   no     yes      yes    yes    yes   yes   yes     no
 dead_letter_groups        no   yes    yes      yes    yes    yes   yes   yes     no
 decide_check              no   no     no       no     yes    yes   yes   yes     no
 delete_case               no   no     no       no     no     yes   yes   yes     no
@@ -136,7 +150,10 @@ erase_case                no   no     no       no     no     yes   yes   yes    
 erase_document            no   no     no       no     no     yes   yes   yes     no
 evaluate_alerts           no   no     no       no     no     no    no    yes     no
 extend_document_lock      no   no     no       no     no     no    no    yes     yes
+extend_volume_lock        no   no     no       no     no     no    no    yes     yes
+extend_volume_message     no   no     no       no     no     no    no    yes     yes
 fail_document             no   no     no       no     no     no    no    yes     yes
+fail_volume_stage         no   no     no       no     no     no    no    yes     yes
 files_removed             no   no     no       no     no     no    no    yes     no
 files_to_remove           no   no     no       no     no     no    no    yes     no
 get_check                 no   no     no       no     no     no    no    yes     yes
@@ -158,23 +175,31 @@ list_functions            no   no     no       no     no     no    yes   yes    
 list_lanes                no   no     no       no     no     no    yes   yes     no
 list_people               no   no     no       no     no     no    yes   yes     no
 list_tasks                no   no     no       no     no     no    yes   yes     no
+list_volume_jobs          no   yes    yes      yes    yes    yes   yes   yes     no
+list_volume_tasks         no   no     no       no     no     yes   yes   yes     no
 list_workers              no   no     no       no     no     no    yes   yes     no
 move_to_dead_letter_queue no   no     no       no     no     no    no    yes     yes
+orchestrate_volumes       no   no     no       no     no     no    no    yes     yes
 page_versions             no   no     no       yes    yes    yes   yes   yes     no
 pause_lane                no   no     no       no     no     no    yes   yes     no
 pool_status               no   no     no       no     no     no    yes   yes     no
 process_ocr_atomic        no   no     no       no     no     no    no    yes     yes
 purge_check_jobs          no   no     no       no     no     no    no    yes     no
 read_again                no   no     no       no     yes    yes   yes   yes     no
+receive_volume_messages   no   no     no       no     no     no    no    yes     yes
 recover_stuck_documents   no   no     no       no     no     no    yes   yes     no
 refuse_documents          no   no     no       no     no     no    yes   yes     no
 release_documents         no   no     no       no     no     no    no    yes     yes
+release_volume_stage      no   no     no       no     no     no    no    yes     yes
+remove_volume_message     no   no     no       no     no     no    no    yes     yes
 report_conflict           no   no     no       no     yes    yes   yes   yes     no
 report_gauge              no   no     no       no     no     no    no    yes     no
 report_pool               no   no     no       no     no     no    no    yes     yes
 report_worker             no   no     no       no     no     no    no    yes     yes
+republish_volumes         no   no     no       no     no     no    no    yes     yes
 request_webhook           no   no     no       no     yes    yes   yes   yes     no
 rerun_check_job           no   no     no       no     yes    yes   yes   yes     no
+rerun_volumes             no   no     no       no     no     yes   yes   yes     no
 resolve_dead_letter       no   no     no       no     no     no    yes   yes     no
 resolve_dead_letters      no   no     no       no     no     no    yes   yes     no
 restore_case              no   no     no       no     no     yes   yes   yes     no
@@ -191,10 +216,12 @@ set_alert_rule            no   no     no       no     no     no    yes   yes    
 set_function              no   no     no       no     no     no    yes   yes     no
 set_task_priority         no   no     no       no     no     no    yes   yes     no
 settle_alert_notice       no   no     no       no     no     no    no    yes     no
+settle_volume_outbox      no   no     no       no     no     no    no    yes     yes
 settle_webhook            no   no     no       no     no     no    no    yes     no
 share_case                no   no     no       no     no     yes   yes   yes     no
 share_case_by_email       no   no     no       no     no     yes   yes   yes     no
 silence_alerts            no   no     no       no     no     no    yes   yes     no
+start_volume_stage        no   no     no       no     no     no    no    yes     yes
 stuck_documents           no   no     no       no     no     no    yes   yes     no
 submit_check_job          no   no     yes      yes    yes    yes   yes   yes     no
 sweep_documents           no   no     no       no     no     no    no    yes     yes
@@ -202,6 +229,8 @@ take_engine_call          no   no     no       no     no     no    no    yes    
 test_alert                no   no     no       no     no     no    yes   yes     no
 type_text                 no   no     no       no     no     no    yes   yes     no
 unknown_files             no   no     no       no     no     no    no    yes     no
+volume_board              no   no     no       no     no     yes   yes   yes     no
+volume_history            no   no     no       no     no     yes   yes   yes     no
 wait_for_documents        no   no     no       no     no     no    no    yes     yes
 """
 
@@ -220,17 +249,17 @@ ARGUMENTS = {
     "settle_alert_notice": "gen_random_uuid(), 1",
     "silence_alerts": "60, 'known'",
     "test_alert": "'disk-warning'",
-    "cancel_check_job": "%(job)s",
-    "check_job": "%(job)s",
+    "cancel_check_job": "%(check)s",
+    "check_job": "%(check)s",
     "complete_check": """
         %(picture)s, '[{"position": 2, "verdict": "PASS", "extracted_text": "", "issues": []}]',
         0.9, 1, %(seal)s
     """,
-    "decide_check": "%(job)s, 1, 'accepted'",
+    "decide_check": "%(check)s, 1, 'accepted'",
     "get_check": "%(picture)s, %(seal)s",
     "list_check_jobs": "",
     "purge_check_jobs": "",
-    "rerun_check_job": "(cancel_check_job(%(job)s) ->> 'job_id')::uuid",
+    "rerun_check_job": "(cancel_check_job(%(check)s) ->> 'job_id')::uuid",
     "submit_check_job": """
         %(new)s, 'fr', jsonb_build_array(jsonb_build_object(
           'name', 'a.png', 'dropbox_path', %(new)s || '/a.png', 'sha256', repeat('0', 64)
@@ -326,6 +355,25 @@ ARGUMENTS = {
     "revoke_role": "%(stranger)s",
     "set_function": "'ocr-worker', false",
     "share_case_by_email": "%(case)s, %(stranger)s || '@example.org'",
+    "cancel_volume_job": "%(job)s",
+    "claim_volume_outbox": "",
+    "complete_volume_stage": "%(task_in_hand)s, %(stage_token)s, 1",
+    "create_volume_job": """'[{"bdrc_w_id": "W1", "bdrc_i_id": "I1"}]'""",
+    "extend_volume_lock": "%(task_in_hand)s, %(stage_token)s",
+    "extend_volume_message": "'ocr', 1, 1",
+    "fail_volume_stage": """%(task_in_hand)s, %(stage_token)s, '{"message": "broken"}'""",
+    "list_volume_jobs": "",
+    "list_volume_tasks": "%(job)s",
+    "orchestrate_volumes": "",
+    "receive_volume_messages": "array['ocr']",
+    "release_volume_stage": "%(task_in_hand)s, %(stage_token)s",
+    "remove_volume_message": "'ocr', 1",
+    "republish_volumes": "'ocr'",
+    "rerun_volumes": "%(job)s",
+    "settle_volume_outbox": "'[]'",
+    "start_volume_stage": "%(task_queued)s, 'line_detection', 1, 'w'",
+    "volume_board": "%(job)s",
+    "volume_history": "%(task_in_hand)s",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from psycopg.types.json import Jsonb
 
-from tests.database import bad_input, factories
+from tests.database import bad_input, factories, volumes
 from tests.support import databases
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class World:
     """A case with documents in every state, and what the tables say of it."""
 
     conn: psycopg.AsyncConnection
-    ids: dict[str, uuid.UUID]
+    ids: dict[str, uuid.UUID | int | str]
     contents: str
 
     async def fetch(self, query: str) -> list[tuple[Any, ...]]:
@@ -53,11 +53,11 @@ async def world(local_server: server.LocalServer, migrated_template: str) -> Asy
         yield World(factory.conn, ids, await _contents(factory.conn))
 
 
-async def _populate(factory: factories.Factory) -> dict[str, uuid.UUID]:
+async def _populate(factory: factories.Factory) -> dict[str, uuid.UUID | int | str]:
     owner = await factory.user()
     case = await factory.case(owner)
     claim, letter = await factory.claimed(case), await factory.dead_letter(case)
-    return {
+    return await volumes.fill(factory, owner) | {
         "gone": uuid.UUID(int=0),
         "owner": owner,
         "admin": await factory.user(admin=True),
@@ -70,7 +70,7 @@ async def _populate(factory: factories.Factory) -> dict[str, uuid.UUID]:
         "pending": await factory.queued(case, lane=None),
         "awaiting": await factory.awaiting_file(case),
         "task": await factory.task(),
-        "job": await factory.check_job(),
+        "check": await factory.check_job(),
     }
 
 

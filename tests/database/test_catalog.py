@@ -24,12 +24,14 @@ FOR_PEOPLE = {
     "cancel_case",
     "cancel_check_job",
     "cancel_document",
+    "cancel_volume_job",
     "case_contents",
     "check_job",
     "correct_page",
     "count_dead_letters",
     "create_case",
     "create_task",
+    "create_volume_job",
     "dead_letter_groups",
     "decide_check",
     "delete_case",
@@ -57,6 +59,8 @@ FOR_PEOPLE = {
     "list_lanes",
     "list_people",
     "list_tasks",
+    "list_volume_jobs",
+    "list_volume_tasks",
     "list_workers",
     "page_versions",
     "pause_lane",
@@ -67,6 +71,7 @@ FOR_PEOPLE = {
     "report_conflict",
     "request_webhook",
     "rerun_check_job",
+    "rerun_volumes",
     "resolve_dead_letter",
     "resolve_dead_letters",
     "restore_case",
@@ -88,6 +93,8 @@ FOR_PEOPLE = {
     "submit_check_job",
     "test_alert",
     "type_text",
+    "volume_board",
+    "volume_history",
 }
 
 # A handful of rows for ever, so an index would never be used.
@@ -244,8 +251,9 @@ async def test_every_view_asks_with_the_rights_of_its_reader(catalog: databases.
         select c.oid::regclass::text as name, c.relkind = 'v' as is_plain,
           coalesce(c.reloptions, '{}') as options, obj_description(c.oid, 'pg_class') as comment
         from pg_class as c
-        where c.relkind in ('v', 'm')
-          and c.relnamespace in ('public'::regnamespace, 'private'::regnamespace)
+        where c.relkind in ('v', 'm') and c.relnamespace in (
+          'public'::regnamespace, 'private'::regnamespace, 'volumes'::regnamespace
+        )
         """,
     )
 

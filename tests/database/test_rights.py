@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from psycopg.types.json import Jsonb
 
-from tests.database import factories, rights
+from tests.database import factories, rights, volumes
 from tests.support import databases
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 REFUSED = "42501"
 NOT_WRITABLE = "55000"
 
-Ids = dict[str, uuid.UUID]
+Ids = dict[str, uuid.UUID | int | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,12 @@ async def _populate(factory: factories.Factory) -> Ids:
     await factory.call("lead_pool", p_process="p", p_lease_seconds=3600)
     await _fill(factory, await factory.case(editor=await factory.user()))
     case = await factory.case(ids["owner"], viewer=ids["viewer"], editor=ids["editor"])
-    return ids | jobs | await _fill(factory, case)
+    await volumes.fill(factory, await factory.user())
+    filled = await _fill(factory, case)
+    return ids | jobs | filled | await volumes.fill(factory, ids["owner"])
 
 
-async def _jobs(factory: factories.Factory, ids: Ids) -> Ids:
+async def _jobs(factory: factories.Factory, ids: Mapping[str, uuid.UUID]) -> Ids:
     """Submit a job for nobody, and one for the owner, who shares it."""
     jobs = [await factory.check_job(p_callback_url="https://example.org/") for _ in range(2)]
     for job in jobs:
@@ -90,7 +92,7 @@ async def _jobs(factory: factories.Factory, ids: Ids) -> Ids:
         await factory.call("share_case", p_case_id=jobs[1], p_user_id=ids[role], p_role=role)
     claim = await _picture(factory, jobs[1], "b.png")
     picture, seal = claim.document_id, claim.lock_token
-    return {"job": jobs[1], "picture": picture, "seal": seal, "new": uuid.uuid4()}
+    return {"check": jobs[1], "picture": picture, "seal": seal, "new": uuid.uuid4()}
 
 
 async def _picture(factory: factories.Factory, job: uuid.UUID, name: str) -> factories.Claim:
@@ -112,7 +114,7 @@ async def _check(factory: factories.Factory, claim: factories.Claim) -> None:
     await factory.call("complete_check", **key, **done)
 
 
-async def _fill(factory: factories.Factory, case: uuid.UUID) -> Ids:
+async def _fill(factory: factories.Factory, case: uuid.UUID) -> dict[str, uuid.UUID]:
     claim, letter = await factory.claimed(case), await factory.dead_letter(case)
     deleted = await factory.completed(case)
     await factory.call("delete_document", p_document_id=deleted)

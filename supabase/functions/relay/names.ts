@@ -11,5 +11,6 @@ export const NAMES: ReadonlySet<string> = new Set([
   "retention",
   "stale-monitor",
   "upload-to-dropbox",
+  "volume-orchestrator",
   "webhooks",
 ]);

@@ -1,0 +1,1 @@
+"""pagewarden bench volumes: what the stages of volumes cost."""

@@ -1,0 +1,231 @@
+"""Jobs: volumes are ordered, looked at, cancelled, and have a stage done again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pagewarden import errors
+from pagewarden.volumes import config as configs
+from pagewarden.volumes import stages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pagewarden.database import Database
+
+_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What a volume is called: an image group (i_id) of a work (w_id)."""
+
+    w_id: str
+    i_id: str
+
+    def __str__(self) -> str:
+        return f"{self.w_id}-{self.i_id}"
+
+    @classmethod
+    def parse(cls, text: str) -> Name:
+        """Read W22084-I0886."""
+        w_id, _, i_id = text.rpartition("-")
+        if not w_id or not i_id:
+            raise errors.SettingsError(
+                f"{text!r} is no volume; write work and image group, as in W22084-I0886"
+            )
+        return cls(w_id, i_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A job that was ordered."""
+
+    job_id: int
+    job_key: str
+    volumes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageCount:
+    """A stage of a job: how many volumes wait for it, are in hand, have passed it, failed in it.
+
+    seconds is what its last turns took, together; pages is how many those were.
+    """
+
+    stage: str
+    waiting: int
+    in_hand: int
+    passed: int
+    failed: int
+    turns: int
+    pages: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A job at a glance."""
+
+    job_id: int
+    job_key: str
+    status: str
+    volumes: int
+    done: int
+    failed: int
+    stages: Sequence[StageCount]
+    in_hand: Sequence[Mapping[str, Any]]
+    outage: str | None
+    passed_at: str | None
+
+    @classmethod
+    def from_answer(cls, answer: Mapping[str, Any]) -> Board:
+        """Make it from what volume_board answers."""
+        counts = {(row["stage"], row["status"]): row["volumes"] for row in answer["stages"]}
+        return cls(
+            job_id=answer["job_id"],
+            job_key=answer["job_key"],
+            status=answer["status"],
+            volumes=sum(counts.values()),
+            done=counts.get(("done", "done"), 0),
+            failed=sum(count for (_, status), count in counts.items() if status == "failed"),
+            stages=[_count(stage, counts, answer) for stage in stages.STAGES],
+            in_hand=answer["in_hand"],
+            outage=(answer["outage"] or {}).get("message"),
+            passed_at=answer["orchestrator"]["passed_at"],
+        )
+
+
+def _count(
+    stage: str, counts: Mapping[tuple[str, str], int], answer: Mapping[str, Any]
+) -> StageCount:
+    order = ("pending", *stages.STAGES, "done")
+    number = order.index(stage)
+    before = order[number - 1]
+    in_hand = answer["in_hand_by_stage"].get(stage, 0)
+    published = counts.get((stage, "running"), 0)
+    ready = counts.get((before, "done"), 0) + counts.get((before, "pending"), 0)
+    passed = sum(counts.get((later, status), 0) for later in order[number + 1 :] for status in _ALL)
+    timing = answer["timing"].get(stage, {})
+    return StageCount(
+        stage,
+        waiting=published - in_hand + ready,
+        in_hand=in_hand,
+        passed=passed + counts.get((stage, "done"), 0),
+        failed=counts.get((stage, "failed"), 0),
+        turns=timing.get("volumes") or 0,
+        pages=timing.get("pages") or 0,
+        seconds=timing.get("seconds") or 0.0,
+    )
+
+
+_ALL = ("pending", "running", "done", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """All jobs that the database shows us."""
+
+    database: Database
+
+    async def create(  # what can be wished of a job
+        self,
+        volumes: Iterable[Name],
+        *,
+        job_key: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        max_attempts: int = 3,
+        stage_seconds: int = 21_600,
+    ) -> Made:
+        """Order volumes; a config that makes no sense is refused before anything is sent."""
+        configs.Config.parse(config or {})
+        answer = await self.database.rpc(
+            "create_volume_job",
+            p_volumes=[{"bdrc_w_id": v.w_id, "bdrc_i_id": v.i_id} for v in volumes],
+            p_job_key=job_key,
+            p_config=dict(config or {}),
+            p_max_attempts=max_attempts,
+            p_stage_seconds=stage_seconds,
+        )
+        _require(answer, hint="choose another --key")
+        return Made(answer["job_id"], answer["job_key"], answer["volumes"])
+
+    async def find(self, wanted: str) -> int:
+        """Find a job by its key or id."""
+        for column in ("job_key", "id") if wanted.isdecimal() else ("job_key",):
+            rows = await self.database.select("volume_jobs", columns="id", where={column: wanted})
+            if rows:
+                return int(rows[0]["id"])
+        raise errors.InvalidCall(
+            f"there is no job {wanted}", hint="see `pagewarden volumes status`"
+        )
+
+    async def board(self, job_id: int) -> Board:
+        """Look at a job."""
+        return Board.from_answer(await self.database.rpc("volume_board", p_job_id=job_id))
+
+    async def listed(self, *, limit: int = 50) -> list[dict[str, Any]]:
+        """List the newest jobs."""
+        found: list[dict[str, Any]] = await self.database.rpc("list_volume_jobs", p_limit=limit)
+        return found
+
+    async def tasks(self, job_id: int, *, status: str | None = None) -> list[dict[str, Any]]:
+        """List all volumes of a job, failed ones first."""
+        found: list[dict[str, Any]] = []
+        while True:
+            last = found[-1] if found else {}
+            page = await self.database.rpc(
+                "list_volume_tasks",
+                p_job_id=job_id,
+                p_status=status,
+                p_after_rank=last.get("rank"),
+                p_after_id=last.get("task_id"),
+                p_limit=_PAGE,
+            )
+            found += page
+            if len(page) < _PAGE:
+                return found
+
+    async def rerun(
+        self,
+        job_id: int,
+        stage: str | None,
+        *,
+        volumes: Sequence[Name] = (),
+        only_failed: bool = False,
+        config: Mapping[str, Any] | None = None,
+    ) -> tuple[int, int]:
+        """Have a stage, or the one that failed, done again; tell how many, and how many not."""
+        answer = await self.database.rpc(
+            "rerun_volumes",
+            p_job_id=job_id,
+            p_stage=stage,
+            p_task_ids=await self._ids(job_id, volumes) if volumes else None,
+            p_only_failed=only_failed,
+            p_config=dict(config) if config else None,
+        )
+        _require(answer)
+        return answer["rerun"], answer["skipped"]
+
+    async def cancel(self, job_id: int, reason: str | None = None) -> int:
+        """End a job now; tell how many volumes were taken from queues and workers."""
+        answer = await self.database.rpc("cancel_volume_job", p_job_id=job_id, p_reason=reason)
+        _require(answer)
+        taken: int = answer["taken_back"]
+        return taken
+
+    async def _ids(self, job_id: int, volumes: Sequence[Name]) -> list[int]:
+        known = {
+            Name(row["bdrc_w_id"], row["bdrc_i_id"]): row["task_id"]
+            for row in await self.tasks(job_id)
+        }
+        missing = [str(name) for name in volumes if name not in known]
+        if missing:
+            raise errors.InvalidCall(f"the job has no volume {', '.join(missing)}")
+        return [known[name] for name in volumes]
+
+
+def _require(answer: Mapping[str, Any], hint: str | None = None) -> None:
+    if not answer["success"]:
+        raise errors.InvalidCall(answer["message"], hint=hint)

@@ -1,0 +1,79 @@
+"""Messages for queues outside of the database, which are sent after the commit that wrote them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from pagewarden.volumes import messages, stages
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pagewarden.database import Database
+    from pagewarden.volumes import queues
+
+log = structlog.get_logger(__name__)
+
+RECONCILE_SECONDS = 300.0
+# What nobody has settled by then is sent once more; SQS drops it if it came the first time.
+LEASE_SECONDS = 30
+_BATCH = 100
+_AT_ONCE = 10
+
+
+async def drain(database: Database, publisher: queues.Publisher) -> int:
+    """Send all that is to be sent; return how many that were. A queue that is away is raised."""
+    sent = 0
+    while True:
+        rows = await database.rpc(
+            "claim_volume_outbox", p_limit=_BATCH, p_lease_seconds=LEASE_SECONDS
+        )
+        if not rows:
+            return sent
+        sent += await _send(database, publisher, rows)
+
+
+async def _send(
+    database: Database, publisher: queues.Publisher, rows: list[Mapping[str, Any]]
+) -> int:
+    places = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(row: Mapping[str, Any]) -> messages.Message:
+        message = messages.Message.parse(row["message"])
+        assert message is not None  # noqa: S101  # the database made it
+        async with places:
+            await publisher.publish(row["stage"], message)
+        return message
+
+    ends = await asyncio.gather(*map(one, rows), return_exceptions=True)
+    settled = [end for end in ends if isinstance(end, messages.Message)]
+    await database.rpc(
+        "settle_volume_outbox",
+        p_messages=[{"task_id": m.task_id, "attempt": m.attempt} for m in settled],
+    )
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
+    return len(settled)
+
+
+async def reconcile(database: Database, publisher: queues.Publisher) -> int:
+    """Send again what waits for a message that its queue does not have any more.
+
+    A queue that says it is empty has lost it: it was purged, kept the message for as long as it
+    keeps any, or gave it to its dead letters. What was sent in the last minutes does not count:
+    a queue knows only roughly how many it has.
+    """
+    lost = 0
+    for stage in stages.STAGES:
+        if await publisher.is_empty(stage):
+            lost += await database.rpc(
+                "republish_volumes", p_stage=stage, p_older_seconds=round(RECONCILE_SECONDS)
+            )
+    if lost:
+        log.warning("messages_lost", volumes=lost)
+        await drain(database, publisher)
+    return lost

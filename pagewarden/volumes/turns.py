@@ -1,0 +1,254 @@
+"""A worker's turn at one stage of one volume, from the token to its end.
+
+The process may be killed at any instruction. While it lives it sends heartbeats, and keeps the
+message to itself; what it cannot finish it gives back. What the stage does is its own business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from pagewarden import errors
+from pagewarden.database import persistence
+from pagewarden.volumes import config as configs
+from pagewarden.volumes import stages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from pagewarden.database import Database
+    from pagewarden.volumes import artifacts, queues
+
+log = structlog.get_logger(__name__)
+
+# While store or engine are away, nobody tries the volume again before.
+OUTAGE_SECONDS = 30.0
+LONGEST_RETRY_SECONDS = 43_200
+
+
+class Outcome(enum.StrEnum):
+    """How a turn ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    GIVEN_BACK = "given_back"
+    OUTAGE = "outage"
+    LOST = "lost"
+    STALE = "stale"
+    HELD = "held"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where images come from and artifacts go, and the model that was given to the stages."""
+
+    input: artifacts.Bucket
+    output: artifacts.Bucket
+    model: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A stage of a volume in our hands, and the token that proves it."""
+
+    task_id: int
+    token: str
+    job_key: str
+    w_id: str
+    i_id: str
+    config: Mapping[str, Any]
+    is_forced: bool
+    seconds_before: float
+    stage_seconds: float
+
+    @property
+    def volume(self) -> str:
+        """Name the volume as people do."""
+        return f"{self.w_id}-{self.i_id}"
+
+    @classmethod
+    def from_answer(cls, answer: Mapping[str, Any]) -> Grant:
+        """Make it from what start_volume_stage answers."""
+        return cls(
+            task_id=answer["task_id"],
+            token=answer["token"],
+            job_key=answer["job_key"],
+            w_id=answer["bdrc_w_id"],
+            i_id=answer["bdrc_i_id"],
+            config=answer["config"],
+            is_forced=answer["is_forced"],
+            seconds_before=answer["seconds_before"],
+            stage_seconds=answer["stage_seconds"],
+        )
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Pages done, and of how many, as the stage last said."""
+
+    done: int | None = None
+    total: int | None = None
+
+    def say(self, done: int, total: int) -> None:
+        """Take it down; the next heartbeat tells it."""
+        self.done, self.total = done, total
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One stage of one volume, and all that is needed to do it."""
+
+    grant: Grant
+    delivery: queues.Delivery
+    database: Database
+    queue: queues.StageQueue
+    find: Callable[[str], stages.Stage]
+    places: Places
+    lock_seconds: float
+    heartbeat_seconds: float
+    progress: _Progress = field(default_factory=_Progress, init=False)
+
+    async def make(self, stop: asyncio.Event) -> Outcome:
+        """Do the stage, side by side with its heartbeat and the order to stop.
+
+        Whatever is wrong with the volume, or the stage, ends up in the database; what the
+        database refuses is raised.
+        """
+        doing = asyncio.create_task(self._do())
+        heartbeat = asyncio.create_task(self._keep_alive())
+        stopping = asyncio.create_task(stop.wait())
+        tasks = {doing, heartbeat, stopping}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not doing.done() and heartbeat.done():
+                heartbeat.result()
+                log.warning("lock_lost", task=self.grant.task_id, stage=self.delivery.stage)
+                return Outcome.LOST
+            if not doing.done() and not await self._ends_when_told(doing):
+                return await self._stop()
+            error = doing.exception()
+            return await (self._complete(doing.result()) if error is None else self._report(error))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ends_when_told(self, doing: asyncio.Task[stages.Done]) -> bool:
+        """End the stage, which must not publish anything later; tell whether it was just done."""
+        doing.cancel()
+        await asyncio.wait({doing}, timeout=self.lock_seconds)
+        return doing.done() and not doing.cancelled() and doing.exception() is None
+
+    async def _do(self) -> stages.Done:
+        grant = self.grant
+        work = stages.Work(
+            job_key=grant.job_key,
+            w_id=grant.w_id,
+            i_id=grant.i_id,
+            config=configs.Config.parse(grant.config),
+            input=self.places.input,
+            output=self.places.output,
+            token=grant.token,
+            model=self.places.model,
+            seconds_before=grant.seconds_before,
+            force=grant.is_forced,
+            progress=self.progress.say,
+            may_publish=self._may_publish,
+        )
+        try:
+            async with asyncio.timeout(grant.stage_seconds) as limit:
+                return await self.find(self.delivery.stage).run(work)
+        except TimeoutError as exc:
+            if not limit.expired():
+                raise
+            raise errors.ReadingTimedOut(
+                f"the stage did not end in {grant.stage_seconds:g} s; give the job more"
+            ) from exc
+
+    async def _may_publish(self) -> None:
+        if not await self._beat():
+            raise errors.LockLost(f"task {self.grant.task_id} is somebody else's by now")
+
+    async def _keep_alive(self) -> None:
+        """Send heartbeats; returns when the task is no longer ours."""
+        while True:
+            await asyncio.sleep(self.heartbeat_seconds)
+            if not await self._beat():
+                return
+            try:
+                await self.queue.extend(self.delivery, self.lock_seconds)
+            except errors.PagewardenError as exc:
+                # Others that get the message are told that the task is in our hands.
+                log.warning("message_not_extended", task=self.grant.task_id, error=str(exc))
+
+    async def _beat(self) -> bool:
+        answer = await self._call(
+            "extend_volume_lock",
+            p_lock_seconds=math.ceil(self.lock_seconds),
+            p_pages_done=self.progress.done,
+            p_pages_total=self.progress.total,
+        )
+        return bool(answer["success"])
+
+    async def _complete(self, done: stages.Done) -> Outcome:
+        answer = await self._call(
+            "complete_volume_stage",
+            p_pages=done.pages,
+            p_failed_pages=done.failed_pages,
+            p_skipped=done.skipped,
+            p_metrics=dict(done.metrics),
+        )
+        return Outcome.DONE if answer["success"] else Outcome.LOST
+
+    async def _report(self, error: BaseException) -> Outcome:
+        """Tell the database why the stage ended."""
+        if isinstance(error, errors.LockLost):
+            return Outcome.LOST
+        words = errors.in_words(error)
+        log.warning("stage_failed", task=self.grant.task_id, stage=self.delivery.stage, error=words)
+        known = error if isinstance(error, errors.PagewardenError) else None
+        if known and known.outage:
+            return await self._give_back(words, outage=True)
+        answer = await self._call(
+            "fail_volume_stage",
+            p_error={"type": type(error).__name__, "message": words},
+            p_category=str(known.category if known else errors.Category.UNKNOWN),
+            p_retry_after=_retry_after(error),
+        )
+        return Outcome.FAILED if answer["success"] else Outcome.LOST
+
+    async def _stop(self) -> Outcome:
+        """Give the task back; where the database is away, its lock has to expire instead."""
+        try:
+            async with asyncio.timeout(self.lock_seconds):
+                return await self._give_back("the worker stops", outage=False)
+        except TimeoutError:
+            return Outcome.LOST
+
+    async def _give_back(self, reason: str, *, outage: bool) -> Outcome:
+        answer = await self._call("release_volume_stage", p_reason=reason, p_outage=outage)
+        if not answer["success"]:
+            return Outcome.LOST
+        await self.queue.extend(self.delivery, OUTAGE_SECONDS if outage else 0)
+        return Outcome.OUTAGE if outage else Outcome.GIVEN_BACK
+
+    async def _call(self, name: str, **params: object) -> Any:  # noqa: ANN401  # JSON
+        """Call until the database is there again.
+
+        Calls carry the token, so making one a second time does no harm: if the first got
+        through after all, the answer is LOCK_LOST and the task is where it should be.
+        """
+        held = {"p_task_id": self.grant.task_id, "p_token": self.grant.token}
+        return await persistence.rpc(self.database, name, **held, **params)
+
+
+def _retry_after(error: BaseException) -> int | None:
+    wanted = error.retry_after if isinstance(error, errors.RateLimited) else None
+    return None if wanted is None else min(math.ceil(max(wanted, 0)), LONGEST_RETRY_SECONDS)

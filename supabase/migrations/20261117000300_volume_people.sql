@@ -1,0 +1,990 @@
+-- Purpose:  what people do with volumes: order, look, cancel, have a stage done again. And the names under which
+--           statements know all this that were written before it: schema volumes.
+-- Affects:  creates create_volume_job, cancel_volume_job, rerun_volumes, list_volume_jobs, volume_board,
+--           list_volume_tasks, volume_history; views jobs, tasks, volumes, volume_results in schema volumes;
+--           private.volume_violations, which private.invariant_violations now asks, too.
+-- Locks:    none that anybody could notice.
+
+-- Who may -----------------------------------------------------------------------------------
+
+create function private.require_volume_job(p_job_id bigint)
+returns void
+language plpgsql
+stable
+security definer          -- the one who asks may not read the job
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not private.is_service() and not private.is_admin() and not exists (
+    select 1 from public.volume_jobs as j where j.id = p_job_id and j.user_id = auth.uid()
+  ) then
+    raise exception 'job % is not yours', coalesce(p_job_id::text, 'null')
+      using errcode = '42501', hint = 'Only its owner and HAC may see and change it.';
+  end if;
+end;
+$$;
+comment on function private.require_volume_job(bigint) is 'Refuse everybody but the owner of a job, HAC and our services (42501).';
+
+-- Ordering ----------------------------------------------------------------------------------
+
+create function private.require_volumes(p_volumes jsonb)
+returns void
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_wrong text;
+begin
+  if (
+    jsonb_typeof(p_volumes) = 'array' and jsonb_array_length(p_volumes) between 1 and 100000
+    and not p_volumes @? 'strict $[*] ? (@.type() <> "object")'
+  ) is not true then
+    raise exception 'p_volumes must be a list of 1 to 100000 objects'
+      using errcode = '22023', hint = 'Send [{"bdrc_w_id": …, "bdrc_i_id": …}, …]; make several jobs of more.';
+  end if;
+  select coalesce(v.value ->> 'bdrc_w_id', 'null') || '-' || coalesce(v.value ->> 'bdrc_i_id', 'null') into v_wrong
+  from jsonb_array_elements(p_volumes) as v
+  where (
+    octet_length(v.value ->> 'bdrc_w_id') <= 200 and v.value ->> 'bdrc_w_id' ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]*$'
+    and octet_length(v.value ->> 'bdrc_i_id') <= 200 and v.value ->> 'bdrc_i_id' ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]*$'
+  ) is not true
+  limit 1;
+  if found then
+    raise exception 'a volume cannot be called %', left(v_wrong, 450)
+      using errcode = '22023', hint = 'bdrc_w_id and bdrc_i_id are letters, digits, dots, dashes and underscores.';
+  end if;
+end;
+$$;
+comment on function private.require_volumes(jsonb) is 'Refuse what is no list of volumes (22023).';
+
+create function private.create_volume_job(
+  p_volumes jsonb,
+  p_job_key text,
+  p_config jsonb,
+  p_max_attempts integer,
+  p_stage_seconds integer,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_job_id bigint;
+  v_key text := coalesce(p_job_key, to_char(p_now at time zone 'UTC', 'YYYYMMDD') || '-' || left(gen_random_uuid()::text, 8));
+  v_count integer;
+begin
+  if auth.uid() is null and not private.is_service() then
+    raise exception 'sign in to have volumes read' using errcode = '42501', hint = 'Send the token of a person.';
+  end if;
+  perform private.require_volumes(p_volumes);
+  perform private.require_volume_config(p_config);
+  if (octet_length(v_key) <= 200 and v_key ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]*$') is not true then
+    raise exception 'a job cannot be called %', left(v_key, 200)
+      using errcode = '22023', hint = 'Its key is letters, digits, dots, dashes and underscores; leave it out to get one.';
+  end if;
+  if (p_max_attempts between 1 and 100 and p_stage_seconds between 1 and 43200) is not true then
+    raise exception 'p_max_attempts must be 1 to 100 and p_stage_seconds 1 to 43200'
+      using errcode = '22023', hint = 'Leave them out to get what is usual.';
+  end if;
+  insert into public.volume_jobs as j (user_id, job_key, config, max_attempts, stage_seconds, created_at, updated_at)
+  values (auth.uid(), v_key, jsonb_strip_nulls(p_config), p_max_attempts, p_stage_seconds, p_now, p_now)
+  on conflict on constraint volume_jobs_have_keys_of_their_own do nothing
+  returning j.id into v_job_id;
+  if not found then
+    return jsonb_build_object(
+      'success', false, 'error', 'JOB_KEY_TAKEN', 'job_key', v_key, 'message', 'there is a job with this key already'
+    );
+  end if;
+  -- In one order, so that two who name the same new volumes do not wait for each other in a circle.
+  insert into public.volumes (bdrc_w_id, bdrc_i_id)
+  select distinct v.bdrc_w_id, v.bdrc_i_id
+  from jsonb_to_recordset(p_volumes) as v (bdrc_w_id text, bdrc_i_id text)
+  order by v.bdrc_w_id, v.bdrc_i_id
+  on conflict on constraint volumes_are_there_once do nothing;
+  insert into public.volume_tasks (job_id, volume_id, max_attempts, created_at, updated_at)
+  select v_job_id, k.id, p_max_attempts, p_now, p_now
+  from (
+    select distinct v.bdrc_w_id, v.bdrc_i_id
+    from jsonb_to_recordset(p_volumes) as v (bdrc_w_id text, bdrc_i_id text)
+  ) as v
+  join public.volumes as k on k.bdrc_w_id = v.bdrc_w_id and k.bdrc_i_id = v.bdrc_i_id
+  order by v.bdrc_w_id, v.bdrc_i_id;
+  get diagnostics v_count = row_count;
+  perform private.log_act(
+    null, null, 'volumes_ordered', format('job %s of %s volumes', v_key, v_count), null, null,
+    jsonb_build_object('job_id', v_job_id, 'config', p_config)
+  );
+  perform private.wake_for_volumes('orchestrator');
+  return jsonb_build_object('success', true, 'job_id', v_job_id, 'job_key', v_key, 'volumes', v_count);
+end;
+$$;
+comment on function private.create_volume_job(jsonb, text, jsonb, integer, integer, timestamptz) is
+  'See public.create_volume_job.';
+grant execute on function private.create_volume_job(jsonb, text, jsonb, integer, integer, timestamptz)
+  to authenticated, service_role;
+
+create function public.create_volume_job(
+  p_volumes jsonb,
+  p_job_key text default null,
+  p_config jsonb default '{}',
+  p_max_attempts integer default 3,
+  p_stage_seconds integer default 21600
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.create_volume_job(p_volumes, p_job_key, p_config, p_max_attempts, p_stage_seconds);
+$$;
+comment on function public.create_volume_job(jsonb, text, jsonb, integer, integer) is
+  'Have volumes read: [{"bdrc_w_id", "bdrc_i_id"}, …], whose images are in the bucket of the workers. Artifacts go to '
+  'jobs/<job_key>. JOB_KEY_TAKEN: choose another.';
+grant execute on function public.create_volume_job(jsonb, text, jsonb, integer, integer) to authenticated, service_role;
+
+-- Taking back, and once more ----------------------------------------------------------------
+
+create function private.reset_volumes(p_task_ids bigint[], p_stage text, p_is_forced boolean, p_now timestamptz)
+returns integer
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_count integer;
+begin
+  update public.volume_runs as r
+  set ended_at = p_now, outcome = 'taken_away'
+  from public.volume_tasks as t
+  where t.id = any (p_task_ids) and t.token is not null and r.token = t.token and r.ended_at is null;
+  delete from private.volume_outbox as o where o.task_id = any (p_task_ids);
+  update public.volume_tasks as t
+  set current_stage = s.stage, status = case s.stage when 'pending' then 'pending' else 'done' end,
+      forced_stage = case when p_is_forced then coalesce(p_stage, t.current_stage) else t.forced_stage end,
+      retry_at = null, pages_done = 0, pages_total = null,
+      token = null, locked_by = null, locked_at = null, lock_expires_at = null, deadline = null, updated_at = p_now
+  from (
+    select k.id, private.stage_before(coalesce(p_stage, k.current_stage)) as stage
+    from public.volume_tasks as k where k.id = any (p_task_ids)
+  ) as s
+  where t.id = s.id;
+  get diagnostics v_count = row_count;
+  return v_count;
+end;
+$$;
+comment on function private.reset_volumes(bigint[], text, boolean, timestamptz) is
+  'Take tasks, which the caller has locked, back to before a stage (null: the one each is at), out of whosever hands; '
+  'p_is_forced: that stage is to be done even if it was done before. Messages that are under way are stale then.';
+
+create function private.cancel_volume_job(p_job_id bigint, p_reason text, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_job public.volume_jobs;
+  v_taken integer;
+begin
+  perform private.require_volume_job(p_job_id);
+  perform private.require_optional_text('p_reason', p_reason, 10000);
+  select j.* into v_job from public.volume_jobs as j where j.id = p_job_id for update;
+  if not found then
+    return private.volume_refusal('VOLUME_JOB_NOT_FOUND', p_job_id);
+  end if;
+  if v_job.status <> 'running' then
+    return private.volume_refusal('JOB_ENDED', p_job_id);
+  end if;
+  update public.volume_jobs as j set status = 'cancelled', finished_at = p_now, updated_at = p_now where j.id = p_job_id;
+  v_taken := private.reset_volumes(
+    array(
+      select t.id from public.volume_tasks as t
+      where t.job_id = p_job_id and t.status = 'running'
+      order by t.id
+      for update
+    ),
+    null, false, p_now
+  );
+  perform private.log_act(
+    null, null, 'volumes_cancelled', concat_ws(': ', format('job %s cancelled', v_job.job_key), p_reason), null, null,
+    jsonb_build_object('job_id', p_job_id, 'taken_back', v_taken)
+  );
+  return jsonb_build_object('success', true, 'job_id', p_job_id, 'taken_back', v_taken);
+end;
+$$;
+comment on function private.cancel_volume_job(bigint, text, timestamptz) is 'See public.cancel_volume_job.';
+grant execute on function private.cancel_volume_job(bigint, text, timestamptz) to authenticated, service_role;
+
+create function public.cancel_volume_job(p_job_id bigint, p_reason text default null)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.cancel_volume_job(p_job_id, p_reason);
+$$;
+comment on function public.cancel_volume_job(bigint, text) is
+  'End a job now. What workers have of it is taken from them; what is done stays, and rerun_volumes goes on with the rest.';
+grant execute on function public.cancel_volume_job(bigint, text) to authenticated, service_role;
+
+create function private.rerun_volumes(
+  p_job_id bigint,
+  p_stage text,
+  p_task_ids bigint[],
+  p_only_failed boolean,
+  p_config jsonb,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_job public.volume_jobs;
+  v_config jsonb;
+  v_wanted bigint[];
+  v_ids bigint[];
+begin
+  perform private.require_volume_job(p_job_id);
+  if p_stage is not null then
+    perform private.require_volume_stage(p_stage);
+  end if;
+  select j.* into v_job from public.volume_jobs as j where j.id = p_job_id for update;
+  if not found then
+    return private.volume_refusal('VOLUME_JOB_NOT_FOUND', p_job_id);
+  end if;
+  v_config := jsonb_strip_nulls(v_job.config || coalesce(p_config, '{}'));
+  perform private.require_volume_config(v_config);
+  v_wanted := array(
+    select t.id from public.volume_tasks as t
+    where t.job_id = p_job_id and (p_task_ids is null or t.id = any (p_task_ids))
+      and (t.status = 'failed' or p_stage is not null and not p_only_failed)
+    order by t.id
+    for update
+  );
+  -- A stage that was not come to yet has nothing to begin with.
+  v_ids := array(
+    select t.id from public.volume_tasks as t
+    where t.id = any (v_wanted) and (
+      p_stage is null
+      or private.volume_stage_number(t.current_stage) >= private.volume_stage_number(p_stage)
+      or t.current_stage = private.stage_before(p_stage) and t.status in ('pending', 'done')
+    )
+  );
+  perform private.reset_volumes(v_ids, p_stage, p_stage is not null, p_now);
+  update public.volume_tasks as t
+  set attempts = 0, rescues = 0, max_attempts = v_job.max_attempts, last_error = null
+  where t.id = any (v_ids);
+  if v_ids <> '{}' or v_job.status = 'cancelled' then
+    update public.volume_jobs as j
+    set status = 'running', finished_at = null, config = v_config, updated_at = p_now
+    where j.id = p_job_id;
+  end if;
+  perform private.log_act(
+    null, null, 'volumes_rerun',
+    format('%s of %s volumes: %s once more', v_job.job_key, cardinality(v_ids), coalesce(p_stage, 'the stage that failed')),
+    null, null,
+    jsonb_build_object(
+      'job_id', p_job_id, 'stage', p_stage, 'tasks', to_jsonb(v_ids[1:100]), 'old_config', v_job.config, 'config', v_config
+    )
+  );
+  perform private.wake_for_volumes('orchestrator');
+  return jsonb_build_object(
+    'success', true, 'job_id', p_job_id, 'rerun', cardinality(v_ids),
+    'skipped', cardinality(v_wanted) - cardinality(v_ids)
+  );
+end;
+$$;
+comment on function private.rerun_volumes(bigint, text, bigint[], boolean, jsonb, timestamptz) is
+  'See public.rerun_volumes.';
+grant execute on function private.rerun_volumes(bigint, text, bigint[], boolean, jsonb, timestamptz)
+  to authenticated, service_role;
+
+create function public.rerun_volumes(
+  p_job_id bigint,
+  p_stage text default null,
+  p_task_ids bigint[] default null,
+  p_only_failed boolean default false,
+  p_config jsonb default null
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.rerun_volumes(p_job_id, p_stage, p_task_ids, coalesce(p_only_failed, false), p_config);
+$$;
+comment on function public.rerun_volumes(bigint, text, bigint[], boolean, jsonb) is
+  'Have a stage done again, and those after it, but none before: of all volumes of a job, of some (p_task_ids), of the '
+  'failed ones. Without p_stage, failed volumes go on with the stage they failed in. p_config replaces keys of the '
+  'job''s config. Volumes that have not come to the stage are skipped. A job that had ended runs again.';
+grant execute on function public.rerun_volumes(bigint, text, bigint[], boolean, jsonb) to authenticated, service_role;
+
+-- Looking -----------------------------------------------------------------------------------
+
+create function private.list_volume_jobs(
+  p_status text,
+  p_before timestamptz,
+  p_before_id bigint,
+  p_limit integer
+)
+returns table (
+  job_id bigint,
+  job_key text,
+  owner_id uuid,
+  status text,
+  config jsonb,
+  volumes bigint,
+  done bigint,
+  failed bigint,
+  in_hand bigint,
+  created_at timestamptz,
+  finished_at timestamptz
+)
+language plpgsql
+stable
+security definer          -- counts behind a policy would ask it for every task
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_all constant boolean := private.is_admin() or private.is_service();
+begin
+  perform private.require_page_size(p_limit);
+  if p_status not in ('running', 'completed', 'failed', 'cancelled') then
+    raise exception 'there is no status % of jobs', p_status
+      using errcode = '22023', hint = 'Statuses are running, completed, failed, cancelled.';
+  end if;
+  return query
+  select j.id, j.job_key::text, j.user_id, j.status, j.config, c.volumes, c.done, c.failed, h.in_hand, j.created_at,
+    j.finished_at
+  from (
+    select k.* from public.volume_jobs as k
+    where (v_all or k.user_id = auth.uid()) and (p_status is null or k.status = p_status)
+      and (k.created_at, k.id) < (coalesce(p_before, 'infinity'), coalesce(p_before_id, 9223372036854775807))
+    order by k.created_at desc, k.id desc
+    limit p_limit
+  ) as j
+  cross join lateral (
+    select count(*) as volumes, count(*) filter (where t.current_stage = 'done') as done,
+      count(*) filter (where t.status = 'failed') as failed
+    from public.volume_tasks as t where t.job_id = j.id
+  ) as c
+  cross join lateral (
+    select count(*) as in_hand from public.volume_tasks as t where t.job_id = j.id and t.token is not null
+  ) as h
+  order by j.created_at desc, j.id desc;
+end;
+$$;
+comment on function private.list_volume_jobs(text, timestamptz, bigint, integer) is 'See public.list_volume_jobs.';
+grant execute on function private.list_volume_jobs(text, timestamptz, bigint, integer) to authenticated, service_role;
+
+create function public.list_volume_jobs(
+  p_status text default null,
+  p_before timestamptz default null,
+  p_before_id bigint default null,
+  p_limit integer default 50
+)
+returns table (
+  job_id bigint,
+  job_key text,
+  owner_id uuid,
+  status text,
+  config jsonb,
+  volumes bigint,
+  done bigint,
+  failed bigint,
+  in_hand bigint,
+  created_at timestamptz,
+  finished_at timestamptz
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.list_volume_jobs(p_status, p_before, p_before_id, p_limit);
+$$;
+comment on function public.list_volume_jobs(text, timestamptz, bigint, integer) is
+  'Jobs the caller may see, newest first, and how far they are. Goes on after the job p_before_id, made at p_before.';
+grant execute on function public.list_volume_jobs(text, timestamptz, bigint, integer) to authenticated, service_role;
+
+create function private.volume_board(p_job_id bigint, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+stable
+security definer          -- reads what the caller may not, after asking who it is
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_job public.volume_jobs;
+begin
+  perform private.require_volume_job(p_job_id);
+  select j.* into v_job from public.volume_jobs as j where j.id = p_job_id;
+  if not found then
+    return private.volume_refusal('VOLUME_JOB_NOT_FOUND', p_job_id);
+  end if;
+  return jsonb_build_object(
+    'success', true, 'job_id', v_job.id, 'job_key', v_job.job_key, 'status', v_job.status, 'config', v_job.config,
+    'created_at', v_job.created_at, 'finished_at', v_job.finished_at,
+    'stages', (
+      select coalesce(jsonb_agg(to_jsonb(b) order by private.volume_stage_number(b.stage), b.status), '[]')
+      from (
+        select t.current_stage as stage, t.status, count(*) as volumes
+        from public.volume_tasks as t where t.job_id = p_job_id
+        group by t.current_stage, t.status
+      ) as b
+    ),
+    'in_hand_by_stage', (
+      select coalesce(jsonb_object_agg(h.stage, h.volumes), '{}')
+      from (
+        select t.current_stage as stage, count(*) as volumes
+        from public.volume_tasks as t where t.job_id = p_job_id and t.token is not null
+        group by t.current_stage
+      ) as h
+    ),
+    'in_hand', (
+      select coalesce(jsonb_agg(to_jsonb(h) order by h.task_id), '[]')
+      from (
+        select t.id as task_id, v.bdrc_w_id, v.bdrc_i_id, t.current_stage as stage, t.locked_by as worker,
+          t.started_at, extract(epoch from p_now - t.started_at) as seconds, t.pages_done, t.pages_total
+        from public.volume_tasks as t
+        join public.volumes as v on v.id = t.volume_id
+        where t.job_id = p_job_id and t.token is not null
+        order by t.id
+        limit 200
+      ) as h
+    ),
+    -- What volumes wait for that nobody can do anything with: store, engine or queue are away.
+    'outage', (
+      select t.last_error from public.volume_tasks as t
+      where t.job_id = p_job_id and t.status = 'running' and t.token is null and t.last_error ->> 'type' = 'Outage'
+      order by t.updated_at desc
+      limit 1
+    ),
+    -- What the last thousand turns of each stage took; pages that were skipped took nothing.
+    'timing', (
+      select coalesce(jsonb_object_agg(s.stage, to_jsonb(x)), '{}')
+      from unnest(private.volume_stages()) as s (stage)
+      cross join lateral (
+        select count(*) as volumes, sum(r.pages) as pages, sum(r.failed_pages) as failed_pages,
+          sum(extract(epoch from r.ended_at - r.started_at)) as seconds
+        from (
+          select k.pages, k.failed_pages, k.started_at, k.ended_at
+          from public.volume_runs as k
+          where k.job_id = p_job_id and k.stage = s.stage and k.outcome = 'done'
+          order by k.id desc
+          limit 1000
+        ) as r
+      ) as x
+      where x.volumes > 0
+    ),
+    'orchestrator', (
+      select jsonb_build_object('passed_at', s.passed_at, 'by', s.passed_by) from private.volume_state as s
+    )
+  );
+end;
+$$;
+comment on function private.volume_board(bigint, timestamptz) is 'See public.volume_board.';
+grant execute on function private.volume_board(bigint, timestamptz) to authenticated, service_role;
+
+create function public.volume_board(p_job_id bigint)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.volume_board(p_job_id);
+$$;
+comment on function public.volume_board(bigint) is
+  'A job at a glance: how many volumes are at which stage in which state, how many are in hand, which (200 of them) and '
+  'how far, what stages take, and when the orchestrator was last there.';
+grant execute on function public.volume_board(bigint) to authenticated, service_role;
+
+create function private.list_volume_tasks(
+  p_job_id bigint,
+  p_stage text,
+  p_status text,
+  p_after_rank integer,
+  p_after_id bigint,
+  p_limit integer
+)
+returns table (
+  task_id bigint,
+  volume_id bigint,
+  bdrc_w_id text,
+  bdrc_i_id text,
+  stage text,
+  status text,
+  rank integer,
+  attempts integer,
+  max_attempts integer,
+  last_error jsonb,
+  worker text,
+  pages_done integer,
+  pages_total integer,
+  started_at timestamptz,
+  done_at timestamptz,
+  seconds jsonb,
+  result jsonb
+)
+language plpgsql
+stable
+security definer          -- reads what the caller may not, after asking who it is
+set search_path = pg_catalog, pg_temp
+-- A page in the order of its index, whatever the statistics say.
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+begin
+  perform private.require_volume_job(p_job_id);
+  perform private.require_page_size(p_limit);
+  return query
+  select t.id, t.volume_id, v.bdrc_w_id::text, v.bdrc_i_id::text, t.current_stage, t.status,
+    private.volume_rank(t.status), t.attempts::integer, t.max_attempts::integer, t.last_error, t.locked_by,
+    t.pages_done::integer, t.pages_total::integer, t.started_at, t.done_at,
+    (
+      select coalesce(jsonb_object_agg(s.stage, s.seconds), '{}') from private.stage_seconds(t.id) as s
+    ),
+    (select to_jsonb(x) - 'task_id' from public.volume_results as x where x.task_id = t.id)
+  from (
+    select k.* from public.volume_tasks as k
+    where k.job_id = p_job_id
+      and (private.volume_rank(k.status), k.id) > (coalesce(p_after_rank, -1), coalesce(p_after_id, 0))
+      and (p_stage is null or k.current_stage = p_stage)
+      and (p_status is null or k.status = p_status)
+    order by private.volume_rank(k.status), k.id
+    limit p_limit
+  ) as t
+  join public.volumes as v on v.id = t.volume_id
+  order by private.volume_rank(t.status), t.id;
+end;
+$$;
+comment on function private.list_volume_tasks(bigint, text, text, integer, bigint, integer) is
+  'See public.list_volume_tasks.';
+grant execute on function private.list_volume_tasks(bigint, text, text, integer, bigint, integer)
+  to authenticated, service_role;
+
+create function public.list_volume_tasks(
+  p_job_id bigint,
+  p_stage text default null,
+  p_status text default null,
+  p_after_rank integer default null,
+  p_after_id bigint default null,
+  p_limit integer default 50
+)
+returns table (
+  task_id bigint,
+  volume_id bigint,
+  bdrc_w_id text,
+  bdrc_i_id text,
+  stage text,
+  status text,
+  rank integer,
+  attempts integer,
+  max_attempts integer,
+  last_error jsonb,
+  worker text,
+  pages_done integer,
+  pages_total integer,
+  started_at timestamptz,
+  done_at timestamptz,
+  seconds jsonb,
+  result jsonb
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.list_volume_tasks(p_job_id, p_stage, p_status, p_after_rank, p_after_id, p_limit);
+$$;
+comment on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer) is
+  'Volumes of a job, failed ones first, with what each stage took and what came out. Goes on after the one whose rank '
+  'and task_id are given.';
+grant execute on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer)
+  to authenticated, service_role;
+
+create function private.volume_history(p_task_id bigint, p_limit integer)
+returns setof public.volume_runs
+language plpgsql
+stable
+security definer          -- reads what the caller may not, after asking who it is
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_volume_job((select t.job_id from public.volume_tasks as t where t.id = p_task_id));
+  perform private.require_page_size(p_limit);
+  return query
+  select r.* from public.volume_runs as r where r.task_id = p_task_id order by r.id desc limit p_limit;
+end;
+$$;
+comment on function private.volume_history(bigint, integer) is 'See public.volume_history.';
+grant execute on function private.volume_history(bigint, integer) to authenticated, service_role;
+
+create function public.volume_history(p_task_id bigint, p_limit integer default 50)
+returns setof public.volume_runs
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.volume_history(p_task_id, p_limit);
+$$;
+comment on function public.volume_history(bigint, integer) is
+  'Each time a worker had the volume in hand, newest first: stage, times, pages, how it ended.';
+grant execute on function public.volume_history(bigint, integer) to authenticated, service_role;
+
+-- Schema volumes ----------------------------------------------------------------------------
+-- Not exposed by the API. With search_path = volumes, public the statements run that were written for tables of
+-- these names; what they change goes the same ways as everything else.
+
+create schema if not exists volumes;
+comment on schema volumes is 'Jobs, tasks, volumes and results under their plain names, which public has for other things.';
+grant usage on schema volumes to authenticated, service_role;
+
+create view volumes.jobs
+with (security_invoker = true)
+as
+select j.id, j.job_key::text as job_key, j.status, j.config, j.created_at, j.finished_at
+from public.volume_jobs as j;
+comment on view volumes.jobs is 'volume_jobs. A job ends through it only when its time has come.';
+grant select on volumes.jobs to authenticated, service_role;
+grant update on volumes.jobs to service_role;
+
+create view volumes.volumes
+with (security_invoker = true)
+as
+select v.id, v.bdrc_w_id::text as bdrc_w_id, v.bdrc_i_id::text as bdrc_i_id, v.created_at from public.volumes as v;
+comment on view volumes.volumes is 'public.volumes.';
+grant select on volumes.volumes to authenticated, service_role;
+
+create view volumes.tasks
+with (security_invoker = true)
+as
+select t.id, t.job_id, t.volume_id, t.current_stage, t.status, t.attempts::integer as attempts,
+  t.max_attempts::integer as max_attempts, t.last_error, t.started_at, t.done_at, t.created_at, t.updated_at,
+  t.locked_by as worker, t.pages_done::integer as pages_done, t.pages_total::integer as pages_total
+from public.volume_tasks as t;
+comment on view volumes.tasks is
+  'volume_tasks. A change through it carries no token, so it counts only while no worker has the task.';
+grant select on volumes.tasks to authenticated, service_role;
+grant update on volumes.tasks to service_role;
+
+create view volumes.volume_results
+with (security_invoker = true)
+as
+select t.job_id, t.volume_id, r.task_id, r.total_images, r.total_lines, r.total_characters, r.processing_duration_ms,
+  r.dewarping_applied_count, r.metrics, r.created_at, r.updated_at
+from public.volume_results as r
+join public.volume_tasks as t on t.id = r.task_id;
+comment on view volumes.volume_results is 'public.volume_results, by job and volume.';
+grant select on volumes.volume_results to authenticated, service_role;
+grant insert, update on volumes.volume_results to service_role;
+
+-- Answers whether the task was still where the caller saw it, and in nobody's hands.
+create function private.move_volume_task(p_old volumes.tasks, p_new volumes.tasks, p_now timestamptz default now())
+returns boolean
+language plpgsql
+volatile
+security definer          -- who updates the view holds no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_task public.volume_tasks;
+  v_stage constant text := (private.volume_stages())[private.volume_stage_number(p_new.current_stage) + 1];
+begin
+  if (p_new.id, p_new.job_id, p_new.volume_id, p_new.worker, p_new.pages_done, p_new.pages_total)
+    is distinct from (p_old.id, p_old.job_id, p_old.volume_id, p_old.worker, p_old.pages_done, p_old.pages_total)
+    or (p_new.max_attempts > 0) is not true then
+    raise exception 'of a task, stage, status, attempts, max_attempts, last_error and times can be changed'
+      using errcode = '22023', hint = 'Order volumes with create_volume_job.';
+  end if;
+  perform 1 from public.volume_jobs as j where j.id = p_old.job_id for update;
+  -- Waits for whoever is changing it; then the state is read anew.
+  select t.* into v_task from public.volume_tasks as t where t.id = p_old.id for update;
+  if v_task.token is not null
+    or (v_task.current_stage, v_task.status, v_task.attempts)
+      is distinct from (p_old.current_stage, p_old.status, p_old.attempts) then
+    return false;
+  end if;
+  case
+    when (p_new.current_stage, p_new.status, p_new.attempts) = (p_old.current_stage, p_old.status, p_old.attempts) then
+      update public.volume_tasks as t
+      set started_at = p_new.started_at, done_at = p_new.done_at, last_error = p_new.last_error,
+          max_attempts = p_new.max_attempts, updated_at = p_now
+      where t.id = p_old.id;
+    when p_old.status = 'running' and p_new.status = 'done'
+      and p_new.current_stage = coalesce(nullif(p_old.current_stage, 'reduce'), 'done') then
+      perform private.finish_volume_stage(v_task, null, p_now);
+    when p_old.status = 'running' and p_new.status = 'failed' and p_new.current_stage = p_old.current_stage
+      and p_new.attempts = p_old.attempts + 1 then
+      perform private.fail_volume(
+        v_task, 'failed',
+        case when jsonb_typeof(p_new.last_error) = 'object' then p_new.last_error
+          else jsonb_build_object('message', p_new.last_error) end,
+        false, null, p_now
+      );
+    when (p_new.status = 'done' or p_new.current_stage = 'pending' and p_new.status = 'pending')
+      and v_stage in ('line_detection', 'line_extraction', 'ocr', 'reduce')
+      and private.volume_stage_number(p_old.current_stage) >= private.volume_stage_number(v_stage) then
+      perform private.reset_volumes(array[p_old.id], v_stage, true, p_now);
+      update public.volume_tasks as t
+      set attempts = p_new.attempts, max_attempts = p_new.max_attempts, rescues = 0
+      where t.id = p_old.id;
+      update public.volume_jobs as j set status = 'running', finished_at = null, updated_at = p_now
+      where j.id = p_old.job_id and j.status in ('completed', 'failed');
+      perform private.wake_for_volumes('orchestrator');
+    when p_new.current_stage = p_old.current_stage and p_new.status in ('running', 'done', 'failed') then
+      return false;   -- what somebody says who comes late
+    else
+      raise exception 'a task cannot go from % % to % %',
+        p_old.current_stage, p_old.status, p_new.current_stage, p_new.status
+        using errcode = '22023', hint = 'The orchestrator moves tasks on; by hand they go back to an earlier stage that is done.';
+  end case;
+  return true;
+end;
+$$;
+comment on function private.move_volume_task(volumes.tasks, volumes.tasks, timestamptz) is
+  'Carry out an update of volumes.tasks; false when the task had moved on meanwhile, or a worker has it.';
+grant execute on function private.move_volume_task(volumes.tasks, volumes.tasks, timestamptz) to service_role;
+
+create function private.write_volume_task()
+returns trigger
+language plpgsql
+security invoker
+set search_path = ''
+as $$
+begin
+  if not private.move_volume_task(old, new) then
+    return null;
+  end if;
+  select t.* into new from volumes.tasks as t where t.id = old.id;
+  return new;
+end;
+$$;
+comment on function private.write_volume_task() is
+  'Make volumes.tasks writable. An update that lost its race changes nothing and returns no row.';
+create trigger tasks_write
+  instead of update on volumes.tasks
+  for each row execute function private.write_volume_task();
+
+create function private.move_volume_job(p_old volumes.jobs, p_new volumes.jobs, p_now timestamptz default now())
+returns boolean
+language plpgsql
+volatile
+security definer          -- who updates the view holds no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_job public.volume_jobs;
+begin
+  if (p_new.id, p_new.job_key, p_new.created_at) is distinct from (p_old.id, p_old.job_key, p_old.created_at) then
+    raise exception 'of a job, status and config can be changed'
+      using errcode = '22023', hint = 'Order volumes with create_volume_job.';
+  end if;
+  perform private.require_volume_config(p_new.config);
+  select j.* into v_job from public.volume_jobs as j where j.id = p_old.id for update;
+  if v_job.status is distinct from p_old.status then
+    return false;
+  end if;
+  if p_new.config is distinct from p_old.config then
+    update public.volume_jobs as j set config = p_new.config, updated_at = p_now where j.id = p_old.id;
+  end if;
+  case
+    when p_new.status = p_old.status then
+      return true;
+    when p_old.status = 'running' and p_new.status in ('completed', 'failed') then
+      if private.end_of_volume_job(p_old.id) is distinct from p_new.status then
+        return false;
+      end if;
+      perform private.end_volume_job(p_old.id, p_now);
+    when p_old.status = 'running' and p_new.status = 'cancelled' then
+      perform private.cancel_volume_job(p_old.id, null, p_now);
+    when p_new.status = 'running' then
+      update public.volume_jobs as j set status = 'running', finished_at = null, updated_at = p_now where j.id = p_old.id;
+      perform private.wake_for_volumes('orchestrator');
+    else
+      raise exception 'a job cannot go from % to %', p_old.status, p_new.status
+        using errcode = '22023', hint = 'Set it to running again first.';
+  end case;
+  return true;
+end;
+$$;
+comment on function private.move_volume_job(volumes.jobs, volumes.jobs, timestamptz) is
+  'Carry out an update of volumes.jobs; false when the job had moved on meanwhile, or is not at its end.';
+grant execute on function private.move_volume_job(volumes.jobs, volumes.jobs, timestamptz) to service_role;
+
+create function private.write_volume_job()
+returns trigger
+language plpgsql
+security invoker
+set search_path = ''
+as $$
+begin
+  if not private.move_volume_job(old, new) then
+    return null;
+  end if;
+  select j.* into new from volumes.jobs as j where j.id = old.id;
+  return new;
+end;
+$$;
+comment on function private.write_volume_job() is
+  'Make volumes.jobs writable. An update that lost its race changes nothing and returns no row.';
+create trigger jobs_write
+  instead of update on volumes.jobs
+  for each row execute function private.write_volume_job();
+
+create function private.keep_volume_result(p_row volumes.volume_results, p_now timestamptz default now())
+returns bigint
+language plpgsql
+volatile
+security definer          -- who writes through the view holds no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_task_id bigint;
+begin
+  select t.id into v_task_id from public.volume_tasks as t
+  where t.job_id = p_row.job_id and t.volume_id = p_row.volume_id and t.current_stage in ('reduce', 'done') and t.token is null
+  for update;
+  if found then
+    insert into public.volume_results as r (
+      task_id, total_images, total_lines, total_characters, processing_duration_ms, dewarping_applied_count, metrics,
+      created_at, updated_at
+    )
+    values (
+      v_task_id, p_row.total_images, p_row.total_lines, p_row.total_characters, p_row.processing_duration_ms,
+      p_row.dewarping_applied_count, coalesce(p_row.metrics, '{}'), p_now, p_now
+    )
+    on conflict on constraint volume_results_pkey do update
+    set total_images = excluded.total_images, total_lines = excluded.total_lines,
+        total_characters = excluded.total_characters, processing_duration_ms = excluded.processing_duration_ms,
+        dewarping_applied_count = excluded.dewarping_applied_count, metrics = excluded.metrics, updated_at = p_now;
+  end if;
+  return v_task_id;
+end;
+$$;
+comment on function private.keep_volume_result(volumes.volume_results, timestamptz) is
+  'Keep figures that came through volumes.volume_results; null while the volume is not being reduced, or a worker has it.';
+grant execute on function private.keep_volume_result(volumes.volume_results, timestamptz) to service_role;
+
+create function private.write_volume_results()
+returns trigger
+language plpgsql
+security invoker
+set search_path = ''
+as $$
+declare
+  v_task_id constant bigint := private.keep_volume_result(new);
+begin
+  if v_task_id is null then
+    return null;
+  end if;
+  select r.* into new from volumes.volume_results as r where r.task_id = v_task_id;
+  return new;
+end;
+$$;
+comment on function private.write_volume_results() is 'Make volumes.volume_results writable, for whoever reduces by plain SQL.';
+create trigger volume_results_write
+  instead of insert or update on volumes.volume_results
+  for each row execute function private.write_volume_results();
+
+-- What must always be true ------------------------------------------------------------------
+
+create function private.volume_violations()
+returns table (invariant text, detail text)
+language sql
+stable
+security definer          -- reads everything
+set search_path = pg_catalog, pg_temp
+as $$
+  select 'a volume under way has one message that counts', format('task %s: %s messages', t.id, m.messages)
+  from public.volume_tasks as t
+  cross join lateral (
+    select count(*) as messages from private.volume_messages() as k
+    where k.stage = t.current_stage and k.message -> 'task_id' = to_jsonb(t.id)
+      and k.message -> 'attempt' = to_jsonb(t.publications)
+  ) as m
+  where t.status = 'running' and t.published_to = 'pgmq' and m.messages <> 1
+  union all
+  select 'a message that is to be sent counts', format('task %s', o.task_id)
+  from private.volume_outbox as o
+  join public.volume_tasks as t on t.id = o.task_id
+  where (
+    t.status = 'running' and t.published_to = 'sqs' and t.current_stage = o.stage
+    and o.message -> 'attempt' = to_jsonb(t.publications)
+  ) is not true
+  union all
+  select 'a volume in hand has a run that goes on', format('task %s', t.id)
+  from public.volume_tasks as t
+  where t.token is not null and not exists (
+    select 1 from public.volume_runs as r
+    where r.token = t.token and r.task_id = t.id and r.stage = t.current_stage and r.ended_at is null
+  )
+  union all
+  select 'a run that goes on is in hand', format('task %s, run %s', r.task_id, r.id)
+  from public.volume_runs as r
+  where r.ended_at is null and not exists (select 1 from public.volume_tasks as t where t.token = r.token)
+  union all
+  select 'a volume that is done has a result', format('task %s', t.id)
+  from public.volume_tasks as t
+  where t.current_stage = 'done' and not exists (select 1 from public.volume_results as r where r.task_id = t.id)
+  union all
+  select 'a result belongs to a volume that was done once', format('task %s', r.task_id)
+  from public.volume_results as r
+  join public.volume_tasks as t on t.id = r.task_id
+  where t.done_at is null
+  union all
+  select 'a volume that may try again knows when', format('task %s', t.id)
+  from public.volume_tasks as t
+  where (t.status = 'failed' and t.attempts < t.max_attempts) <> (t.retry_at is not null)
+  union all
+  select 'a job that ended has nothing before it', format('job %s, task %s: %s %s', j.id, t.id, t.current_stage, t.status)
+  from public.volume_jobs as j
+  join public.volume_tasks as t on t.job_id = j.id
+  where j.status in ('completed', 'failed') and t.current_stage <> 'done'
+    and (t.status <> 'failed' or t.attempts < t.max_attempts)
+  union all
+  select 'a job that was cancelled has nothing under way', format('job %s, task %s', j.id, t.id)
+  from public.volume_jobs as j
+  join public.volume_tasks as t on t.job_id = j.id
+  where j.status = 'cancelled' and t.status = 'running'
+  union all
+  select 'a completed job has no volume that failed', format('job %s, task %s', j.id, t.id)
+  from public.volume_jobs as j
+  join public.volume_tasks as t on t.job_id = j.id
+  where j.status = 'completed' and t.current_stage <> 'done';
+$$;
+comment on function private.volume_violations() is
+  'Everything about volumes that should be impossible and is there. Returns no rows.';
+
+create or replace function private.invariant_violations()
+returns table (invariant text, document_id uuid, detail text)
+language plpgsql
+stable
+security definer          -- reads everything; only our services may ask
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return query
+  select * from private.document_violations()
+  union all
+  select * from private.check_job_violations()
+  union all
+  select v.invariant, null::uuid, v.detail from private.volume_violations() as v;
+end;
+$$;

@@ -1,0 +1,54 @@
+"""Places and programs for volumes."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pagewarden import database as databases_module
+from pagewarden import settings
+from pagewarden.volumes import artifacts, turns
+from tests.database.conftest import emptied, module_database
+from tests.volumes import house
+
+__all__ = ["emptied", "module_database"]  # fixtures, of which one database will do for a module
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.support import databases
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> turns.Places:
+    """Have folders for images and artifacts."""
+    output = artifacts.open_bucket(str(tmp_path / "output"), settings.Settings())
+    return turns.Places(artifacts.open_bucket(str(tmp_path / "input"), settings.Settings()), output)
+
+
+@pytest.fixture
+async def home(
+    emptied: databases.Database,
+    places: turns.Places,
+    tmp_path: Path,
+) -> AsyncIterator[house.House]:
+    """Have a database, folders, and whoever works in them, all in this process."""
+    async with contextlib.AsyncExitStack() as resources:
+        service = await resources.enter_async_context(
+            await databases_module.connect_direct(emptied.url())
+        )
+        worker = await resources.enter_async_context(
+            await databases_module.connect_direct(emptied.url("pagewarden_worker"))
+        )
+        yield house.House(
+            service,
+            worker,
+            places,
+            tmp_path / "output",
+            emptied.url(),
+            emptied.url("pagewarden_worker"),
+            await emptied.connect(),
+        )

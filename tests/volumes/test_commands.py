@@ -1,0 +1,228 @@
+"""pagewarden volumes: order, look, re-run, cancel, export; and programs that work."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer import testing
+
+from pagewarden import errors
+from pagewarden.commands import volumes as command
+from pagewarden.volumes import stages
+from tests.support import polling
+from tests.volumes import fakes, house
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Desk:
+    """Somebody who types commands, while orchestrator and workers are in this process."""
+
+    def __init__(self, home: house.House, folder: Path) -> None:
+        self.home, self.folder = home, folder
+
+    async def run(self, *words: str, code: int = 0) -> str:
+        """Run a command, in a thread as it has a loop of its own; return what it says."""
+        runner = testing.CliRunner()
+        result = await asyncio.to_thread(runner.invoke, command.app, words)
+        if isinstance(result.exception, errors.PagewardenError):
+            raise result.exception
+        assert result.exit_code == code, (result.output, result.exception)
+        return result.output
+
+    async def json(self, *words: str) -> Any:
+        """Run a command that answers in JSON."""
+        runner = testing.CliRunner()
+        result = await asyncio.to_thread(runner.invoke, command.app, [*words, "--json"])
+        return json.loads(result.stdout)
+
+    def volume(self, name: str, pages: int = 2) -> Path:
+        """Make a folder of images."""
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        for number in range(pages):
+            (folder / f"{number:04}.jpg").write_bytes(b"an image")
+        (folder / "notes.txt").write_text("no image")
+        return folder
+
+
+@pytest.fixture
+def desk(home: house.House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """Have settings that lead to the database and folders of the test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PAGEWARDEN_DATABASE_URL", home.url)
+    monkeypatch.setenv("PAGEWARDEN_VOLUME_INPUT", str(tmp_path / "input"))
+    monkeypatch.setenv("PAGEWARDEN_VOLUME_OUTPUT", str(tmp_path / "output"))
+    monkeypatch.setenv("COLUMNS", "200")
+    return Desk(home, tmp_path / "scans")
+
+
+async def test_volumes_are_ordered_from_folders_names_and_lists(desk: Desk, tmp_path: Path) -> None:
+    """Images of a folder are copied to where workers find them; other files are not."""
+    folder = desk.volume("W1-I1")
+    names = tmp_path / "names"
+    names.write_text("# more\nW3-I3\n\n")
+    words = ("create", str(folder), "W2-I2", "--list", str(names), "--key", "mine")
+    made = await desk.json(*words, "--set", "k_factor=3", "--set", "engine=tesseract")
+    assert (made["job_key"], made["volumes"]) == ("mine", 3)
+    brought = sorted(path.name for path in (tmp_path / "input" / "W1-I1").iterdir())
+    assert brought == ["0000.jpg", "0001.jpg"]
+    config = await desk.home.rows("select config from volume_jobs")
+    assert config == [({"k_factor": 3, "engine": "tesseract"},)]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["create"], "name volumes"),
+        (["create", "W1"], "W22084-I0886"),
+        (["create", "W1-I1", "--set", "nope=1"], "nope"),
+        (["create", "W1-I1", "--set", "merge_lines=maybe"], "merge_lines"),
+        (["create", "W1-I1", "--set", "nothing"], "KEY=VALUE"),
+        (["create", "W1-I1", "--key", "a/b"], "letters, digits"),
+        (["create", "empty-I1"], "has no images"),
+        (["status", "nope"], "there is no job nope"),
+        (["rerun", "nope", "ocr"], "there is no job nope"),
+        (["rerun", "nope", "rcr"], "there is no stage"),
+        (["cancel", "nope"], "there is no job nope"),
+        (["work", "--stage", "rcr"], "there is no stage"),
+        (["work", "--model", "model.onnx"], "--stage"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, list) else None,
+)
+async def test_what_makes_no_sense_is_refused_with_what_to_do(
+    desk: Desk, tmp_path: Path, words: list[str], said: str
+) -> None:
+    """In one line, before anything is changed."""
+    (tmp_path / "empty-I1").mkdir()
+    (tmp_path / "model.onnx").write_bytes(b"a model")
+    try:
+        output = await desk.run(*words, code=2)
+    except errors.PagewardenError as exc:
+        output = str(exc)
+    assert said in output
+    assert await desk.home.rows("select id from volume_jobs") == []
+
+
+async def test_a_key_that_is_taken_is_told(desk: Desk) -> None:
+    """With the option that chooses another."""
+    await desk.run("create", "W1-I1", "--key", "mine")
+    with pytest.raises(errors.InvalidCall, match="--key"):
+        await desk.run("create", "W1-I1", "--key", "mine")
+
+
+async def test_the_way_of_a_job_is_seen(desk: Desk) -> None:
+    """From all jobs to one, with its stages; by key or number."""
+    assert "no volumes" in await desk.run("status")
+    made = await desk.json("create", "W1-I1", "W1-I2", "--key", "mine")
+    assert "mine" in await desk.run("status")
+    shown = await desk.run("status", "mine")
+    assert "0 of 2 volumes done" in shown
+    assert "No orchestrator" in shown
+    await desk.home.work(desk.home.worker())
+    seen = await desk.json("status", str(made["job_id"]))
+    assert (seen["job"]["done"], seen["job"]["status"]) == (2, "completed")
+    assert [count["passed"] for count in seen["job"]["stages"]] == [2, 2, 2, 2]
+    watched = await desk.run("status", "mine", "--watch")
+    assert "2 of 2 volumes done" in watched
+    assert all(stage in watched for stage in stages.STAGES)
+
+
+async def test_failed_volumes_are_shown_and_tried_again(desk: Desk) -> None:
+    """With what went wrong; retry lets them go on."""
+    await desk.run("create", "W1-I1", "W1-I2", "--key", "mine")
+    broken = errors.DamagedFile("page 3 is damaged")
+    await desk.home.work(desk.home.worker(fakes.failing(broken, times=1)))
+    shown = await desk.run("status", "mine")
+    assert "page 3 is damaged" in shown
+    assert "pagewarden volumes retry mine" in shown
+    assert "1 volumes: the stage that failed once more" in await desk.run("retry", "mine")
+    await desk.home.work(desk.home.worker())
+    assert await desk.home.tasks("current_stage") == [("done",)] * 2
+
+
+async def test_what_volumes_wait_for_is_told(desk: Desk) -> None:
+    """A bucket that cannot be reached costs no attempts, and is not kept secret."""
+    await desk.run("create", "W1-I1", "--key", "mine")
+    await desk.home.orchestrator.look()
+    await desk.home.worker(fakes.away).serve(asyncio.Event())
+    assert "the bucket cannot be reached" in await desk.run("status", "mine")
+
+
+async def test_a_stage_of_one_volume_is_done_again(desk: Desk) -> None:
+    """The other volume, and the stages before, are left alone: their files are the same."""
+    await desk.run("create", "W1-I1", "W1-I2", "--key", "mine")
+    await desk.home.work(desk.home.worker())
+    before = {path: path.stat().st_mtime_ns for path in desk.home.output.rglob("*.parquet")}
+    said = await desk.run("rerun", "mine", "ocr", "W1-I2", "--set", "engine=tesseract")
+    assert "1 volumes: ocr once more" in said
+    await desk.home.work(desk.home.worker())
+    changed = {path for path, time in before.items() if path.stat().st_mtime_ns != time}
+    assert {(path.parts[-3], path.parts[-2]) for path in changed} == {
+        ("W1-I2", "ocr"),
+        ("W1-I2", "reduce"),
+    }
+    with pytest.raises(errors.InvalidCall, match="no volume W9-I9"):
+        await desk.run("rerun", "mine", "ocr", "W9-I9")
+
+
+async def test_a_job_is_cancelled_and_goes_on(desk: Desk) -> None:
+    """Retry resumes it."""
+    await desk.run("create", "W1-I1", "--key", "mine")
+    await desk.home.orchestrator.look()
+    assert "1 volumes were under way" in await desk.run("cancel", "mine", "--reason", "why not")
+    assert "cancelled" in await desk.run("status", "mine")
+    await desk.run("retry", "mine")
+    await desk.home.work(desk.home.worker())
+    assert await desk.home.tasks("current_stage") == [("done",)]
+
+
+async def test_artifacts_are_copied_here(desk: Desk, tmp_path: Path) -> None:
+    """Of all volumes, or of those that are named."""
+    await desk.run("create", "W1-I1", "W1-I2", "--key", "mine")
+    await desk.home.work(desk.home.worker())
+    said = await desk.run("export", "mine", "W1-I1", "-o", str(tmp_path / "here"))
+    assert "files in" in said
+    copied = [
+        path.relative_to(tmp_path / "here") for path in (tmp_path / "here").rglob("*.parquet")
+    ]
+    assert sorted(map(str, copied)) == [
+        "W1-I1/line_detection/line_detection.parquet",
+        "W1-I1/line_extraction/line_images.parquet",
+        "W1-I1/ocr/ocr_results.parquet",
+        "W1-I1/reduce/text.parquet",
+    ]
+    await desk.run("export", "mine", "-o", str(tmp_path / "all"))
+    assert len(list((tmp_path / "all").rglob("*.parquet"))) == 8
+
+
+async def test_programs_run_until_they_are_told_to_stop(desk: Desk) -> None:
+    """An orchestrator and a worker of one stage, each a process; both end when told to."""
+    await desk.run("create", "W1-I1", "--key", "mine")
+    started = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "pagewarden.cli", "volumes", *words,
+            env=os.environ | {"PAGEWARDEN_DATABASE_URL": desk.home.worker_url},
+            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        )
+        for words in (["orchestrate"], ["work", "--stage", "reduce"])
+    ]  # fmt: skip
+
+    async def are_there() -> bool:
+        published = await desk.home.tasks("current_stage") == [("line_detection",)]
+        return published and desk.home.output.is_dir()  # which a worker makes when it begins
+
+    try:
+        await polling.until(are_there)
+    finally:
+        for process in started:
+            process.send_signal(signal.SIGTERM)
+    assert [await process.wait() for process in started] == [0, 0]
+    await desk.run("orchestrate", "--once")

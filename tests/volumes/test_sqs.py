@@ -1,0 +1,208 @@
+"""Volumes over SQS and S3, with a worker process for each stage."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import os
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import pytest
+
+from pagewarden import errors, settings
+from pagewarden.volumes import messages, orchestrator, outbox, queues, stages
+from tests.volumes import cloud, house, program, siege
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MESSAGE = messages.Message(7, 1, 3, "W1", "I1", 1, "key")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Run the one cloud of this module."""
+    with cloud.running() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def moto(server: str) -> cloud.Cloud:
+    """Have queues and a bucket that are empty."""
+    return cloud.new(server)
+
+
+@pytest.fixture
+def there(moto: cloud.Cloud) -> Iterator[settings.Settings]:
+    """Have settings that lead there."""
+    with mock.patch.dict(os.environ, moto.environment):
+        yield settings.Settings()
+
+
+def _publisher(chosen: settings.Settings) -> queues.Publisher:
+    publisher = queues.open_publisher(chosen)
+    assert publisher is not None
+    return publisher
+
+
+async def test_a_message_is_sent_received_extended_and_deleted(
+    home: house.House, there: settings.Settings
+) -> None:
+    """What is sent twice comes once; what is in hand comes to nobody; what is deleted is gone."""
+    queue = queues.open_queue(there, home.link, stages.STAGES)
+    publisher = _publisher(there)
+    assert await publisher.is_empty("ocr")
+    for _ in range(2):
+        await publisher.publish("ocr", MESSAGE)
+    assert not await publisher.is_empty("ocr")
+    delivery = await queue.receive(stages.STAGES, seconds=20)
+    assert delivery is not None
+    assert (delivery.stage, messages.Message.parse(delivery.body)) == ("ocr", MESSAGE)
+    assert await queue.receive(stages.STAGES, seconds=20) is None
+    await queue.extend(delivery, 0)
+    again = await queue.receive(stages.STAGES, seconds=20)
+    assert again is not None
+    await queue.ack(again)
+    await queue.ack(delivery)  # a handle that no longer counts does no harm
+    assert await publisher.is_empty("ocr")
+
+
+async def test_what_is_published_again_is_not_swallowed(
+    moto: cloud.Cloud, there: settings.Settings
+) -> None:
+    """A second publication of the same stage within five minutes has another number."""
+    publisher = _publisher(there)
+    later = messages.Message(**MESSAGE.as_json() | {"attempt": 2})
+    for message in (MESSAGE, later):
+        await publisher.publish("ocr", message)
+    assert moto.count("ocr") == 2
+
+
+async def test_a_queue_that_is_not_there_is_named(
+    home: house.House, there: settings.Settings
+) -> None:
+    """And one that cannot be reached is an outage; neither costs a volume anything."""
+    missing = there.model_copy(update={"sqs_ocr_url": f"{there.sqs_ocr_url}-nope"})
+    with pytest.raises(errors.QueueUnusable, match="there is no queue"):
+        await queues.open_queue(missing, home.link, ["ocr"]).receive(["ocr"], seconds=1)
+    nowhere = there.model_copy(
+        update={"sqs_endpoint": "http://127.0.0.1:1", "sqs_ocr_url": "http://127.0.0.1:1/1/x.fifo"}
+    )
+    with pytest.raises(errors.QueueAway, match="cannot be reached"):
+        await queues.open_queue(nowhere, home.link, ["ocr"]).receive(["ocr"], seconds=1)
+
+
+def test_settings_that_name_too_few_queues_are_refused(
+    home: house.House, there: settings.Settings
+) -> None:
+    """With the variables that are missing; one URL is enough for who serves one stage."""
+    few = there.model_copy(update={"sqs_reduce_url": None})
+    with pytest.raises(errors.SettingsError, match="SQS_REDUCE_URL"):
+        queues.open_publisher(few)
+    with pytest.raises(errors.SettingsError, match="SQS_QUEUE_URL"):
+        queues.open_queue(few, home.link, ["reduce"])
+    own = few.model_copy(update={"sqs_queue_url": there.sqs_reduce_url})
+    assert queues.open_queue(own, home.link, ["reduce"])
+    plain = settings.Settings(volume_queue="pgmq")
+    assert queues.open_publisher(plain) is None
+
+
+async def test_messages_are_sent_after_the_commit_and_again_when_they_were_lost(
+    home: house.House, moto: cloud.Cloud, there: settings.Settings
+) -> None:
+    """The outbox is empty then; a queue that was purged gets them once more."""
+    await home.order("W1-I1", "W1-I2")
+    publisher = _publisher(there)
+    looking = orchestrator.Orchestrator(home.link, "test", publisher)
+    seen = await looking.look()
+    assert seen is not None
+    assert (seen.published, seen.sent, moto.count("line_detection")) == (2, 2, 2)
+    assert await home.rows("select count(*) from private.volume_outbox") == [(0,)]
+    assert await outbox.reconcile(home.link, publisher) == 0
+    moto.purge("line_detection")
+    await home.conn.execute("update volume_tasks set published_at = now() - interval '1 hour'")
+    assert await outbox.reconcile(home.link, publisher) == 2
+    assert moto.count("line_detection") == 2
+    assert await home.violations() == []
+
+
+async def test_a_queue_that_is_away_costs_no_message(
+    home: house.House, there: settings.Settings
+) -> None:
+    """What could not be sent stays in the outbox, and is sent when the queue is back."""
+    await home.order("W1-I1")
+    away = there.model_copy(update={"sqs_line_detection_url": "http://127.0.0.1:1/1/x.fifo"})
+    away = away.model_copy(update={"sqs_endpoint": "http://127.0.0.1:1"})
+    with pytest.raises(errors.QueueAway):
+        await orchestrator.Orchestrator(home.link, "test", _publisher(away)).look()
+    await home.conn.execute("update private.volume_outbox set claimed_until = now()")
+    seen = await orchestrator.Orchestrator(home.link, "test", _publisher(there)).look()
+    assert seen is not None
+    assert (seen.published, seen.sent) == (0, 1)
+
+
+def _programs(home: house.House, moto: cloud.Cloud) -> list[program.Orders]:
+    """Have a worker for each stage, which knows its own queue only, and an orchestrator."""
+    known = {key: value for key, value in moto.environment.items() if "SQS" not in key}
+    crew = [
+        program.Orders(
+            "worker",
+            f"worker-{stage}",
+            url=home.worker_url,
+            output=f"s3://{moto.bucket}/prefix",
+            stages=(stage,),
+            page_seconds=0.01,
+            environment=known | {"SQS_QUEUE_URL": moto.urls[stage]},
+        )
+        for stage in stages.STAGES
+    ]
+    leader = program.Orders(
+        "orchestrator",
+        "orchestrator",
+        url=home.worker_url,
+        output="",
+        environment=moto.environment,
+    )
+    return [*crew, leader]
+
+
+@pytest.mark.parametrize(
+    ("volumes", "deaths", "pause"),
+    [(4, 4, 0.5), pytest.param(30, 50, 0.6, marks=pytest.mark.long)],
+    ids=["short", "long"],
+)
+async def test_four_worker_processes_read_volumes_over_sqs_and_s3(
+    home: house.House, moto: cloud.Cloud, volumes: int, deaths: int, pause: float
+) -> None:
+    """Some of them are killed, messages come twice; artifacts are those of a quiet run on disk."""
+    names = [f"W{n}-I{n}" for n in range(volumes)]
+    await home.order(*names, p_job_key="key")
+    await home.work(home.worker())
+    expected = house.artifacts_of(home.output)
+    await home.conn.execute("delete from volume_jobs")
+    await home.order(*names, p_job_key="key")
+
+    async def is_over() -> bool:
+        return await home.rows("select status <> 'running' from volume_jobs") == [(True,)]
+
+    async def mix_up(chance: siege.Chance) -> None:
+        await asyncio.to_thread(functools.partial(moto.double, chance))
+
+    async with siege.laid(_programs(home, moto), seed=1) as laid:
+        await siege.storm(laid, deaths=deaths, pause=pause, mix_up=mix_up, is_over=is_over)
+
+    assert await home.rows("select status from volume_jobs") == [("completed",)]
+    made = {
+        key.removeprefix("prefix/"): hashlib.sha256(content).hexdigest()
+        for key, content in moto.contents().items()
+        if key.endswith(".parquet")
+    }
+    assert made == expected
+    twice = """
+        select task_id, stage, attempt from volume_runs where outcome = 'done'
+        group by 1, 2, 3 having count(*) > 1
+    """
+    assert await home.rows(twice) == []
+    assert await home.violations() == []
