@@ -43,6 +43,10 @@ COMMANDS = {
         "pagewarden.bench.jobs",
         "Submit check jobs to a system of its own: timed one by one, then many at once.",
     ),
+    "load": deferred.Deferred(
+        "pagewarden.bench.load",
+        "Load a system of its own to the knee and for long, with a full database.",
+    ),
     "fuzz": deferred.Deferred(
         "pagewarden.bench.fuzz",
         "Break files at random and read them: each ends in pages or one typed error.",

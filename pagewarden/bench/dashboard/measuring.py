@@ -50,7 +50,7 @@ async def _measure(documents: int, rounds: int) -> dict[str, list[float]]:
         async with httpx.AsyncClient(
             base_url=system.url, headers={"Origin": system.url}, timeout=60, trust_env=False
         ) as client:
-            await _sign_in(client, "\n".join(system.said))
+            await sign_in(client, "\n".join(system.said))
             paths = [path async for path in _paths(client)]
             found: dict[str, list[float]] = {path: [] for path in paths}
             for _ in track(range(rounds), "fetching pages", console=out, transient=True):
@@ -72,7 +72,8 @@ async def _fill(system: systems.System, documents: int) -> None:
             await filling.fill(conn, documents)
 
 
-async def _sign_in(client: httpx.AsyncClient, said: str) -> None:
+async def sign_in(client: httpx.AsyncClient, said: str) -> None:
+    """Sign in as the first administrator, of whom the system said how."""
     match = _FIRST_SIGN_IN.search(said)
     if match is None:
         raise errors.PagewardenError(f"the system did not say how to sign in:\n{said}")
