@@ -25,6 +25,7 @@ KINDS = {
     "review": "Review",
     "routing": "Routing",
     "outage": "Outage",
+    "alert": "Alert",
     "other": "Other",
 }
 PRIORITIES = {each: each for each in ("urgent", "high", "normal", "low")}
@@ -147,6 +148,13 @@ async def end(
     return notices.answered(chosen.address(), answer, f"The task is {ending}.")
 
 
+_PLACES = {
+    "routing": ("/routing", "Send to a lane, or refuse"),
+    "outage": ("/lanes", "See the lane"),
+    "alert": ("/alerts", "See the alert"),
+}
+
+
 def place_of(task: Mapping[str, Any]) -> tuple[str, str] | None:
     """Give the address where a task gets done, and what to call it."""
     dlq_id, document_id = task["metadata"].get("dlq_id"), task["document_id"]
@@ -157,11 +165,8 @@ def place_of(task: Mapping[str, Any]) -> tuple[str, str] | None:
             return f"/dead-letters/{dlq_id}/type", "Type the text"
         case "review":
             return f"/documents/{document_id}/review", "Review"
-        case "routing":
-            return "/routing", "Send to a lane, or refuse"
-        case "outage":
-            return "/lanes", "See the lane"
-    return None
+        case kind:
+            return _PLACES.get(kind)
 
 
 def _ends_by_hand(task: Mapping[str, Any]) -> bool:

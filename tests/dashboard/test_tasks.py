@@ -171,3 +171,23 @@ async def test_tasks_are_sorted_filtered_and_go_on(
         assert (await other.get("/tasks")).status_code == 403
         form = {"csrf": await csrf(other), "title": "x"}
         assert (await other.post("/tasks", data=form)).status_code == 403
+
+
+async def test_a_task_of_every_kind_is_shown_and_leads_somewhere(place: places.Place) -> None:
+    """Whatever kind the database knows, the page does; only what is done by hand leads nowhere."""
+    admin, factory = await place.person(admin=True), place.functions.factory
+    found = await factory.conn.execute(
+        "select pg_get_constraintdef(oid) from pg_constraint where conname = 'tasks_kind_is_known'"
+    )
+    (rule,) = await found.fetchone() or ("",)
+    kinds = re.findall(r"'(\w+)'", rule)
+    assert set(kinds) == {*tasks.KINDS}
+    for kind in kinds:
+        query = "insert into tasks (kind, title) values (%s, %s)"
+        await factory.conn.execute(query, (kind, f"do {kind}"))
+
+    async with place.visitor(admin) as client:
+        shown = await client.get("/tasks")
+
+    assert sorted(_titles(shown)) == sorted(f"do {kind}" for kind in kinds)
+    assert 'href="/alerts"' in shown.text

@@ -147,4 +147,6 @@ select lane, -priority, turn, id from public.documents where lane = 'check' and 
 
 select private.close_hours();
 
+select setval(pg_get_serial_sequence('public.ocr_runs', 'id'), (select max(id) from public.ocr_runs));
+
 reset session_replication_role;
