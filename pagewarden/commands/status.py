@@ -6,6 +6,7 @@ import asyncio
 from typing import Annotated, Any
 
 import typer
+from rich import markup
 from rich.console import Console
 from rich.table import Table
 
@@ -27,6 +28,7 @@ async def _status(chosen: settings.Settings, *, as_json: bool) -> None:
     async with stack.connected(chosen) as connection:
         (health,) = await connection.select("ocr_system_health")
         lanes = await connection.select("lanes", order="lane")
+        rules = await connection.rpc("list_alert_rules")
     if as_json:
         out.print_json(data={"health": health, "lanes": lanes})
         return
@@ -34,9 +36,13 @@ async def _status(chosen: settings.Settings, *, as_json: bool) -> None:
     for name, value in health.items():
         table.add_row(name.replace("_", " "), _shown(value))
     out.print(table)
+    for rule in rules:
+        if rule["alert_id"]:
+            out.print(f"[red]{rule['severity']}: {rule['rule']}[/]; see pagewarden alerts list")
     for lane in lanes:
         if lane["paused_at"]:
-            out.print(f"[yellow]lane {lane['lane']} is paused:[/] {lane['pause_reason']}")
+            reason = markup.escape(lane["pause_reason"])
+            out.print(f"[yellow]lane {lane['lane']} is paused:[/] {reason}")
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401  # JSON
@@ -44,4 +50,6 @@ def _shown(value: Any) -> str:  # noqa: ANN401  # JSON
         return "-"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
+    if isinstance(value, str):
+        return value
     return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"

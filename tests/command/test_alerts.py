@@ -82,3 +82,18 @@ async def test_silences_begin_and_end(factory: factories.Factory) -> None:
     assert "it is over" in await typed("speak", number)
     assert "there is no such silence" in await typed("speak", number, code=1)
     await typed("silence", code=2)
+
+
+async def test_status_tells_of_what_waits_and_of_alerts(factory: factories.Factory) -> None:
+    """Also while documents wait, and when a lane is paused for a reason with brackets in it."""
+    document = await factory.queued()
+    await factory.call("pause_lane", p_lane="pdf", p_reason="new [disks]")
+    await factory.conn.execute(
+        "insert into alerts (rule, severity, value, worst, threshold, broken_since, fired_at) "
+        "values ('disk-warning', 'warning', 0, 0, 0, now(), now())"
+    )
+    result = await asyncio.to_thread(testing.CliRunner().invoke, cli.app, ["status"])
+
+    assert result.exit_code == 0, result.exception
+    for words in (str(document), "new [disks]", "warning: disk-warning"):
+        assert words in result.output
