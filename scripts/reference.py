@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Write docs/reference anew: the functions of the database, the routes, the commands.
+
+Needs nothing that runs: .venv/bin/python scripts/reference.py. A test compares what it would write
+with what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from functions import app
+from pagewarden import cli
+from pagewarden.commands import bench
+from pagewarden.local import bootstrap, cluster, migrations, server
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+
+RPCS = """
+select p.proname as name, pg_get_function_arguments(p.oid) as arguments,
+  pg_get_function_result(p.oid) as result, obj_description(p.oid) as comment,
+  array(
+    select r.rolname::text from aclexplode(p.proacl) as a join pg_roles as r on r.oid = a.grantee
+    where r.rolname in ('authenticated', 'service_role', 'pagewarden_worker') order by 1
+  ) as callers
+from pg_proc as p
+where p.pronamespace = 'public'::regnamespace and p.prokind = 'f'
+  and not exists (
+    select 1 from pg_depend as d
+    where d.objid = p.oid and d.deptype = 'e' and d.classid = 'pg_proc'::regclass
+  )
+order by p.proname
+"""
+TABLES = """
+select c.relname as name, obj_description(c.oid) as comment,
+  case c.relkind when 'v' then 'view' else 'table' end as kind
+from pg_class as c
+where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v')
+order by c.relname
+"""
+_CALLERS = {
+    "authenticated": "people",
+    "pagewarden_worker": "workers",
+    "service_role": "services",
+}
+
+
+def database_page(rpcs: list[dict[str, Any]], tables: list[dict[str, Any]]) -> str:
+    """Write the page of the database."""
+    lines = [
+        "# The database",
+        "",
+        "Written by `scripts/reference.py` from the comments in the database; a test compares them.",
+        "Over HTTP each function is `POST /rest/v1/rpc/<name>` on Supabase. What calls answer is in",
+        "[errors](../errors.md).",
+        "",
+        "## Tables and views",
+        "",
+        "| name | | what it holds |",
+        "|---|---|---|",
+        *(f"| `{row['name']}` | {row['kind']} | {_cell(row['comment'])} |" for row in tables),
+        "",
+        "## Functions",
+        "",
+        "| function | for | |",
+        "|---|---|---|",
+        *(_rpc(row) for row in rpcs),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _rpc(row: dict[str, Any]) -> str:
+    callers = ", ".join(_CALLERS[name] for name in row["callers"])
+    signature = f"{row['name']}({row['arguments']}) → {row['result']}".replace("|", "\\|")
+    return f"| `{signature}` | {callers} | {_cell(row['comment'])} |"
+
+
+def _cell(text: str | None) -> str:
+    return (text or "").replace("|", "\\|").replace("\n", " ")
+
+
+def routes_page() -> str:
+    """Write the page of the routes, from the OpenAPI document."""
+    document = app.create_app().openapi()
+    lines = [
+        "# Routes",
+        "",
+        "Written by `scripts/reference.py` from the OpenAPI document (`/openapi.json`, to be looked",
+        "at under `/docs`); a test compares them. Refusals are explained in",
+        "[functions](../functions.md#refusals).",
+        "",
+        "| route | what it does | answers |",
+        "|---|---|---|",
+    ]
+    for path, methods in sorted(document["paths"].items()):
+        for method, operation in methods.items():
+            said = operation.get("description", operation.get("summary", ""))
+            statuses = ", ".join(sorted(operation["responses"]))
+            lines.append(f"| `{method.upper()} {path}` | {_first(said)} | {statuses} |")
+    return "\n".join([*lines, ""])
+
+
+def _first(text: str) -> str:
+    return _cell(text.split("\n\n", maxsplit=1)[0])
+
+
+def commands_page() -> str:
+    """Write the page of the commands, from their help."""
+    lines = [
+        "# Commands",
+        "",
+        "Written by `scripts/reference.py` from the help of each; a test compares them. Every command",
+        "has `--help`.",
+        "",
+        "Exit codes, of all commands: 0 all went well; 1 something did not, and was said (also: an",
+        "alert is open, a picture is for a person, something is missing); 2 the command makes no",
+        "sense, and nothing was done; 130 Ctrl-C.",
+        "",
+        "| command | what it does |",
+        "|---|---|",
+    ]
+    for name, found in sorted(cli.COMMANDS.items()):
+        lines.append(f"| `pagewarden {name}` | {_cell(found.line)} |")
+        loaded = found.load()
+        known = bench.COMMANDS if name == "bench" else getattr(loaded, "commands", {})
+        for below, command in sorted(known.items()):
+            line = command.line if name == "bench" else _first(command.help or "")
+            lines.append(f"| `pagewarden {name} {below}` | {_cell(line)} |")
+    return "\n".join([*lines, ""])
+
+
+async def read(url: str) -> str:
+    """Ask a migrated database for its page."""
+    async with await psycopg.AsyncConnection.connect(url, row_factory=dict_row) as conn:
+        rpcs = await (await conn.execute(RPCS)).fetchall()
+        tables = await (await conn.execute(TABLES)).fetchall()
+    return database_page(rpcs, tables)
+
+
+async def _of_new_database(folder: Path) -> str:
+    async with server.running(folder / "home", durable=False) as local:
+        await bootstrap.bootstrap(local.url(cluster.SUPERUSER), password=local.password)
+        await migrations.migrate(local.url())
+        return await read(local.url(cluster.SUPERUSER))
+
+
+def main() -> None:
+    """Write all pages."""
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="pagewarden-reference-") as folder:
+        Path(folder).chmod(0o755)  # the server may be of another account
+        page = asyncio.run(_of_new_database(Path(folder)))
+    (FOLDER / "database.md").write_text(page, "utf-8")
+    (FOLDER / "routes.md").write_text(routes_page(), "utf-8")
+    (FOLDER / "commands.md").write_text(commands_page(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
