@@ -35,8 +35,8 @@ class _Server(uvicorn.Server):
 
 def main() -> None:
     """Serve where the settings say, until told to stop."""
-    chosen = settings.load()
     logs.configure()
+    chosen = settings.load()
     served = app.create_app()
     config = uvicorn.Config(
         served,
@@ -45,6 +45,7 @@ def main() -> None:
         timeout_graceful_shutdown=GRACE_SECONDS,
         loop="asyncio",  # uvloop cannot start the embedded server under another account
         access_log=False,
+        log_config=None,
         log_level="warning",
     )
     server = _Server(served, config)

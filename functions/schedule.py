@@ -12,8 +12,8 @@ from pagewarden.local import scheduler, stack
 
 async def main(url: str) -> None:
     """Keep the schedules of edge_function_config, until told to stop."""
-    chosen = settings.load()
     logs.configure()
+    chosen = settings.load()
     stop = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
