@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from functions import app
-from pagewarden import logs, settings
+from pagewarden import logs, settings, tracing
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -49,7 +49,10 @@ def main() -> None:
         log_level="warning",
     )
     server = _Server(served, config)
-    with contextlib.suppress(KeyboardInterrupt):
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        tracing.sending("functions", chosen.otlp_endpoint),
+    ):
         server.run()
     if not server.started:
         sys.exit(3)

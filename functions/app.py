@@ -18,6 +18,8 @@ from functions import (
     files,
     health,
     jobs,
+    metrics,
+    observing,
     ocr_universal,
     ocr_worker,
     pdf_extract,
@@ -27,6 +29,7 @@ from functions import (
     retention,
     services,
     stale_monitor,
+    standing,
     upload_to_dropbox,
     webhooks,
 )
@@ -66,6 +69,7 @@ def create_app(used: services.Services | None = None) -> FastAPI:
             app.state.services = used or await resources.enter_async_context(
                 services.opened(settings.load())
             )
+            app.state.standing = standing.Standing(app.state.services.database)
             app.state.stop = functools.partial(
                 asyncio.get_running_loop().call_soon_threadsafe, app.state.services.stopping.set
             )
@@ -81,6 +85,7 @@ def create_app(used: services.Services | None = None) -> FastAPI:
 
     app = FastAPI(title="Pagewarden", summary="Documents in, their text out.", lifespan=lifespan)
     answers.install(app)
+    app.add_middleware(observing.Observed)
     api = APIRouter(prefix=PREFIX)
     for function in FUNCTIONS:
         api.include_router(function.router)
@@ -90,5 +95,6 @@ def create_app(used: services.Services | None = None) -> FastAPI:
     app.include_router(files.router)
     app.include_router(pictures.router)
     app.include_router(health.router)
+    app.include_router(metrics.router)
     app.include_router(dashboard.router())
     return app

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+import structlog
 from fastapi import APIRouter, Depends, Request, Security, params, security
 
 from functions import answers, runs, services, switchboard
@@ -31,6 +32,7 @@ async def _caller(
     _key: Annotated[str | None, Security(_KEY)],
 ) -> tokens.Caller:
     caller = await used.verifier.caller(request.headers)
+    structlog.contextvars.bind_contextvars(user=caller.user_id or str(caller.role))
     if caller.role is tokens.Role.ANON:
         raise errors.NotSignedIn("the publishable key opens nothing by itself; sign in")
     return caller

@@ -1,8 +1,8 @@
 """What programs say while they run: a line for each event on standard error.
 
-For people in colours, for machines as JSON. Whatever is bound to the context (structlog.contextvars)
-is on every line: document, worker, attempt and lane, or request and user. Other libraries' warnings
-come in the same form, exceptions are fields, and secrets are taken out.
+For people in colours, for machines as JSON. Whatever is bound to the context is on every line (see
+structlog.contextvars): document, lane, worker and attempt, or request and user. Warnings of other
+libraries come in the same form, exceptions are fields, and secrets are taken out.
 """
 
 from __future__ import annotations
