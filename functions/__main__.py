@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -49,10 +49,10 @@ def main() -> None:
         log_level="warning",
     )
     server = _Server(served, config)
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        tracing.sending("functions", chosen.otlp_endpoint),
-    ):
+    # uvicorn repeats the signal it was stopped by, once it has; there may be traces left to send.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    with tracing.sending("functions", chosen.otlp_endpoint):
         server.run()
     if not server.started:
         sys.exit(3)

@@ -46,7 +46,7 @@ class Observed:
             try:
                 await self._answer(_Exchange(scope, send, request_id), receive)
             finally:
-                structlog.contextvars.unbind_contextvars("user")
+                structlog.contextvars.unbind_contextvars("user", "document")
 
     async def _answer(self, exchange: _Exchange, receive: Receive) -> None:
         try:

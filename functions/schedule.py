@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 
-from pagewarden import database, keys, logs, observed, settings
+from pagewarden import database, keys, logs, metrics_server, settings
 from pagewarden.local import scheduler, stack
 
 
@@ -14,7 +14,7 @@ def main(url: str) -> None:
     """Keep the schedules of edge_function_config, until told to stop."""
     logs.configure()
     chosen = settings.load()
-    with observed.program("schedule", chosen):
+    with metrics_server.serving(chosen):
         asyncio.run(_keep(chosen, url))
 
 

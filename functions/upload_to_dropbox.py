@@ -8,6 +8,7 @@ import uuid
 from pathlib import PurePosixPath
 from typing import Any
 
+import structlog
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
@@ -126,14 +127,8 @@ async def take_in(
 def _note(answer: dict[str, Any], lane: str | None, size: int, began: int) -> None:
     meters.here().uploads.labels(lane or "none").inc()
     meters.here().upload_bytes.inc(size)
-    tracing.past(
-        "upload",
-        began,
-        is_root=not answer["existing"],
-        document=answer["document_id"],
-        lane=lane,
-        bytes=size,
-    )
+    structlog.contextvars.bind_contextvars(document=answer["document_id"])
+    tracing.past("upload", began, is_root=not answer["existing"], lane=lane, bytes=size)
 
 
 async def _case(fields: dict[str, str], is_service: bool, database: databases.Database) -> str:  # noqa: FBT001

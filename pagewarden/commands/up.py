@@ -72,7 +72,9 @@ async def _up(chosen: settings.Settings) -> None:
             group.create_task(scheduler.sweep(connection, stop, seconds=chosen.sweep_seconds))
             group.create_task(scheduler.watch(connection, stop))
             group.create_task(timetable.run(stop))
-            group.create_task(supervisor.run(_parts(chosen, gpu_url, here=gpu_is_ours), stop, _say))
+            parts = _parts(chosen, gpu_url, here=gpu_is_ours)
+            say = _say if logs.chosen_format() == "console" else _say_in_json
+            group.create_task(supervisor.run(parts, stop, say))
             group.create_task(_announce(served, gpu_url, stop))
         out.print("stopped")
 
@@ -188,10 +190,11 @@ async def _is_ready(client: httpx.AsyncClient, url: str, stop: asyncio.Event) ->
 
 
 def _say(part: str, line: str) -> None:
-    """Pass on a line of a part: beside its name, or in JSON as a line that is JSON too."""
-    if logs.chosen_format() == "console":
-        err.print(Text.assemble((f"{part:>9} │ ", "cyan"), Text.from_ansi(line)), soft_wrap=True)
-        return
+    err.print(Text.assemble((f"{part:>9} │ ", "cyan"), Text.from_ansi(line)), soft_wrap=True)
+
+
+def _say_in_json(part: str, line: str) -> None:
+    """Pass on a line of a part, with its name in it; what is no JSON becomes some."""
     try:
         said = json.loads(line)
     except ValueError:
