@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import http
 import socket
 import threading
@@ -25,6 +26,7 @@ PATH = "/metrics"
 # Several processes of a machine may have the same setting.
 NEXT_PORTS = 100
 REQUEST_SECONDS = 5.0
+STOP_SECONDS = 0.1
 
 
 @contextlib.contextmanager
@@ -39,7 +41,8 @@ def serving(chosen: Settings) -> Iterator[str | None]:
         url = f"http://{host}:{made.server_port}{PATH}"
         log.info("metrics_served", url=url)
         # A thread: it answers also while the loop is busy, which is worth knowing.
-        threading.Thread(target=made.serve_forever, name="metrics", daemon=True).start()
+        serve = functools.partial(made.serve_forever, poll_interval=STOP_SECONDS)
+        threading.Thread(target=serve, name="metrics", daemon=True).start()
         try:
             yield url
         finally:
