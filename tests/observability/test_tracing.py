@@ -45,7 +45,8 @@ def test_an_endpoint_without_the_packages_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They are an extra."""
-    monkeypatch.delitem(sys.modules, "pagewarden.tracing.otlp", raising=False)
+    monkeypatch.delitem(sys.modules, "pagewarden.tracing.otlp")
+    monkeypatch.delattr(tracing, "otlp")
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with (
         pytest.raises(errors.SettingsError, match=r"pagewarden\[tracing\]"),

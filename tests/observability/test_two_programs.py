@@ -101,7 +101,7 @@ def _meters(texts: list[str]) -> dict[str, dict[tuple[str, ...], float]]:
     for text in texts:
         for family in parser.text_string_to_metric_families(text):
             for sample in family.samples:
-                key = tuple(sample.labels.values())
+                key = tuple(sample.labels[name] for name in sorted(sample.labels))
                 values = found.setdefault(sample.name, {})
                 values[key] = values.get(key, 0) + sample.value
     return found
@@ -184,4 +184,4 @@ def test_both_programs_count(seen: Seen) -> None:
     requests = counted["pagewarden_http_requests_total"]
     assert requests["POST", "/functions/v1/upload-to-dropbox", "202"] == 1
     assert counted["pagewarden_database_up"] == {(): 1}
-    assert counted["pagewarden_queue_documents"][("pdf", "now")] == 0
+    assert counted["pagewarden_queue_documents"]["now", "pdf"] == 0
