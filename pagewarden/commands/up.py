@@ -72,14 +72,15 @@ async def _up(chosen: settings.Settings) -> None:
             group.create_task(scheduler.sweep(connection, stop, seconds=chosen.sweep_seconds))
             group.create_task(scheduler.watch(connection, stop))
             group.create_task(timetable.run(stop))
-            parts = _parts(chosen, gpu_url, here=gpu_is_ours)
-            say = _say if logs.chosen_format() == "console" else _say_in_json
+            parts = parts_of(chosen, gpu_url, here=gpu_is_ours)
+            say = _say if logs.chosen_format() == "console" else say_in_json
             group.create_task(supervisor.run(parts, stop, say))
             group.create_task(_announce(served, gpu_url, stop))
         out.print("stopped")
 
 
-def _parts(chosen: settings.Settings, gpu_url: str, *, here: bool) -> Sequence[supervisor.Part]:
+def parts_of(chosen: settings.Settings, gpu_url: str, *, here: bool) -> Sequence[supervisor.Part]:
+    """Name the programs to start, with the GPU service if it is to be here."""
     shared = {"PAGEWARDEN_GPU_SERVICE_URL": gpu_url, **_manner()}
     working = {**shared, **_port(_with_port(chosen, _WORKER_PORT))}
     parts = [
@@ -193,7 +194,7 @@ def _say(part: str, line: str) -> None:
     err.print(Text.assemble((f"{part:>9} │ ", "cyan"), Text.from_ansi(line)), soft_wrap=True)
 
 
-def _say_in_json(part: str, line: str) -> None:
+def say_in_json(part: str, line: str) -> None:
     """Pass on a line of a part, with its name in it; what is no JSON becomes some."""
     try:
         said = json.loads(line)

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-import structlog
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
-from structlog import testing
 
 from functions import observing
 from tests.functions import house
+from tests.support import lines
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from tests.functions.house import House
-
-
-@contextlib.contextmanager
-def _lines() -> Iterator[list[dict[str, Any]]]:
-    """Have the lines that are written meanwhile, with what is bound to the context."""
-    with testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
-        yield lines  # type: ignore[misc]
 
 
 def _app() -> FastAPI:
@@ -71,20 +62,20 @@ async def test_a_request_has_an_id_which_is_the_callers_if_that_is_one(
     """It comes back in a header, and is on the line."""
     headers = {} if given is None else {observing.HEADER: given}
     async with _client() as client:
-        with _lines() as lines:
+        with lines.logged() as found:
             answer = await client.get("/nothing", headers=headers)
-    (line,) = lines
-    found = answer.headers[observing.HEADER]
-    assert line["request"] == found
-    assert (found == given) is is_taken
-    assert is_taken or re.fullmatch("[0-9a-f]{32}", found)
+    (line,) = found
+    used = answer.headers[observing.HEADER]
+    assert line["request"] == used
+    assert (used == given) is is_taken
+    assert is_taken or re.fullmatch("[0-9a-f]{32}", used)
 
 
 async def test_a_line_says_who_asked_for_which_document_and_no_more(functions: House) -> None:
     """Neither the token nor the query is in it."""
     user = await functions.factory.user()
     document = (await functions.upload(user, house.PNG)).json()["document_id"]
-    with _lines() as lines:
+    with lines.logged() as found:
         await functions.call(
             "GET", f"documents/{document}", user=user, params={"signature": "hidden"}
         )
@@ -92,7 +83,7 @@ async def test_a_line_says_who_asked_for_which_document_and_no_more(functions: H
         # Asked for all the time, so told only to who wants to know.
         for path in ("/healthz", "/readyz", "/metrics", "/static/pagewarden.css"):
             await functions.session.get(path)
-    first, second, *others = lines
+    first, second, *others = found
     assert [line["log_level"] for line in others] == ["debug"] * 4
     assert first.pop("seconds") > 0
     assert first.pop("request")
@@ -103,29 +94,29 @@ async def test_a_line_says_who_asked_for_which_document_and_no_more(functions: H
     }  # fmt: skip
     assert (second["route"], second["status"]) == ("/sign-in", 200)
     assert not {"user", "document"} & set(second)
-    assert house.token(user).split(".")[1] not in str(lines)
-    assert "hidden" not in str(lines)
+    assert house.token(user).split(".")[1] not in str(found)
+    assert "hidden" not in str(found)
 
 
 async def test_what_nobody_expected_is_in_the_log_with_the_id_that_the_caller_gets() -> None:
     """And the caller gets nothing else."""
     async with _client() as client:
-        with _lines() as lines:
+        with lines.logged() as found:
             answer = await client.get("/broken/secrets")
     assert (answer.status_code, answer.json()["error"]) == (500, "INTERNAL_ERROR")
     assert answer.headers[observing.HEADER] in answer.json()["message"]
     assert "secrets" not in answer.text
-    failed, line = lines
+    failed, line = found
     assert (failed["event"], failed["error"], failed["exc_info"]) == (
         "request_failed", "ValueError", True,
     )  # fmt: skip
     assert (line["status"], line["route"], line["log_level"]) == (500, "/broken/{name}", "warning")
-    assert {entry["request"] for entry in lines} == {answer.headers[observing.HEADER]}
+    assert {entry["request"] for entry in found} == {answer.headers[observing.HEADER]}
 
 
 async def test_half_an_answer_does_not_look_like_a_whole_one() -> None:
     """Whoever reads it notices that it is broken off."""
     async with _client() as client:
-        with _lines() as lines, pytest.raises(ValueError, match="nobody"):
+        with lines.logged() as found, pytest.raises(ValueError, match="nobody"):
             await client.get("/half")
-    assert [line["event"] for line in lines] == ["request_failed", "request"]
+    assert [line["event"] for line in found] == ["request_failed", "request"]
