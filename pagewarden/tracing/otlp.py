@@ -90,11 +90,11 @@ class Sender:
 
     def close(self) -> None:
         """Send what is left, in a moment or not at all."""
-        giving_up = threading.Timer(CLOSE_SECONDS, self._exporter.shutdown)
-        giving_up.daemon = True
-        giving_up.start()
-        self._provider.shutdown()
-        giving_up.cancel()
+        closing = threading.Thread(target=self._provider.shutdown, daemon=True)
+        closing.start()
+        closing.join(CLOSE_SECONDS)
+        if closing.is_alive():
+            self._exporter.shutdown()  # type: ignore[no-untyped-call]  # it does not try again
 
 
 class _Ids(id_generator.RandomIdGenerator):

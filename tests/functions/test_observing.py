@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+import structlog
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
@@ -27,6 +28,10 @@ def _app() -> FastAPI:
     @app.get("/broken/{name}")
     async def broken(name: str) -> None:
         raise ValueError(f"nobody thought of {name}")
+
+    @app.get("/bound")
+    async def bound() -> None:
+        structlog.contextvars.bind_contextvars(user="ada", document="d")
 
     @app.get("/half")
     async def half() -> StreamingResponse:
@@ -112,6 +117,18 @@ async def test_what_nobody_expected_is_in_the_log_with_the_id_that_the_caller_ge
     )  # fmt: skip
     assert (line["status"], line["route"], line["log_level"]) == (500, "/broken/{name}", "warning")
     assert {entry["request"] for entry in found} == {answer.headers[observing.HEADER]}
+
+
+async def test_what_a_request_binds_is_on_its_line_and_on_no_other() -> None:
+    """Also where requests are answered one after the other by one task, as on Lambda."""
+    async with _client() as client:
+        with lines.logged() as found:
+            await client.get("/bound")
+            await client.get("/nothing")
+    assert [(line.get("user"), line.get("document")) for line in found] == [
+        ("ada", "d"), (None, None),
+    ]  # fmt: skip
+    assert structlog.contextvars.get_contextvars() == {}
 
 
 async def test_half_an_answer_does_not_look_like_a_whole_one() -> None:
