@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 from structlog import dev, processors, tracebacks
@@ -115,7 +115,7 @@ def _bring_in_others(level: int, last: list[Processor]) -> None:
 
 def _crashed(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None, /
-) -> Any:  # noqa: ANN401  # nobody takes it
+) -> None:
     """Say why the program ends, in one line of the usual form."""
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
