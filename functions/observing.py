@@ -92,7 +92,7 @@ class _Exchange:
             "route": route,
             "status": self.status,
             "seconds": round(seconds, 4),
-            "document": self.scope.get("path_params", {}).get("document_id"),
+            "document": _document_of(self.scope),
         }
         write = log.debug if route.startswith(_QUIET) else log.info
         if self.status >= 500:
@@ -104,6 +104,14 @@ def _id_of(scope: Scope) -> str:
     """Take the caller's id over if it is one, so that both sides speak of the same thing."""
     given = Headers(scope=scope).get(HEADER, "")
     return given if _WELL_FORMED.fullmatch(given) else uuid.uuid4().hex
+
+
+def _document_of(scope: Scope) -> str | None:
+    """Tell which document a path names; what is none could be anything, line ends included."""
+    try:
+        return str(uuid.UUID(scope.get("path_params", {}).get("document_id", "")))
+    except ValueError:
+        return None
 
 
 def route_of(scope: Scope) -> str:

@@ -124,18 +124,15 @@ class Worker:
             tracing.past("claim", began)
         return claim
 
-    @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
+    def _named(self) -> contextlib.AbstractContextManager[None]:
         """Have the worker's name on every line meanwhile."""
-        with structlog.contextvars.bound_contextvars(worker=self.worker_id):
-            yield
+        return structlog.contextvars.bound_contextvars(worker=self.worker_id)
 
-    @contextlib.contextmanager
-    def _about(self, claim: claims.Claim) -> Iterator[None]:
+    def _about(self, claim: claims.Claim) -> contextlib.AbstractContextManager[None]:
         """Say on every line, and of every span, which document it is about, and who is at it."""
-        about = {"document": claim.id, "lane": claim.lane, "attempt": claim.attempts}
-        with structlog.contextvars.bound_contextvars(worker=self.worker_id, **about):
-            yield
+        return structlog.contextvars.bound_contextvars(
+            worker=self.worker_id, document=claim.id, lane=claim.lane, attempt=claim.attempts
+        )
 
     @contextlib.asynccontextmanager
     async def _shift(self, stop: asyncio.Event) -> AsyncIterator[_Shift]:

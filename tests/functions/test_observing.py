@@ -85,10 +85,12 @@ async def test_a_line_says_who_asked_for_which_document_and_no_more(functions: H
             "GET", f"documents/{document}", user=user, params={"signature": "hidden"}
         )
         await functions.session.get("/sign-in", params={"next": "/hidden"})
+        await functions.call("GET", "documents/hidden%0Aline", user=user)
         # Asked for all the time, so told only to who wants to know.
         for path in ("/healthz", "/readyz", "/metrics", "/static/pagewarden.css"):
             await functions.session.get(path)
-    first, second, *others = found
+    first, second, third, *others = found
+    assert (third["status"], "document" in third) == (400, False)
     assert [line["log_level"] for line in others] == ["debug"] * 4
     assert first.pop("seconds") > 0
     assert first.pop("request")
