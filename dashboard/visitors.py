@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+import structlog
 from fastapi import Depends, Request, Response
 
 from dashboard import entrances, parts
@@ -43,6 +44,7 @@ def origin_of(request: Request) -> sessions.Origin:
 
 async def _visitor(request: Request, used: parts.Used) -> Visitor:
     caller = await _caller(request, used)
+    structlog.contextvars.bind_contextvars(user=caller.user_id)
     seen = used.database.acting_as(caller.user())
     is_admin = bool(await seen.rpc("has_role", p_user_id=caller.user_id, p_role="admin"))
     visitor = Visitor(caller, seen, is_admin)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+import signal
 import sys
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from functions import app
-from pagewarden import logs, settings
+from pagewarden import logs, settings, tracing
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -35,8 +35,8 @@ class _Server(uvicorn.Server):
 
 def main() -> None:
     """Serve where the settings say, until told to stop."""
-    chosen = settings.load()
     logs.configure()
+    chosen = settings.load()
     served = app.create_app()
     config = uvicorn.Config(
         served,
@@ -45,10 +45,14 @@ def main() -> None:
         timeout_graceful_shutdown=GRACE_SECONDS,
         loop="asyncio",  # uvloop cannot start the embedded server under another account
         access_log=False,
+        log_config=None,
         log_level="warning",
     )
     server = _Server(served, config)
-    with contextlib.suppress(KeyboardInterrupt):
+    # uvicorn repeats the signal it was stopped by, once it has; there may be traces left to send.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    with tracing.sending("functions", chosen.otlp_endpoint):
         server.run()
     if not server.started:
         sys.exit(3)

@@ -158,6 +158,12 @@ async def _http(_request: Request, exc: Exception) -> JSONResponse:
     return _answer(exc.status_code, refusal, exc.headers)
 
 
+def unexpected(request_id: str) -> JSONResponse:
+    """Answer when nobody knows what went wrong; the log does, under the id of the request."""
+    message = f"something went wrong that should not; the log has it as request {request_id}"
+    return _answer(500, Refusal(error="INTERNAL_ERROR", message=message))
+
+
 async def _gone(_request: Request, _exc: Exception) -> JSONResponse:
     message = "the client left before it had sent everything"
     return _answer(400, Refusal(error="CLIENT_GONE", message=message))

@@ -19,6 +19,8 @@ from functions import (
     guarding,
     health,
     jobs,
+    metrics,
+    observing,
     ocr_universal,
     ocr_worker,
     pdf_extract,
@@ -28,6 +30,7 @@ from functions import (
     retention,
     services,
     stale_monitor,
+    standing,
     upload_to_dropbox,
     volume_orchestrator,
     webhooks,
@@ -69,6 +72,7 @@ def create_app(used: services.Services | None = None) -> FastAPI:
             app.state.services = used or await resources.enter_async_context(
                 services.opened(settings.load())
             )
+            app.state.standing = standing.Standing(app.state.services.database)
             app.state.stop = functools.partial(
                 asyncio.get_running_loop().call_soon_threadsafe, app.state.services.stopping.set
             )
@@ -85,6 +89,7 @@ def create_app(used: services.Services | None = None) -> FastAPI:
     app = FastAPI(title="Pagewarden", summary="Documents in, their text out.", lifespan=lifespan)
     app.add_middleware(guarding.Guarding)
     answers.install(app)
+    app.add_middleware(observing.Observed)
     api = APIRouter(prefix=PREFIX)
     for function in FUNCTIONS:
         api.include_router(function.router)
@@ -94,5 +99,6 @@ def create_app(used: services.Services | None = None) -> FastAPI:
     app.include_router(files.router)
     app.include_router(pictures.router)
     app.include_router(health.router)
+    app.include_router(metrics.router)
     app.include_router(dashboard.router())
     return app

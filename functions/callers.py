@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated
 
+import structlog
 from fastapi import APIRouter, Depends, Request, Security, params, security
 
 from functions import answers, runs, services, switchboard
@@ -32,6 +33,7 @@ async def _caller(
     _key: Annotated[str | None, Security(_KEY)],
 ) -> tokens.Caller:
     caller = await used.verifier.caller(request.headers)
+    structlog.contextvars.bind_contextvars(user=caller.user_id or str(caller.role))
     if caller.role is tokens.Role.ANON:
         raise errors.NotSignedIn("the publishable key opens nothing by itself; sign in")
     if caller.user_id is not None:

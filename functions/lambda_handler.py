@@ -23,7 +23,7 @@ from functions import (
     volume_orchestrator,
     webhooks,
 )
-from pagewarden import keys, settings
+from pagewarden import keys, logs, settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,8 +115,13 @@ class Handler:
         return result
 
 
+def _created() -> FastAPI:
+    logs.configure()
+    return app.create_app()
+
+
 def make_handler(
-    create_app: Callable[[], FastAPI] = app.create_app,
+    create_app: Callable[[], FastAPI] = _created,
     secret_key: Callable[[], str] = lambda: keys.load(settings.load()).secret_key,
 ) -> Handler:
     """Make what Lambda calls; nothing is opened before its first call."""

@@ -6,14 +6,19 @@ import asyncio
 import signal
 import sys
 
-from pagewarden import database, keys, logs, settings
+from pagewarden import database, keys, logs, metrics_server, settings
 from pagewarden.local import scheduler, stack
 
 
-async def main(url: str) -> None:
+def main(url: str) -> None:
     """Keep the schedules of edge_function_config, until told to stop."""
-    chosen = settings.load()
     logs.configure()
+    chosen = settings.load()
+    with metrics_server.serving(chosen):
+        asyncio.run(_keep(chosen, url))
+
+
+async def _keep(chosen: settings.Settings, url: str) -> None:
     stop = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
@@ -29,4 +34,4 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    main(sys.argv[1])

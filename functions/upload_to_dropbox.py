@@ -8,12 +8,13 @@ import uuid
 from pathlib import PurePosixPath
 from typing import Any
 
+import structlog
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from functions import answers, callbacks, callers, incoming, services, storing
 from pagewarden import database as databases
-from pagewarden import errors
+from pagewarden import errors, meters, tracing
 from pagewarden.reading import formats
 
 NAME = "upload-to-dropbox"
@@ -83,6 +84,7 @@ async def take_in(
     request: Request, used: services.Services, database: databases.Database, *, is_service: bool
 ) -> Accepted:
     """Store the file of a request and make it a document, as whoever the database acts for."""
+    began = tracing.now()
     arriving = await incoming.receive(request)
     callbacks.require(arriving.fields.get("callback_url"), used)
     case_id = await _case(arriving.fields, is_service, database)
@@ -93,6 +95,7 @@ async def take_in(
     )
     async with storing.no_orphans(used.store, [path]):
         kind = _require_allowed(arriving)
+        lane = {None: None, "pdf": "pdf"}.get(kind, "image")
         call = functools.partial(
             database.rpc,
             "safe_document_reupload_v2",
@@ -101,7 +104,7 @@ async def take_in(
             p_new_dropbox_path=path,
             p_file_extension=_extension(name),
             p_ocr_status=None if kind else "pending",
-            p_lane={None: None, "pdf": "pdf"}.get(kind, "image"),
+            p_lane=lane,
             p_sha256=stored.sha256,
             p_size_bytes=stored.size,
             p_mime_type=_media_type(kind),
@@ -110,6 +113,7 @@ async def take_in(
             p_profile=arriving.fields.get("profile"),
         )
         answer = await databases.with_retries(call, database=database, case_id=case_id)
+    _note(answer, lane, stored.size, began)
     if answer["existing"]:
         await _keep_one(used, answer["document_id"], path)
     if callback := arriving.fields.get("callback_url"):
@@ -118,6 +122,13 @@ async def take_in(
         request, used, "document_status", document_id=answer["document_id"]
     )
     return _accepted(answer, case_id, name, status_url)
+
+
+def _note(answer: dict[str, Any], lane: str | None, size: int, began: int) -> None:
+    meters.here().uploads.labels(lane or "none").inc()
+    meters.here().upload_bytes.inc(size)
+    structlog.contextvars.bind_contextvars(document=answer["document_id"])
+    tracing.past("upload", began, is_root=not answer["existing"], lane=lane, bytes=size)
 
 
 async def _case(fields: dict[str, str], is_service: bool, database: databases.Database) -> str:  # noqa: FBT001

@@ -44,6 +44,7 @@ def main(
         timeout_graceful_shutdown=GRACE_SECONDS,
         loop="asyncio",  # whatever else is installed
         access_log=False,
+        log_config=None,
         log_level="warning",
     )
     # uvicorn repeats the signal it was stopped by, once it has; that would end us as if killed.

@@ -21,7 +21,7 @@ class Meters:
     """All meters of one service."""
 
     def __init__(self, entrance: door.Door) -> None:
-        self._registry = kept = prometheus_client.CollectorRegistry()
+        self.registry = kept = prometheus_client.CollectorRegistry()
         self.pages = Counter(
             "pagewarden_gpu_pages", "Pages read, by where their text is from.", ["source"],
             registry=kept,
@@ -57,4 +57,4 @@ class Meters:
 
     def as_text(self) -> bytes:
         """Write all of them as Prometheus wants it."""
-        return prometheus_client.generate_latest(self._registry)
+        return prometheus_client.generate_latest(self.registry)

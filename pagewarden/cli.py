@@ -75,11 +75,11 @@ COMMANDS = {
     ),
     "retention": deferred.Deferred(
         "pagewarden.commands.retention",
-        "Remove what nobody needs any more, or say what that would be.",
+        "Remove what nobody needs any more; the schedule does the same every hour.",
     ),
     "archive": deferred.Deferred(
         "pagewarden.commands.archive",
-        "Put documents that were read long ago into a folder, and erase them if wanted.",
+        "Put documents that were read long ago into a folder: file, text, and all that is known.",
     ),
     "alerts": deferred.Deferred(
         "pagewarden.commands.alerts",

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pagewarden import errors, signatures
+from pagewarden import errors, redaction, signatures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +39,14 @@ class Keys:
 def load(settings: Settings) -> Keys:
     """Read the keys; for the embedded server, make those that are neither set nor kept yet.
 
-    Its home must be there, so it is started before.
+    Its home must be there, so it is started before. From then on they are in no log.
     """
+    found = _find(settings)
+    redaction.conceal(found.secret_key, found.jwt_secret, found.webhook_secret)
+    return found
+
+
+def _find(settings: Settings) -> Keys:
     if settings.supabase_url is not None:
         return Keys(
             _required(settings.supabase_key, "PAGEWARDEN_SUPABASE_KEY"),

@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from pagewarden import errors, signatures, weak_secrets
+from pagewarden import errors, redaction, signatures, weak_secrets
 from pagewarden.reading import engines
 
 PREFIX = "PAGEWARDEN_"
@@ -37,6 +37,7 @@ GPU_WAITING = 8
 LISTEN_HOST = "127.0.0.1"
 LISTEN_PORT = 54321
 REQUESTS_PER_MINUTE = 1200
+METRICS_HOST = "127.0.0.1"
 
 DROPBOX_API_URL = HttpUrl("https://api.dropboxapi.com/")
 DROPBOX_CONTENT_URL = HttpUrl("https://content.dropboxapi.com/")
@@ -77,7 +78,12 @@ class Settings(BaseSettings):
     """Everything an operator can set, from the environment or a .env file."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=ENV_FILE, extra="ignore", populate_by_name=True, frozen=True
+        env_prefix=PREFIX,
+        env_file=ENV_FILE,
+        extra="ignore",
+        populate_by_name=True,
+        frozen=True,
+        hide_input_in_errors=True,  # which may be a password
     )
 
     home: Path = Field(
@@ -391,6 +397,38 @@ class Settings(BaseSettings):
         description="Server that sends e-mails: `smtps://user:password@host` or `smtp://host:587`.",
     )
 
+    log_format: Literal["console", "json"] | None = Field(
+        default=None,
+        description=(
+            "How lines of logs are written: `console` or `json`; otherwise `console` on a terminal "
+            "and `json` elsewhere."
+        ),
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least important lines that are written."
+    )
+    metrics_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description=(
+            "Port on which workers and schedulers serve `/metrics`, or the next that is free; 0 "
+            "takes any. Without it they serve nothing; functions and GPU service always do."
+        ),
+    )
+    metrics_host: str = Field(default=METRICS_HOST, description="Address of that port.")
+    metrics_token: SecretStr | None = Field(
+        default=None,
+        description=(
+            "With this, or the secret key, as Bearer `/metrics` is read from other machines."
+        ),
+    )
+    otlp_endpoint: HttpUrl | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PAGEWARDEN_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
+        description="Where traces are sent by OTLP over HTTP; without it there are none.",
+    )
+
     pool_lanes: str = Field(
         default="index,acte",
         description="Lanes that the pool serves; `image=2` is one whose documents count twice.",
@@ -594,15 +632,25 @@ class Settings(BaseSettings):
             raise ValueError(f"PAGEWARDEN_WEBHOOK_SECRET {advice}")
         if self.jwt_secret and weak_secrets.is_weak(self.jwt_secret.get_secret_value()):
             raise ValueError(f"PAGEWARDEN_JWT_SECRET {advice}")
+        if self.metrics_token and weak_secrets.is_weak(self.metrics_token.get_secret_value()):
+            raise ValueError(f"PAGEWARDEN_METRICS_TOKEN {advice}")
         # A project makes its keys itself, and they look as it likes.
         refused = weak_secrets.is_default if self.supabase_url else weak_secrets.is_weak
         if self.supabase_key and refused(self.supabase_key.get_secret_value()):
             raise ValueError(f"PAGEWARDEN_SUPABASE_KEY {advice}, or take that of your project")
         return self
 
+    def secrets(self) -> list[str]:
+        """List the secrets that are set."""
+        values = (getattr(self, name) for name in type(self).model_fields)
+        return [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
+
 
 def load() -> Settings:
-    """Read the settings, or say which one is wrong and how to mend it."""
+    """Read the settings, or say which one is wrong and how to mend it.
+
+    From then on their secrets are in no log.
+    """
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     given = {*os.environ, *dotenv_values(ENV_FILE)}
     unknown = sorted(name for name in given if name.startswith(PREFIX) and name not in known)
@@ -611,9 +659,11 @@ def load() -> Settings:
             f"unknown setting {', '.join(unknown)}; known are {', '.join(sorted(known))}"
         )
     try:
-        return Settings()
+        loaded = Settings()
     except ValidationError as exc:
         problems = "; ".join(
             f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in exc.errors()
         )
         raise errors.SettingsError(problems) from exc
+    redaction.conceal(*loaded.secrets())
+    return loaded

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pagewarden import files, settings
+from pagewarden import files, observed, settings
 from pagewarden.commands import work
 from pagewarden.documents import lane_reader, store_reader
 from pagewarden.local import stack
@@ -55,7 +55,8 @@ def run(
     for warning in plan.warnings:
         log.warning("pool_is_large", problem=warning)
     wishes = store_reader.Wishes(engine or chosen.engine, chosen.profile)
-    asyncio.run(_run(chosen, plan, wishes))
+    with observed.program("pool", chosen):
+        asyncio.run(_run(chosen, plan, wishes))
 
 
 async def _run(chosen: settings.Settings, plan: plans.Plan, wishes: store_reader.Wishes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -14,20 +15,26 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
+import structlog
 from psycopg import pq
 from rich.console import Console
 from rich.text import Text
 
-from pagewarden import database, errors, keys, settings, weak_secrets
+from pagewarden import database, errors, keys, logs, metrics_server, settings, weak_secrets
 from pagewarden.local import scheduler, stack, supervisor, volume_parts
 from pagewarden.local.sign_in import service as sign_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pagewarden.local import server
 
+log = structlog.get_logger(__name__)
+
 FIRST_ADMIN = "admin@pagewarden.local"
+# Of our programs, counted from PAGEWARDEN_METRICS_PORT.
+_WORKER_PORT = 0
+_OWN_PORT = 1
 WATCH_SECONDS = 1.0
 READY_SECONDS = 120.0
 
@@ -37,7 +44,9 @@ err = Console(stderr=True, highlight=False)
 
 def command() -> None:
     """Start the whole system on this machine, until Ctrl-C."""
-    asyncio.run(_up(settings.load()))
+    chosen = settings.load()
+    with metrics_server.serving(_with_port(chosen, _OWN_PORT)):
+        asyncio.run(_up(chosen))
 
 
 async def _up(chosen: settings.Settings) -> None:
@@ -63,21 +72,42 @@ async def _up(chosen: settings.Settings) -> None:
             group.create_task(scheduler.sweep(connection, stop, seconds=chosen.sweep_seconds))
             group.create_task(scheduler.watch(connection, stop))
             group.create_task(timetable.run(stop))
-            group.create_task(supervisor.run(_parts(gpu_url, here=gpu_is_ours), stop, _say))
-            group.create_task(volume_parts.run(connection, found.url, chosen, stop, _say))
+            parts = parts_of(chosen, gpu_url, here=gpu_is_ours)
+            say = _say if logs.chosen_format() == "console" else say_in_json
+            group.create_task(supervisor.run(parts, stop, say))
+            group.create_task(volume_parts.run(connection, found.url, chosen, stop, say))
             group.create_task(_announce(served, gpu_url, stop))
         out.print("stopped")
 
 
-def _parts(gpu_url: str, *, here: bool) -> Sequence[supervisor.Part]:
-    gpu = {"PAGEWARDEN_GPU_SERVICE_URL": gpu_url}
+def parts_of(chosen: settings.Settings, gpu_url: str, *, here: bool) -> Sequence[supervisor.Part]:
+    """Name the programs to start, with the GPU service if it is to be here."""
+    shared = {"PAGEWARDEN_GPU_SERVICE_URL": gpu_url, **_manner()}
+    working = {**shared, **_port(_with_port(chosen, _WORKER_PORT))}
     parts = [
-        supervisor.Part("functions", supervisor.program("functions"), gpu),
-        supervisor.Part("worker", supervisor.program("pagewarden.cli", "work"), gpu),
+        supervisor.Part("functions", supervisor.program("functions"), shared),
+        supervisor.Part("worker", supervisor.program("pagewarden.cli", "work"), working),
     ]
     if here:
-        parts.append(supervisor.Part("gpu", supervisor.program("gpu_service"), gpu))
+        parts.append(supervisor.Part("gpu", supervisor.program("gpu_service"), shared))
     return parts
+
+
+def _manner() -> Mapping[str, str]:
+    """Have parts write their lines as we do, though they write to us and not to a terminal."""
+    colours = {"FORCE_COLOR": "1"} if sys.stderr.isatty() else {}
+    return {logs.FORMAT_SETTING: logs.chosen_format(), **colours}
+
+
+def _with_port(chosen: settings.Settings, number: int) -> settings.Settings:
+    """Give one of our programs its own port for metrics; any free one is any free one."""
+    port = chosen.metrics_port and min(chosen.metrics_port + number, 65_535)
+    return chosen.model_copy(update={"metrics_port": port})
+
+
+def _port(chosen: settings.Settings) -> Mapping[str, str]:
+    port = chosen.metrics_port
+    return {} if port is None else {"PAGEWARDEN_METRICS_PORT": str(port)}
 
 
 def url_of(host: str, port: int) -> str:
@@ -119,11 +149,11 @@ async def _watch(local: server.LocalServer, stop: asyncio.Event) -> None:
     """Start the database again when it has died."""
     while not stop.is_set():
         if await local.address.ping() == pq.Ping.NO_RESPONSE:
-            err.print("[yellow]the database is gone; starting it again[/]")
+            log.warning("database_gone", then="starting it again")
             try:
                 await local.revive()
             except errors.LocalStackError as exc:
-                err.print(f"[red]{exc}[/]")
+                log.warning("database_not_started", error=str(exc))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), WATCH_SECONDS)
 
@@ -154,7 +184,7 @@ async def _is_ready(client: httpx.AsyncClient, url: str, stop: asyncio.Event) ->
             if (await client.get(f"{url.rstrip('/')}/readyz")).is_success:
                 return True
         if loop.time() > deadline:
-            err.print(f"[yellow]{url} is not ready after {READY_SECONDS:g} s; see above why[/]")
+            log.warning("not_ready", url=url, after_seconds=READY_SECONDS)
             return False
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), 0.1)
@@ -163,3 +193,15 @@ async def _is_ready(client: httpx.AsyncClient, url: str, stop: asyncio.Event) ->
 
 def _say(part: str, line: str) -> None:
     err.print(Text.assemble((f"{part:>9} │ ", "cyan"), Text.from_ansi(line)), soft_wrap=True)
+
+
+def say_in_json(part: str, line: str) -> None:
+    """Pass on a line of a part, with its name in it; what is no JSON becomes some."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        said = None
+    if isinstance(said, dict):
+        sys.stderr.write(json.dumps({**said, "part": part}, ensure_ascii=False) + "\n")
+    elif line:
+        log.info("said", part=part, line=line)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import structlog
 import typer
 
-from pagewarden import database, documents, files, settings, waking
+from pagewarden import database, documents, files, observed, settings, waking
 from pagewarden.documents import lane_reader, store_reader, worker
 from pagewarden.local import stack
 from pagewarden.reading import engines
@@ -50,7 +50,8 @@ def command(
     chosen = settings.load()
     wishes = store_reader.Wishes(engine or chosen.engine, profile or chosen.profile)
     served = [lane.strip() for lane in lanes.split(",") if lane.strip()]
-    asyncio.run(_work(chosen, served, wishes, processes, budget))
+    with observed.program("worker", chosen):
+        asyncio.run(_work(chosen, served, wishes, processes, budget))
 
 
 async def _work(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from pagewarden import errors
+from pagewarden import errors, meters
 
 if TYPE_CHECKING:
     from pagewarden.database.interface import Database
@@ -27,6 +27,7 @@ async def rpc(database: Database, name: str, /, **params: object) -> Any:  # noq
             return await database.rpc(name, **params)
         except (errors.DatabaseAway, errors.Conflict) as exc:
             log.warning("database_away", call=name, error=str(exc))
+            meters.here().calls_again.inc()
             pause = RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)]
             # Not all at the same moment.
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311  # no secret

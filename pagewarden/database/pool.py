@@ -43,6 +43,7 @@ class Pool:
         self._parameters: dict[str, Any] = _DEFAULTS | _parse(url)
         self._slots = asyncio.Semaphore(size)
         self._idle: list[psycopg.AsyncConnection] = []
+        self._lost = 0
         self._closed = False
 
     @contextlib.asynccontextmanager
@@ -66,6 +67,7 @@ class Pool:
             connection = self._idle.pop()
             if _is_quiet(connection):
                 return connection
+            self._lost += 1
             await connection.close()
         return None
 
@@ -73,16 +75,27 @@ class Pool:
         if self._closed:
             raise psycopg.InterfaceError("the connections have been closed")
         # Behind a transaction pooler a prepared statement may be on another server.
-        return await psycopg.AsyncConnection.connect(
+        connection = await psycopg.AsyncConnection.connect(
             **self._parameters, autocommit=True, prepare_threshold=None
         )
+        if self._lost:
+            self._lost -= 1
+            _count_reconnect()
+        return connection
 
     async def _give_back(self, connection: psycopg.AsyncConnection) -> None:
         # After an error or a cancelled call the state may be anything.
         if self._closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
+            self._lost += not self._closed
             await connection.close()
         else:
             self._idle.append(connection)
+
+
+def _count_reconnect() -> None:
+    from pagewarden import meters  # noqa: PLC0415  # commands that end at once count nothing
+
+    meters.here().reconnects.inc()
 
 
 def _is_quiet(connection: psycopg.AsyncConnection) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from pagewarden import errors
+from pagewarden import errors, meters, tracing
 from pagewarden.database import persistence
 from pagewarden.documents import batches, checking, claims, manners
 
@@ -65,8 +65,7 @@ class Attempt:
                 error = reading.exception()
                 return reading.result() if error is None else await self._report(error)
             if heartbeat.done():
-                log.warning("lock_lost", document=self.claim.id)
-                return Outcome.LOST
+                return self._lost()
             return await self._stop()
         finally:
             for task in tasks:
@@ -76,24 +75,33 @@ class Attempt:
     async def _read(self) -> Outcome:
         started = time.monotonic()
         run = await self.reader.run_for(self.claim)
+        structlog.contextvars.bind_contextvars(engine=run.engine)  # of this task only
         saved = await self._save(run, [])
         confidences: list[float] = []
         pages = self.reader.read(self.claim, frozenset(saved))
         async with contextlib.aclosing(batches.of_pages(pages)) as found:
             async for batch in found:
-                saved = await self._save(run, batch)
+                with tracing.span("save", pages=len(batch)):
+                    saved = await self._save(run, batch)
                 confidences += [page.confidence for page in batch if page.confidence is not None]
-        name, result = await self._result(len(saved))
-        answer = await self._call(
-            name,
-            **result,
-            p_confidence=sum(confidences) / len(confidences) if confidences else None,
-            p_processing_time_ms=round((time.monotonic() - started) * 1000),
-            p_engine=run.engine,
-            p_version=run.version,
-            p_profile=run.profile,
-        )
-        return Outcome.COMPLETED if _is_done(answer) else Outcome.FAILED
+        tracing.note(engine=run.engine, pages=len(saved))
+        with tracing.span("complete", pages=len(saved)):
+            name, result = await self._result(len(saved))
+            seconds = time.monotonic() - started
+            answer = await self._call(
+                name,
+                **result,
+                p_confidence=sum(confidences) / len(confidences) if confidences else None,
+                p_processing_time_ms=round(seconds * 1000),
+                p_engine=run.engine,
+                p_version=run.version,
+                p_profile=run.profile,
+            )
+        if not _is_done(answer):
+            log.warning("too_many_failed_pages", pages=len(saved))
+            return Outcome.FAILED
+        log.info("completed", pages=len(saved), seconds=round(seconds, 3))
+        return Outcome.COMPLETED
 
     async def _result(self, pages: int) -> tuple[str, dict[str, object]]:
         """Name the function that completes the document, and what it is told of the result."""
@@ -114,6 +122,8 @@ class Attempt:
             p_page_count=pages[-1].of if pages else None,
         )
         _is_done(answer)
+        for page in pages:
+            meters.here().pages.labels(self.claim.lane, page.status).inc()
         numbers: list[int] = answer["saved"]
         return numbers
 
@@ -125,23 +135,28 @@ class Attempt:
             answer = await self._call("extend_document_lock", p_lock_timeout=timeout)
             if not answer["success"]:
                 return
+            meters.here().heartbeats.inc()
 
     async def _report(self, error: BaseException) -> Outcome:
         """Tell the database why the reading ended."""
         if isinstance(error, errors.LockLost):
-            return Outcome.LOST
-        log.warning("reading_failed", document=self.claim.id, error=errors.in_words(error))
+            return self._lost()
         known = error if isinstance(error, errors.PagewardenError) else None
+        # Where an error of ours came from is said by its class; of any other, nobody knows.
+        trace = None if known else error
+        words = errors.in_words(error)
+        log.warning("reading_failed", type=type(error).__name__, error=words, exc_info=trace)
+        tracing.note(error=type(error).__name__)
         if known and known.outage:
-            return await self._give_back(errors.in_words(error), outage=True)
+            return await self._give_back(words, outage=True)
         answer = await self._call(
             "fail_document",
-            p_error_message=errors.in_words(error),
+            p_error_message=words,
             p_error_details={"type": type(error).__name__},
             p_error_category=str(known.category if known else errors.Category.UNKNOWN),
             p_retry_after=_retry_after(error),
         )
-        return Outcome.FAILED if answer["success"] else Outcome.LOST
+        return Outcome.FAILED if answer["success"] else self._lost()
 
     async def _stop(self) -> Outcome:
         """Give the document back; where the database is away, its lock has to expire instead."""
@@ -156,7 +171,15 @@ class Attempt:
         answer = await self._persist(
             "release_documents", p_documents=[held], p_reason=reason, p_outage=outage
         )
-        return Outcome.GIVEN_BACK if answer["success"] else Outcome.LOST
+        if not answer["success"]:
+            return self._lost()
+        log.info("given_back", reason=reason)
+        return Outcome.GIVEN_BACK
+
+    def _lost(self) -> Outcome:
+        log.warning("lock_lost")
+        meters.here().lock_losses.labels(self.claim.lane).inc()
+        return Outcome.LOST
 
     async def _call(self, name: str, **params: object) -> Any:  # noqa: ANN401  # JSON
         held = {"p_document_id": self.claim.id, "p_lock_token": self.claim.lock_token}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from pagewarden import errors, keys
+from pagewarden import errors, keys, tracing
 from pagewarden.documents import claims, languages, read_pages, store_reader
 from pagewarden.gpu import client as clients
 from pagewarden.gpu import protocol, ranges
@@ -62,7 +62,7 @@ class GpuReader:
             profile=run.profile,
             languages=languages.for_engine(language),
         )
-        count = None
+        count, began = None, tracing.now()
         with _blame(claim):
             async with contextlib.aclosing(await self._lines(claim, order, max_bytes)) as lines:
                 async for line in lines:
@@ -71,7 +71,9 @@ class GpuReader:
                         count = line.document.page_count
                     if line.page is not None:
                         searched = languages.for_search(language)
+                        tracing.past("page", began, page=line.page.number, source=line.page.source)
                         yield read_pages.to_page(line.page, of=count, language=searched)
+                        began = tracing.now()
 
     async def _ask(self, claim: claims.Claim) -> tuple[claims.Run, int]:
         profile = claim.profile or self._wishes.profile

@@ -53,4 +53,4 @@ async def _say(database: Database, worker_id: str, lanes: Sequence[str], *, leav
             "report_worker", p_worker_id=worker_id, p_lanes=list(lanes), p_leaves=leaves
         )
     except errors.DatabaseError as exc:
-        log.warning("report_failed", worker=worker_id, error=str(exc))
+        log.warning("report_failed", error=str(exc))

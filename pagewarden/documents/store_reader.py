@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pagewarden import errors
+from pagewarden import errors, tracing
 from pagewarden.documents import claims, languages, manners, read_pages, scratch
 from pagewarden.reading import engines
 from pagewarden.reading import reader as readers
@@ -89,7 +89,8 @@ class StoreReader:
         way = self._ways.get(claim.lane, manners.USUAL)
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             path = Path(folder, "document")
-            await self._store.fetch(_path(claim), path)
+            with tracing.span("fetch"):
+                await self._store.fetch(_path(claim), path)
 
             def again(known: frozenset[int]) -> AsyncGenerator[claims.Page]:
                 return self._read(claim, path, done | known, way)
@@ -116,8 +117,11 @@ class StoreReader:
         language = languages.for_search(wishes.language)
         with self._blame(wishes):
             async with contextlib.aclosing(found):
+                began = tracing.now()
                 async for page in found:
+                    tracing.past("page", began, page=page.number, source=page.source)
                     yield read_pages.to_page(page, of=counts[-1], language=language)
+                    began = tracing.now()
 
     async def reader(self, wishes: Wishes) -> readers.Reader:
         """Have the reader of an engine and profile, started when it is first asked for."""

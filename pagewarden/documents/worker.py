@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import structlog
 
-from pagewarden import errors, waking
+from pagewarden import errors, meters, tracing, waking
 from pagewarden.documents import attempts, claims, reporting
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from pagewarden.database import Database
 
@@ -46,7 +47,7 @@ class Worker:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until stop is set; then give back what is in hand, uncounted."""
         seen = reporting.reported(self.database, self.worker_id, self.lanes)
-        with self.hints.bell(self.lanes) as bell:
+        with self._named(), self.hints.bell(self.lanes) as bell:
             async with seen, self._shift(stop) as shift:
                 while shift.goes_on:
                     bell.clear()
@@ -63,23 +64,30 @@ class Worker:
     async def drain(self, stop: asyncio.Event) -> collections.Counter[attempts.Outcome]:
         """Work until nothing is left to do or stop is set; count how the attempts ended."""
         outcomes: collections.Counter[attempts.Outcome] = collections.Counter()
-        async with self._shift(stop) as shift:
-            while shift.goes_on and (claim := await self._find()) is not None:
-                outcomes[await self.work_on(claim, shift.over)] += 1
+        with self._named():
+            async with self._shift(stop) as shift:
+                while shift.goes_on and (claim := await self._find()) is not None:
+                    outcomes[await self.work_on(claim, shift.over)] += 1
         return outcomes
 
     async def work_on(self, claim: claims.Claim, stop: asyncio.Event) -> attempts.Outcome:
         """Read a document that has been claimed; stop makes us give it back."""
+        with self._about(claim), _measured(claim.lane), tracing.span("attempt"):
+            outcome = await self._attempt(claim, stop)
+            tracing.note(outcome=outcome)
+        meters.here().documents.labels(claim.lane, outcome).inc()
+        return outcome
+
+    async def _attempt(self, claim: claims.Claim, stop: asyncio.Event) -> attempts.Outcome:
         attempt = attempts.Attempt(
             claim, self.database, self.reader, self.lock_seconds, self.heartbeat_seconds
         )
-        with structlog.contextvars.bound_contextvars(worker=self.worker_id):
-            try:
-                return await attempt.make(stop)
-            except errors.DatabaseError as exc:
-                # Others go on; this one is found by the sweep when its lock has expired.
-                log.exception("attempt_lost", document=claim.id, error=str(exc))
-                return attempts.Outcome.LOST
+        try:
+            return await attempt.make(stop)
+        except errors.DatabaseError as exc:
+            # Others go on; this one is found by the sweep when its lock has expired.
+            log.exception("attempt_lost", error=str(exc))
+            return attempts.Outcome.LOST
 
     async def work_claimed(self, claim: claims.Claim, stop: asyncio.Event) -> attempts.Outcome:
         """Read a document that somebody claimed for us, within the budget, or until stop is set."""
@@ -94,11 +102,12 @@ class Worker:
             await self.database.rpc("wait_for_documents", p_lanes=list(self.lanes))
             return await self.claim(self.lanes)
         except (errors.DatabaseAway, errors.Conflict) as exc:
-            log.warning("claim_failed", worker=self.worker_id, error=str(exc))
+            log.warning("claim_failed", error=str(exc))
             return None
 
     async def claim(self, lanes: Sequence[str]) -> claims.Claim | None:
         """Claim the next document of the first of these lanes that has one."""
+        began = tracing.now()
         rows = await self.database.rpc(
             "claim_documents",
             p_worker_id=self.worker_id,
@@ -106,7 +115,24 @@ class Worker:
             p_limit=1,
             p_lock_timeout=round(self.lock_seconds),
         )
-        return claims.Claim.from_row(rows[0]) if rows else None
+        if not rows:
+            return None
+        claim = claims.Claim.from_row(rows[0])
+        meters.here().claims.labels(claim.lane).inc()
+        with self._about(claim):
+            log.debug("claimed")
+            tracing.past("claim", began)
+        return claim
+
+    def _named(self) -> contextlib.AbstractContextManager[None]:
+        """Have the worker's name on every line meanwhile."""
+        return structlog.contextvars.bound_contextvars(worker=self.worker_id)
+
+    def _about(self, claim: claims.Claim) -> contextlib.AbstractContextManager[None]:
+        """Say on every line, and of every span, which document it is about, and who is at it."""
+        return structlog.contextvars.bound_contextvars(
+            worker=self.worker_id, document=claim.id, lane=claim.lane, attempt=claim.attempts
+        )
 
     @contextlib.asynccontextmanager
     async def _shift(self, stop: asyncio.Event) -> AsyncIterator[_Shift]:
@@ -133,6 +159,14 @@ async def side_by_side(workers: Sequence[Worker], stop: asyncio.Event) -> None:
     for end in ends:
         if end is not None:
             raise end
+
+
+@contextlib.contextmanager
+def _measured(lane: str) -> Iterator[None]:
+    counted, began = meters.here(), time.monotonic()
+    with counted.in_hand.labels(lane).track_inprogress():
+        yield
+    counted.document_seconds.labels(lane).observe(time.monotonic() - began)
 
 
 class _Shift:

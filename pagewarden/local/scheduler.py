@@ -13,7 +13,7 @@ import httpx
 import structlog
 from croniter import croniter
 
-from pagewarden import errors
+from pagewarden import errors, meters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -130,8 +130,11 @@ class Scheduler:
 
 
 async def _call(client: httpx.AsyncClient, name: str) -> None:
+    outcome = "failed"
     try:
         response = await client.post(f"/functions/v1/{name}", json={})
         response.raise_for_status()
+        outcome = "completed"
     except httpx.HTTPError as exc:
         log.warning("function_failed", function=name, error=str(exc) or type(exc).__name__)
+    meters.here().scheduled_calls.labels(name, outcome).inc()

@@ -39,7 +39,7 @@ class PoolWorker(workers.Worker):
                 found = await self._take(over)
             return bool(found)
         except (errors.DatabaseAway, errors.Conflict) as exc:
-            log.warning("claim_failed", worker=self.worker_id, error=str(exc))
+            log.warning("claim_failed", error=str(exc))
             return False
 
     def order(self) -> list[str]:

@@ -16,6 +16,7 @@ ALL = cli.COMMANDS | {f"bench {name}": found for name, found in bench.COMMANDS.i
 DATABASE = ("psycopg", "asyncpg")
 READING = ("numpy", "cv2", "onnxruntime", "pikepdf", "PIL")
 WEB = ("fastapi", "httpx", "postgrest", "jwt", "obstore")
+WATCHING = ("prometheus_client", "opentelemetry")
 
 LOGGING = """
 import contextlib
@@ -102,20 +103,32 @@ def test_the_command_itself_imports_no_command() -> None:
 @pytest.mark.parametrize(
     ("name", "needless"),
     [
-        ("upload", (*DATABASE, *READING, "fastapi", "postgrest", "jwt", "obstore")),
-        ("import", (*DATABASE, *READING, "fastapi", "postgrest", "jwt", "obstore")),
-        ("login", (*DATABASE, *READING, "fastapi", "postgrest", "jwt", "obstore")),
-        ("status", (*READING, *WEB, "asyncpg")),
-        ("migrate", (*READING, *WEB, "asyncpg")),
-        ("doctor", (*READING, *WEB, "asyncpg")),
-        ("user", (*READING, *WEB, "asyncpg")),
-        ("dlq", (*READING, *WEB, "asyncpg")),
-        ("ocr", (*DATABASE, *WEB, "cv2", "onnxruntime", "pikepdf", "PIL")),
+        ("upload", (*DATABASE, *READING, *WATCHING, "fastapi", "postgrest", "jwt", "obstore")),
+        ("import", (*DATABASE, *READING, *WATCHING, "fastapi", "postgrest", "jwt", "obstore")),
+        ("login", (*DATABASE, *READING, *WATCHING, "fastapi", "postgrest", "jwt", "obstore")),
+        ("status", (*READING, *WEB, *WATCHING, "asyncpg")),
+        ("migrate", (*READING, *WEB, *WATCHING, "asyncpg")),
+        ("doctor", (*READING, *WEB, *WATCHING, "asyncpg")),
+        ("user", (*READING, *WEB, *WATCHING, "asyncpg")),
+        ("dlq", (*READING, *WEB, *WATCHING, "asyncpg")),
+        ("ocr", (*DATABASE, *WEB, *WATCHING, "cv2", "onnxruntime", "pikepdf", "PIL")),
         (
             "check",
-            (*DATABASE, *WEB, "cv2", "onnxruntime", "pikepdf", "PIL", "lingua"),
+            (*DATABASE, *WEB, *WATCHING, "cv2", "onnxruntime", "pikepdf", "PIL", "lingua"),
         ),
-        ("work", ("cv2", "onnxruntime", "pikepdf", "PIL", "fastapi", "postgrest", "asyncpg")),
+        (
+            "work",
+            (
+                "cv2",
+                "onnxruntime",
+                "pikepdf",
+                "PIL",
+                "fastapi",
+                "postgrest",
+                "asyncpg",
+                "opentelemetry",
+            ),
+        ),
     ],
 )
 def test_a_command_imports_only_what_it_needs(name: str, needless: tuple[str, ...]) -> None:

@@ -225,6 +225,7 @@ start_volume_stage        no   no     no       no     no     no    no    yes    
 stuck_documents           no   no     no       no     no     no    yes   yes     no
 submit_check_job          no   no     yes      yes    yes    yes   yes   yes     no
 sweep_documents           no   no     no       no     no     no    no    yes     yes
+system_metrics            no   no     no       no     no     no    no    yes     no
 take_engine_call          no   no     no       no     no     no    no    yes     yes
 test_alert                no   no     no       no     no     no    yes   yes     no
 type_text                 no   no     no       no     no     no    yes   yes     no
@@ -245,6 +246,7 @@ ARGUMENTS = {
     "list_alerts": "",
     "report_conflict": "'again and again', %(case)s",
     "report_gauge": "'gpu_service_down', 0",
+    "system_metrics": "",
     "set_alert_rule": """'disk-warning', '{"threshold": 0.2}'""",
     "settle_alert_notice": "gen_random_uuid(), 1",
     "silence_alerts": "60, 'known'",

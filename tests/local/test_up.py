@@ -1,13 +1,15 @@
-"""pagewarden up: where its parts may listen."""
+"""pagewarden up: where its parts may listen, and what becomes of what they say."""
 
 from __future__ import annotations
 
+import json
 import socket
 
 import pytest
 
-from pagewarden import errors
+from pagewarden import errors, logs, settings
 from pagewarden.commands import up
+from tests.support import lines
 
 
 @pytest.mark.parametrize(("host", "family"), [("127.0.0.1", "AF_INET"), ("::1", "AF_INET6")])
@@ -37,3 +39,39 @@ def test_a_host_that_is_not_this_machine_is_refused_with_a_reason() -> None:
     """The message says which."""
     with pytest.raises(errors.LocalStackError, match=r"nowhere\.invalid:54321"):
         up.require_free("http://nowhere.invalid:54321")
+
+
+@pytest.mark.parametrize(
+    ("port", "given"), [(None, None), (54340, "54340"), (0, "0"), (65_535, "65535")]
+)
+def test_a_worker_gets_the_port_for_its_metrics(port: int | None, given: str | None) -> None:
+    """Functions and GPU service have theirs."""
+    chosen = settings.Settings(metrics_port=port)
+    parts = {part.name: part for part in up.parts_of(chosen, "http://127.0.0.1:1", here=True)}
+    assert list(parts) == ["functions", "worker", "gpu"]
+    assert parts["worker"].environment.get("PAGEWARDEN_METRICS_PORT") == given
+    assert "PAGEWARDEN_METRICS_PORT" not in parts["functions"].environment
+
+
+@pytest.mark.parametrize("chosen_format", logs.FORMATS)
+def test_parts_write_as_the_whole_does(monkeypatch: pytest.MonkeyPatch, chosen_format: str) -> None:
+    """They write to a pipe, and would think that nobody looks."""
+    monkeypatch.setenv(logs.FORMAT_SETTING, chosen_format)
+    for part in up.parts_of(settings.Settings(), "http://127.0.0.1:1", here=True):
+        assert part.environment[logs.FORMAT_SETTING] == chosen_format
+
+
+def test_lines_of_parts_stay_json_with_the_name_of_the_part(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever a part may write."""
+    up.say_in_json("worker", '{"event": "completed", "pages": 3, "name": "d\u00e9j\u00e0"}')
+    (line,) = capsys.readouterr().err.splitlines()
+    expected = {"event": "completed", "pages": 3, "name": "d\u00e9j\u00e0", "part": "worker"}
+    assert json.loads(line) == expected
+    with lines.logged() as found:
+        up.say_in_json("gpu", "a library says something")
+        up.say_in_json("gpu", "[1, 2]")
+        up.say_in_json("gpu", "")
+    assert [line["line"] for line in found] == ["a library says something", "[1, 2]"]
+    assert {line["part"] for line in found} == {"gpu"}

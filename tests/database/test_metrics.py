@@ -1,0 +1,124 @@
+"""system_metrics(): how things stand, as numbers, in one cheap call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.database import factories, plans
+
+if TYPE_CHECKING:
+    from tests.support import databases
+
+QUEUED = """
+    with added as (
+      insert into public.documents (case_id, name, ocr_status, listed_in, turn)
+      select %(case)s, 'waiting-' || n, 'queued', 'queue', n
+      from generate_series(1, %(count)s) as n
+      returning *
+    )
+    insert into private.queue (lane, urgency, turn, document_id)
+    select a.lane, -a.priority, a.turn, a.id from added as a
+"""
+COMPLETED = """
+    insert into public.documents (case_id, name, lane, ocr_status, claimed_at, ocr_completed_at)
+    select %(case)s, 'done-' || n, 'image', 'completed', now(), now()
+    from generate_series(1, %(count)s) as n
+"""
+MANY = 12_000
+
+
+def _counts(rows: list[dict[str, Any]], key: str) -> dict[str, int]:
+    return {row[key]: row["count"] for row in rows}
+
+
+async def test_an_empty_system_has_zeros_and_no_gaps(emptied: databases.Database) -> None:
+    """Every lane, category, severity and state is there: what vanishes is no 0."""
+    found = await (await factories.Factory.of(emptied)).call("system_metrics")
+    lanes = [lane.pop("lane") for lane in found["lanes"]]
+    assert lanes == ["acte", "check", "image", "index", "pdf"]
+    for lane in found["lanes"]:
+        assert lane == {
+            "queued": 0, "later": 0, "processing": 0, "stuck": 0, "oldest_seconds": 0,
+            "paused": False,
+        }  # fmt: skip
+    categories = ["configuration", "permanent", "resource", "transient", "unknown"]
+    assert _counts(found["dead_letters"], "category") == dict.fromkeys(categories, 0)
+    assert _counts(found["open_alerts"], "severity") == {"critical": 0, "warning": 0}
+    assert _counts(found["workers"], "state") == {"idle": 0, "reading": 0, "silent": 0}
+    assert found["open_tasks"] == 0
+
+
+async def test_documents_are_counted_by_lane_and_by_what_becomes_of_them(
+    emptied: databases.Database,
+) -> None:
+    """What waits now and later, is in hand, is stuck, was given up; and who paused what."""
+    factory = await factories.Factory.of(emptied)
+    stuck = await factory.claimed(worker="dead")
+    await factory.claimed(lane="pdf", worker="reader")
+    for _ in range(2):
+        await factory.queued()
+    await factory.conn.execute(
+        "update documents set locked_at = locked_at - interval '6 minutes', lock_expires_at = now()"
+        " where id = %s",
+        (stuck.document_id,),
+    )
+    await factory.conn.execute("update documents set created_at = now() - interval '1 hour'")
+    failed = await factory.claimed()
+    await factory.call(
+        "fail_document", p_document_id=failed.document_id, p_lock_token=failed.lock_token,
+        p_error_message="time-out",
+    )  # fmt: skip
+    for category in ("permanent", "permanent", "resource"):
+        await factory.dead_letter(category=category)
+    await factory.call("report_worker", p_worker_id="idler", p_lanes=["image"])
+    await factory.call("report_worker", p_worker_id="reader", p_lanes=["pdf"])
+    await factory.call("pause_lane", p_lane="check", p_reason="maintenance")
+
+    found = await factory.call("system_metrics")
+
+    lanes = {lane["lane"]: lane for lane in found["lanes"]}
+    image, pdf = lanes["image"], lanes["pdf"]
+    assert (image["queued"], image["later"], image["processing"], image["stuck"]) == (2, 1, 1, 1)
+    assert (pdf["queued"], pdf["later"], pdf["processing"], pdf["stuck"]) == (0, 0, 1, 0)
+    assert 3600 <= image["oldest_seconds"] < 3700
+    assert {name for name, lane in lanes.items() if lane["paused"]} == {"check"}
+    letters = {k: n for k, n in _counts(found["dead_letters"], "category").items() if n}
+    assert letters == {"permanent": 2, "resource": 1}
+    assert _counts(found["workers"], "state") == {"idle": 1, "reading": 1, "silent": 1}
+    assert found["open_tasks"] == 3
+
+
+async def test_letters_that_are_decided_and_alerts_that_are_over_no_longer_count(
+    emptied: databases.Database,
+) -> None:
+    """Only what waits for somebody is told."""
+    factory = await factories.Factory.of(emptied)
+    letter = await factory.dead_letter(category="permanent")
+    await factory.call("resolve_dead_letter", p_dlq_id=letter.dlq_id, p_action="abandon")
+    conn = await emptied.connect()
+    await conn.execute(
+        "insert into alerts (rule, severity, value, worst, threshold, broken_since, fired_at,"
+        " resolved_at) select 'stuck-critical', 'critical', 11, 11, 10, now(), now(), r.at"
+        " from (values (now()), (null)) as r (at)"
+    )
+    found = await factory.call("system_metrics")
+    assert _counts(found["dead_letters"], "category")["permanent"] == 0
+    assert _counts(found["open_alerts"], "severity") == {"critical": 1, "warning": 0}
+
+
+async def test_no_table_is_read_from_end_to_end(emptied: databases.Database) -> None:
+    """Whatever the planner believes, which knows nothing of these."""
+    factory = await factories.Factory.of(emptied)
+    loader = await emptied.connect("supabase_admin")
+    await loader.execute("set session_replication_role = replica")
+    for load in (QUEUED, COMPLETED):
+        await loader.execute(load.encode(), {"case": await factory.case(), "count": MANY})
+    conn = await plans.connect(emptied)
+    async with plans.collected(conn) as found:
+        (answer,) = await factories.call(conn, "system_metrics")
+    assert {lane["queued"] for lane in answer["lanes"]} == {0, MANY}
+    assert found
+    for plan in found:
+        large = {"documents", "queue", "later", "ocr_dead_letter", "tasks"}
+        assert not plan.scanned() & large, plan.statement
+        assert plan.read().get("documents", 0) < 10, plan.statement

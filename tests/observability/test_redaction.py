@@ -1,0 +1,103 @@
+"""Secrets are taken out of whatever is written down, by their looks and by what they are."""
+
+from __future__ import annotations
+
+import json
+import urllib.parse
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pagewarden import redaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PRINTABLE = st.characters(
+    min_codepoint=33,
+    max_codepoint=0x2FF,
+    categories=("L", "N", "P", "S"),
+    exclude_characters=redaction.HIDDEN,
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_secrets() -> Iterator[None]:
+    """Conceal what these tests say, and nothing of it in others."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(redaction, "_concealed", set())
+        yield
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("postgresql://ada:hidden@db:5432/x is away", "postgresql://ada:***@db:5432/x is away"),
+        ("smtps://ada:hid@den@mail.example", "smtps://ada:***@mail.example"),
+        ("redis://:hidden@cache/0", "redis://:***@cache/0"),
+        ("host=db password=hidden dbname=x", "host=db password=*** dbname=x"),
+        ("GET /files/v1/a.png?signature=hidden&x=1", "GET /files/v1/a.png?signature=***&x=1"),
+        ("?X-Amz-Security-Token=hidden", "?X-Amz-Security-Token=***"),
+        ("Authorization: Bearer hidden-x", "Authorization: Bearer ***"),
+        ("https://hooks.slack.com/services/T0/B0/hidden", "https://hooks.slack.com/***"),
+        ("a token eyJhbGciOi.eyJzdWIi.c2lnbmF0 in words", "a token *** in words"),
+        ("sb_secret_hidden0 and whsec_hidden0+/=", "*** and ***"),
+    ],
+)
+def test_what_looks_like_a_secret_is_hidden_and_the_rest_is_left(said: str, left: str) -> None:
+    """Whoever reads the line still knows what it speaks of."""
+    assert redaction.text(said) == left
+    assert redaction.text(left) == left
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "page 3 of letter.pdf could not be read: it is broken",
+        "http://127.0.0.1:54321/functions/v1/documents",
+        "ada@example.org was told at 10:32",
+        "there is no lane nope; known are image, pdf (basic=no)",
+    ],
+)
+def test_ordinary_words_are_left_as_they_are(said: str) -> None:
+    """A log full of holes helps nobody."""
+    assert redaction.text(said) == said
+
+
+def test_fields_named_for_secrets_are_hidden_however_deep() -> None:
+    """Numbers are none: how many tokens a page took may be known."""
+    found = redaction.redacted(
+        {"lock_token": "x", "tokens": 7, "headers": {"Cookie": "x"}, "pages": [{"api_key": "x"}]}
+    )
+    assert found == {
+        "lock_token": "***", "tokens": 7, "headers": {"Cookie": "***"},
+        "pages": [{"api_key": "***"}],
+    }  # fmt: skip
+
+
+@given(
+    password=st.text(PRINTABLE, min_size=12, max_size=40),
+    before=st.text(PRINTABLE, max_size=5),
+    after=st.text(PRINTABLE, max_size=5),
+)
+def test_a_secret_that_is_known_is_found_wherever_it_stands(
+    password: str, before: str, after: str
+) -> None:
+    """By itself, as it is in a URL, and as a URL has it encoded."""
+    encoded = urllib.parse.quote(password, safe="")
+    redaction.conceal(f"postgresql://ada:{encoded}@db.example.org/x")
+    shown = json.dumps(
+        redaction.redacted({"a": f"{before}{password}{after}", "b": [f"({encoded})"]}),
+        ensure_ascii=False,
+    )
+    assert json.dumps(password, ensure_ascii=False)[1:-1] not in shown
+    assert encoded not in shown
+
+
+def test_a_short_secret_makes_no_holes_in_ordinary_words() -> None:
+    """The password of a database may be the name of the database."""
+    redaction.conceal("postgresql://postgres:postgres@db/postgres")
+    assert redaction.text("connected to postgres") == "connected to postgres"
+    assert redaction.text("postgresql://postgres:postgres@db/x") == "postgresql://postgres:***@db/x"

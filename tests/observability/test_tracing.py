@@ -1,0 +1,110 @@
+"""Traces that nobody wants cost nothing; those that somebody wants stop nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+import structlog
+
+from pagewarden import errors, tracing
+from pagewarden.tracing import otlp as otlp_module
+from tests.support import otlp
+
+IMPORTED = """
+import sys
+from pagewarden import tracing
+from pagewarden.commands import work
+with tracing.sending("worker", None), tracing.span("x", document="{document}"):
+    tracing.note(pages=1)
+    tracing.past("y", 0, document="{document}")
+print([name for name in sys.modules if name.startswith(("opentelemetry", "google.protobuf"))])
+"""
+DOCUMENT = uuid.UUID("c0ffee00-1234-4abc-8def-0123456789ab")
+
+
+def test_nothing_is_imported_for_traces_that_nobody_wants() -> None:
+    """Neither by a worker, nor by its spans."""
+    program = IMPORTED.format(document=DOCUMENT)
+    said = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert said.stdout.strip() == "[]"
+
+
+def test_a_span_that_nobody_wants_is_always_the_same_thing() -> None:
+    """Nothing is made for it."""
+    assert tracing.span("a", document=str(DOCUMENT)) is tracing.span("b")
+
+
+def test_an_endpoint_without_the_packages_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are an extra."""
+    monkeypatch.delitem(sys.modules, "pagewarden.tracing.otlp")
+    monkeypatch.delattr(tracing, "otlp")
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with (
+        pytest.raises(errors.SettingsError, match=r"pagewarden\[tracing\]"),
+        tracing.sending("worker", "http://127.0.0.1:4318"),
+    ):
+        pass
+
+
+async def test_spans_of_a_context_are_of_its_document_and_below_each_other() -> None:
+    """Tasks inherit it; what is about no document is in no trace."""
+    about = {"document": str(DOCUMENT), "worker": "w"}
+    with otlp.receiving() as received, tracing.sending("test", f"{received.url}/v1/traces/"):
+        with tracing.span("about nothing"):
+            pass
+        with structlog.contextvars.bound_contextvars(**about), tracing.span("outer", pages=3):
+            await asyncio.create_task(_inner())
+    inner, outer = received.spans
+    assert received.paths == {"/v1/traces"}
+    assert (outer.name, inner.name, outer.service) == ("outer", "inner", "pagewarden-test")
+    assert inner.parent == outer.id
+    assert outer.parent == DOCUMENT.hex[:16]
+    assert {outer.trace, inner.trace} == {DOCUMENT.hex}
+    assert outer.about == {"document": str(DOCUMENT), "worker": "w", "pages": 3}
+    assert inner.about["more"] is True
+
+
+async def _inner() -> None:
+    with tracing.span("inner"):
+        tracing.note(more=True)
+
+
+def test_an_error_is_told_without_its_secrets() -> None:
+    """By its class and its words; it is raised all the same."""
+    with otlp.receiving() as received, tracing.sending("test", received.url):
+        with (
+            pytest.raises(OSError, match="hidden"),
+            tracing.span("fetch", document=str(DOCUMENT)),
+        ):
+            raise OSError("https://ada:hidden@store.example is away")
+        tracing.past("upload", tracing.now(), is_root=True, document=str(DOCUMENT), token="hidden")
+    failed, root = received.spans
+    assert failed.is_error
+    assert failed.about["error.type"] == "OSError"
+    assert failed.said == "https://ada:***@store.example is away"
+    assert root.about["token"] == "***"
+    assert (root.parent, root.id) == ("", failed.parent)
+
+
+def test_a_receiver_that_does_not_answer_keeps_nobody_from_stopping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is left is given up after a moment."""
+    monkeypatch.setattr(otlp_module, "CLOSE_SECONDS", 0.2)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        with tracing.sending("test", f"http://127.0.0.1:{silent.getsockname()[1]}"):
+            tracing.past("upload", tracing.now(), is_root=True, document=str(DOCUMENT))
+            began = time.monotonic()
+        assert time.monotonic() - began < 2
