@@ -35,6 +35,7 @@ FIRST_ADMIN = "admin@pagewarden.local"
 # Of our programs, counted from PAGEWARDEN_METRICS_PORT.
 _WORKER_PORT = 0
 _OWN_PORT = 1
+_VOLUMES_PORT = 2  # and the next ones
 WATCH_SECONDS = 1.0
 READY_SECONDS = 120.0
 
@@ -75,7 +76,8 @@ async def _up(chosen: settings.Settings) -> None:
             parts = parts_of(chosen, gpu_url, here=gpu_is_ours)
             say = _say if logs.chosen_format() == "console" else say_in_json
             group.create_task(supervisor.run(parts, stop, say))
-            group.create_task(volume_parts.run(connection, found.url, chosen, stop, say))
+            books = {**_manner(), **_port(_with_port(chosen, _VOLUMES_PORT))}
+            group.create_task(volume_parts.run(connection, found.url, chosen, stop, say, books))
             group.create_task(_announce(served, gpu_url, stop))
         out.print("stopped")
 

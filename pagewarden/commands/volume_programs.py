@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import structlog
 import typer
 
-from pagewarden import settings, waking
+from pagewarden import observed, settings, waking
 from pagewarden.commands import work as connecting
 from pagewarden.volumes import (
     artifacts,
@@ -67,7 +67,8 @@ def work(
     chosen = settings.load()
     served = [stage] if stage else list(reversed(stages.STAGES))
     addresses = places.input_of(chosen, input_bucket), places.output_of(chosen, output_bucket)
-    asyncio.run(_work(chosen, served, addresses, model))
+    with observed.program("volumes", chosen):
+        asyncio.run(_work(chosen, served, addresses, model))
 
 
 async def _work(
@@ -101,7 +102,9 @@ def orchestrate(
     *, once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False
 ) -> None:
     """Move volumes from stage to stage, until Ctrl-C; one does, however many run."""
-    asyncio.run(_orchestrate(settings.load(), once=once))
+    chosen = settings.load()
+    with observed.program("orchestrator", chosen):
+        asyncio.run(_orchestrate(chosen, once=once))
 
 
 async def _orchestrate(chosen: settings.Settings, *, once: bool) -> None:

@@ -11,7 +11,7 @@ from pagewarden.local import supervisor
 from pagewarden.volumes import orchestrator, queues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pagewarden.database import Database
     from pagewarden.settings import Settings
@@ -26,13 +26,16 @@ async def run(
     settings: Settings,
     stop: asyncio.Event,
     say: Callable[[str, str], None],
+    environment: Mapping[str, str],
 ) -> None:
     """Orchestrate, and have workers run while there is anything for them to do."""
     async with waking.listening(url, waking.VOLUMES) as hints:
         looking = orchestrator.Orchestrator(database, "up", queues.open_publisher(settings), hints)
         parts = [
             supervisor.Part(
-                f"volumes-{number}", supervisor.program("pagewarden.cli", "volumes", "work")
+                f"volumes-{number}",
+                supervisor.program("pagewarden.cli", "volumes", "work"),
+                environment,
             )
             for number in range(1, settings.volume_workers + 1)
         ]
