@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pagewarden import errors
-from pagewarden.documents import claims, languages, read_pages, scratch
+from pagewarden.documents import claims, languages, read_pages
+from pagewarden.files import scratch
 from pagewarden.reading import engines
 from pagewarden.reading import reader as readers
 

@@ -1,0 +1,1 @@
+"""Volumes: books of page images that go through four stages; see docs/volumes.md."""
