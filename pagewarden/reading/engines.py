@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from pagewarden import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pagewarden.reading import engine
+    from pagewarden.reading.lines import crops, readings
 
 DEFAULT = "cascade"
 BALANCED = "balanced"
@@ -57,6 +58,17 @@ class Preparing(Protocol):
 
     def prepare(self, hints: engine.Hints) -> None:
         """Load what pages with these hints need, so that children find it there."""
+        ...
+
+
+@runtime_checkable
+class ReadingLines(Protocol):
+    """An engine that reads lines which were found and cut out by somebody else."""
+
+    def read_lines(
+        self, lines: Sequence[crops.Crop], hints: engine.Hints
+    ) -> list[readings.Reading]:
+        """Read lines of one page; raises an error of pagewarden.errors."""
         ...
 
 

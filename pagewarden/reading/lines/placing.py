@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pagewarden.reading import pages
     from pagewarden.reading.lines import crops
+
+
+def lines(cropped: Sequence[crops.Crop], found: Sequence[readings.Reading]) -> list[pages.Line]:
+    """Put what was read where it stands on the page; what nothing was read from is left out."""
+    return [
+        settle(reading, crop).line(crop)
+        for crop, reading in zip(cropped, found, strict=True)
+        if reading.text
+    ]
 
 
 def settle(reading: readings.Reading, crop: crops.Crop) -> readings.Reading:
