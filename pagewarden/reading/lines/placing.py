@@ -43,6 +43,15 @@ def settle(reading: readings.Reading, crop: crops.Crop) -> readings.Reading:
     return readings.Reading(tuple(words))
 
 
+def extent(crop: crops.Crop) -> tuple[float, float]:
+    """Tell from where to where there is ink along a line, 0 to 1; all of it where there is none."""
+    inked = _inked(crop.grey)
+    ink = np.flatnonzero(inked)
+    if not len(ink):
+        return 0.0, 1.0
+    return float(ink[0] / len(inked)), float((ink[-1] + 1) / len(inked))
+
+
 def _inked(grey: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Tell of each column whether there is ink in it."""
     _, ink = cv2.threshold(grey, 0, 1, cv2.THRESH_BINARY_INV | cv2.THRESH_OTSU)

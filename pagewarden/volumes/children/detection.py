@@ -1,0 +1,88 @@
+"""Sets a page upright and straight, and finds its lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pagewarden import errors
+from pagewarden.exports import document
+from pagewarden.reading import opening, rapid, upright
+from pagewarden.reading.lines import detection, networks
+from pagewarden.volumes import curves
+from pagewarden.volumes.children import answers, parcels, pictures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pagewarden.reading import engine, limits
+    from pagewarden.reading.sandbox import duties, wire
+
+
+SOFTWARE = f"{document.SOFTWARE} {document.VERSION}"
+
+
+class Detection:
+    """Finds the lines of one page after another."""
+
+    def __init__(self, *, use_tps: bool, tps_ratio: float, model: str | None, version: str) -> None:
+        self.version = f"{version or networks.version()}, {SOFTWARE}"
+        self._detector = detection.Detector(rapid.LONG_SIDE, model=Path(model) if model else None)
+        self._threshold = tps_ratio if use_tps else None
+
+    def do(self, work: duties.Work) -> tuple[wire.Message, bytes]:
+        """Take the file of an image; give what was found, the rotated image and the mask."""
+        image = _open(work.blob, work.request["name"], work.bounds)
+        straight = upright.straighten(image)
+        pixels, marked = straight.image.pixels, self._detector.mark(straight.image.pixels)
+        ratio, points = self._curvature(marked, pixels.shape[1])
+        if points:
+            pixels = curves.straightened(pixels, points)
+            marked = self._detector.mark(pixels)
+        found = answers.Detected(
+            page_angle=float(straight.rotation - straight.skew),
+            tps_ratio=ratio,
+            tps_points=points,
+            contours=[outline.tolist() for outline in _outlines(marked)],
+            confidences=[core.confidence for core in marked.cores],
+            width=image.width,
+            height=image.height,
+            dpi=image.dpi,
+            rotated_width=pixels.shape[1],
+            rotated_height=pixels.shape[0],
+        )
+        files = pictures.to_jpeg(pixels, pictures.PAGE_QUALITY), pictures.to_png(marked.mask)
+        return parcels.pack(answers.DETECTED, found, files)
+
+    def _curvature(
+        self, marked: detection.Marked, width: int
+    ) -> tuple[float | None, list[list[float]] | None]:
+        """Measure how curved a page is, and plan how to set it straight if it is too much."""
+        if self._threshold is None:
+            return None, None
+        lines = curves.midlines(_outlines(marked), width)
+        ratio = curves.curvature(lines)
+        curved = ratio is not None and ratio >= self._threshold
+        return ratio, curves.straightening(lines) if curved else None
+
+
+def _open(data: bytes, name: str, bounds: limits.Limits) -> engine.PageImage:
+    """Decode an image of any kind that is read at all."""
+    path = Path("original")
+    path.write_bytes(data)
+    document = opening.open_document(path, bounds, name=name)
+    if document.page_count != 1:
+        raise errors.UnsupportedFile(
+            f"{name}: it has {document.page_count} pages, and in a volume each page is a file of "
+            "its own. Split it."
+        )
+    return document.page(1).render()
+
+
+def _outlines(marked: detection.Marked) -> Sequence[NDArray[np.int32]]:
+    """Give the outlines of cores in pixels of the page, as they are written down."""
+    return [np.rint(core.outline * marked.factors).astype(np.int32) for core in marked.cores]

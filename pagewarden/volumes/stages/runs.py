@@ -1,0 +1,179 @@
+"""One run of a stage: pages come, failures are counted, and in the end all is published."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from pagewarden import errors
+from pagewarden.reading import lanes
+from pagewarden.volumes.artifacts import drafts, parquet, rows
+from pagewarden.volumes.stages import interface
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from pathlib import Path
+
+    from pagewarden.volumes import artifacts
+
+R = TypeVar("R", bound=rows.Row)
+
+PAGE_ERRORS = (*lanes.PAGE_ERRORS, errors.FileNotThere, errors.UnsafePath)
+"""What costs a page; every other error is not the page's fault, and ends the stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made(Generic[R]):
+    """What came of a page: its rows, images by their keys, and what is to be counted."""
+
+    rows: Sequence[R]
+    images: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
+    counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def trouble_of(stage: str, error: Exception) -> rows.Trouble:
+    """Say in a row what went wrong."""
+    return rows.Trouble(stage, type(error).__name__, str(error))
+
+
+def failed(kind: type[R], image_name: str, trouble: rows.Trouble, model: str) -> Made[R]:
+    """Make the row of a page that failed, at this stage or at one before."""
+    row = kind(
+        image_name=image_name,
+        ok=False,
+        error_stage=trouble.stage,
+        error_type=trouble.type,
+        error_message=trouble.message,
+        model_version=model,
+    )
+    return Made([row])
+
+
+class Tally:
+    """Counts pages that failed, and says when there are too many of them."""
+
+    def __init__(self, volume: str, total: int, allowed: float) -> None:
+        self._volume = volume
+        self._total = total
+        self._allowed = allowed
+        self._kinds: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
+
+    @property
+    def failed(self) -> int:
+        """Count them."""
+        return self._kinds.total()
+
+    def add(self, trouble: rows.Trouble) -> None:
+        """Count one; raises the error that most have, once they are more than allowed."""
+        self._kinds[trouble.type] += 1
+        self._examples.setdefault(trouble.type, trouble.message)
+        if self.failed <= self._allowed * self._total:
+            return
+        ((kind, count),) = self._kinds.most_common(1)
+        error: type[errors.PagewardenError] = getattr(errors, kind, errors.ReadingError)
+        raise error(
+            f"{self._volume}: {self.failed} of {self._total} pages failed, and only "
+            f"{self._allowed:.0%} may (failed_pages_allowed); {count} of them with {kind}, such as "
+            f"this: {self._examples[kind]}"
+        )
+
+
+class Run(Generic[R]):
+    """Takes what a stage makes, page by page, and publishes it."""
+
+    def __init__(
+        self,
+        work: interface.Work,
+        table: parquet.Table[R],
+        key: str,
+        stamp: parquet.Stamp,
+        scratch: Path,
+    ) -> None:
+        self._work = work
+        self._table = table
+        self._key = key
+        self._stamp = stamp
+        self._scratch = scratch
+        self._began = time.perf_counter()
+        self._tally = Tally(work.keys.name, stamp.pages, work.config.failed_pages_allowed)
+
+    async def repeated(self) -> interface.Done | None:
+        """Say that all of it is there already; None if it is not, or not whole."""
+        path = self._scratch / f"published-{self._table.name}"
+        try:
+            await self._work.output.fetch(self._key, path)
+            with parquet.Reader(path, self._table, self._key) as published:
+                if published.stamp != self._stamp:
+                    return None
+                return await self._verified(published)
+        except (errors.FileNotThere, errors.ArtifactUnusable):
+            return None
+
+    async def make(self, pages: AsyncGenerator[Made[R]]) -> interface.Done:
+        """Take pages until there are no more, and publish what they make up."""
+        draft = drafts.Draft(self._scratch, self._table, self._stamp)
+        counts: Counter[str] = Counter()
+        done = 0
+        async with contextlib.aclosing(pages) as coming:
+            async for made in coming:
+                self._judge(made.rows)
+                await draft.add(made.rows, made.images)
+                counts.update(made.counts)
+                done += 1
+                self._work.progress(done, self._stamp.pages)
+        await draft.publish(self._work.output, self._key, self._work.may_publish)
+        return self._done(counts, skipped=False)
+
+    async def _verified(self, published: parquet.Reader[R]) -> interface.Done:
+        for row in published:
+            self._judge([row])
+            if row.image:
+                await fetch_image(self._work.output, row.image, self._key)
+        return self._done({}, skipped=True)
+
+    def _judge(self, of_page: Sequence[R]) -> None:
+        trouble = next((row.trouble for row in of_page if row.trouble), None)
+        if trouble:
+            self._tally.add(trouble)
+
+    def _done(self, counts: Mapping[str, int], *, skipped: bool) -> interface.Done:
+        seconds = time.perf_counter() - self._began
+        return interface.Done(
+            self._stamp.pages, self._tally.failed, skipped, {**counts, "seconds": seconds}
+        )
+
+
+async def fetch_image(bucket: artifacts.Bucket, image: rows.Image | None, named_by: str) -> bytes:
+    """Get an image as it was when the file that names it was made; ArtifactUnusable otherwise."""
+    if image is None:
+        raise _unfit(named_by, "a row of it names no image")
+    try:
+        data = await bucket.get(image.key)
+    except errors.FileNotThere as exc:
+        raise _unfit(named_by, f"{image.key}, which it names, is not there") from exc
+    if drafts.digest(data) != image.sha256:
+        raise _unfit(named_by, f"{image.key}, which it names, is of another run")
+    return data
+
+
+@contextlib.asynccontextmanager
+async def earlier(
+    work: interface.Work, table: parquet.Table[R], key: str, scratch: Path
+) -> AsyncGenerator[parquet.Reader[R]]:
+    """Open what an earlier stage has published."""
+    path = scratch / f"earlier-{table.name}"
+    try:
+        await work.output.fetch(key, path)
+    except errors.FileNotThere as exc:
+        raise errors.FileNotThere(f"{key} is not there; run the stage again that makes it") from exc
+    with parquet.Reader(path, table, key) as published:
+        yield published
+
+
+def _unfit(key: str, why: str) -> errors.ArtifactUnusable:
+    return errors.ArtifactUnusable(f"{key}: {why}. Run the stage again that makes them.")
