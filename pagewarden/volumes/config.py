@@ -8,7 +8,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pagewarden import errors
 from pagewarden.reading import engines
@@ -90,6 +90,12 @@ class Config(BaseModel):
             raise ValueError(str(exc)) from exc
         return name
 
+    @model_validator(mode="after")
+    def _require_sources(self) -> Self:
+        if (self.reducer == "combine") != bool(self.sources):
+            raise ValueError("reducer 'combine' wants sources, and no other one does")
+        return self
+
     @property
     def languages(self) -> tuple[str, ...]:
         """Give the codes one by one."""
@@ -109,7 +115,7 @@ def _explain(exc: ValidationError) -> str:
     known = ", ".join(Config.model_fields)
     wrong = []
     for error in exc.errors(include_url=False):
-        key = ".".join(map(str, error["loc"]))
+        key = ".".join(map(str, error["loc"])) or "sources"
         if error["type"] == "extra_forbidden":
             wrong.append(f"{key!r} is no key; known are {known}")
         else:

@@ -11,10 +11,20 @@ jobs/{job_key}/volumes/{w_id}-{i_id}/
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from pagewarden import errors
 from pagewarden.files import paths
+
+_NUMBERS = re.compile(r"(\d+)")
+
+
+def page_order(image_name: str) -> tuple[list[tuple[bool, int, str]], str]:
+    """Compare names of pages, numbers in them as numbers: page 9 comes before page 10."""
+    parts = [part for part in _NUMBERS.split(image_name) if part]
+    key = [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+    return key, image_name
 
 
 def originals(w_id: str, i_id: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from typing import TYPE_CHECKING
 
 from pagewarden import errors, side_by_side
@@ -29,6 +30,7 @@ class LineDetection:
 
     async def run(self, work: interface.Work) -> interface.Done:
         """Go through all pages."""
+        began = time.perf_counter()
         await work.output.prepare()
         found = await originals.find(work)
         async with sandboxes.opened(work.config, self._duty(work)) as sandbox:
@@ -41,7 +43,7 @@ class LineDetection:
             )
             with work.output.scratch(work.token) as scratch:
                 table, key = parquet.LINE_DETECTION, work.keys.line_detection
-                run = runs.Run(work, table, key, stamp, scratch)
+                run = runs.Run(work, table, key, stamp, scratch, began=began)
                 if done := await run.repeated():
                     return done
                 works = (self._page(work, sandbox, original) for original in found)

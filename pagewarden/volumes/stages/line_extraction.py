@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from pagewarden import side_by_side
 from pagewarden.reading import scripts
 from pagewarden.reading.sandbox import duties
 from pagewarden.volumes import crew
-from pagewarden.volumes.artifacts import drafts, parquet, rows
+from pagewarden.volumes.artifacts import drafts, parquet, published, rows
 from pagewarden.volumes.children import answers
 from pagewarden.volumes.stages import runs, sandboxes
 
@@ -29,11 +30,12 @@ class LineExtraction:
 
     async def run(self, work: interface.Work) -> interface.Done:
         """Go through all pages."""
+        began = time.perf_counter()
         await work.output.prepare()
         with work.output.scratch(work.token) as scratch:
             key = work.keys.line_detection
             async with (
-                runs.earlier(work, parquet.LINE_DETECTION, key, scratch) as pages,
+                published.opened(work.output, parquet.LINE_DETECTION, key, scratch) as pages,
                 sandboxes.opened(work.config, _duty(work.config)) as sandbox,
             ):
                 stamp = parquet.Stamp(
@@ -44,7 +46,7 @@ class LineExtraction:
                     pages.stamp.pages,
                 )
                 table, key = parquet.LINE_IMAGES, work.keys.line_images
-                run = runs.Run(work, table, key, stamp, scratch)
+                run = runs.Run(work, table, key, stamp, scratch, began=began)
                 if done := await run.repeated():
                     return done
                 works = (self._page(work, sandbox, page) for page in pages)
@@ -66,7 +68,7 @@ class LineExtraction:
     ) -> runs.Made[rows.LineImage]:
         if not page.filtered_contours:
             return runs.Made([])
-        image = await runs.fetch_image(work.output, page.image, work.keys.line_detection)
+        image = await published.fetch_image(work.output, page.image, work.keys.line_detection)
         message = {
             "name": page.image_name,
             "contours": page.filtered_contours,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import TYPE_CHECKING
 
 from pagewarden import side_by_side
 from pagewarden.reading.sandbox import duties
 from pagewarden.volumes import crew
-from pagewarden.volumes.artifacts import parquet, rows
+from pagewarden.volumes.artifacts import parquet, published, rows
 from pagewarden.volumes.children import answers
 from pagewarden.volumes.stages import runs, sandboxes
 
@@ -28,11 +29,12 @@ class Ocr:
 
     async def run(self, work: interface.Work) -> interface.Done:
         """Go through all pages that have lines."""
+        began = time.perf_counter()
         await work.output.prepare()
         with work.output.scratch(work.token) as scratch:
             key = work.keys.line_images
             async with (
-                runs.earlier(work, parquet.LINE_IMAGES, key, scratch) as lines,
+                published.opened(work.output, parquet.LINE_IMAGES, key, scratch) as lines,
                 sandboxes.opened(work.config, _duty(work.config), reading=True) as sandbox,
             ):
                 stamp = parquet.Stamp(
@@ -43,7 +45,7 @@ class Ocr:
                     lines.stamp.pages,
                 )
                 table, key = parquet.OCR_RESULTS, work.keys.ocr_results
-                run = runs.Run(work, table, key, stamp, scratch)
+                run = runs.Run(work, table, key, stamp, scratch, began=began)
                 if done := await run.repeated():
                     return done
                 works = (self._page(work, sandbox, page) for page in _pages(lines))
@@ -64,7 +66,7 @@ class Ocr:
         self, work: interface.Work, sandbox: sandboxes.Sandbox, lines: Sequence[rows.LineImage]
     ) -> runs.Made[rows.LineText]:
         name, named_by = lines[0].image_name, work.keys.line_images
-        works = (runs.fetch_image(work.output, line.image, named_by) for line in lines)
+        works = (published.fetch_image(work.output, line.image, named_by) for line in lines)
         pictures = [data async for data in side_by_side.in_order(works, ahead=_FETCHED)]
         message = {"name": name, "sizes": [len(picture) for picture in pictures]}
         request = crew.Request(

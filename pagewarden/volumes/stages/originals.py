@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -26,7 +25,6 @@ _SUFFIXES = frozenset(
         *(".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"),
     }
 )
-_NUMBERS = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ async def find(work: interface.Work) -> list[Original]:
         )
     named = _named(PurePosixPath(entry.key).relative_to(folder) for entry in entries)
     found = [Original(name, entry) for name, entry in zip(named, entries, strict=True)]
-    return sorted(found, key=lambda original: _by_number(original.image_name))
+    return sorted(found, key=lambda original: layout.page_order(original.image_name))
 
 
 async def digest(work: interface.Work, originals: Sequence[Original]) -> str:
@@ -83,9 +81,3 @@ def _named(paths: Iterable[PurePosixPath]) -> list[str]:
         for path in every
         for name in [path.with_suffix("").as_posix()]
     ]
-
-
-def _by_number(name: str) -> tuple[list[tuple[bool, int, str]], str]:
-    """Compare the numbers in names as numbers: page 9 comes before page 10."""
-    parts = (part for part in _NUMBERS.split(name) if part)
-    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts], name

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pagewarden import errors
 from pagewarden.reading import lanes
-from pagewarden.volumes.artifacts import drafts, parquet, rows
+from pagewarden.volumes.artifacts import drafts, parquet, published, rows
 from pagewarden.volumes.stages import interface
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
     from pathlib import Path
-
-    from pagewarden.volumes import artifacts
 
 R = TypeVar("R", bound=rows.Row)
 
@@ -84,22 +82,24 @@ class Tally:
 
 
 class Run(Generic[R]):
-    """Takes what a stage makes, page by page, and publishes it."""
+    """Takes what a stage makes, page by page, and publishes it; began is of time.perf_counter."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what is made, of what, where, and since when
         self,
         work: interface.Work,
         table: parquet.Table[R],
         key: str,
         stamp: parquet.Stamp,
         scratch: Path,
+        *,
+        began: float,
     ) -> None:
         self._work = work
         self._table = table
         self._key = key
         self._stamp = stamp
         self._scratch = scratch
-        self._began = time.perf_counter()
+        self._began = began
         self._tally = Tally(work.keys.name, stamp.pages, work.config.failed_pages_allowed)
 
     async def repeated(self) -> interface.Done | None:
@@ -107,10 +107,8 @@ class Run(Generic[R]):
         path = self._scratch / f"published-{self._table.name}"
         try:
             await self._work.output.fetch(self._key, path)
-            with parquet.Reader(path, self._table, self._key) as published:
-                if published.stamp != self._stamp:
-                    return None
-                return await self._verified(published)
+            with parquet.Reader(path, self._table, self._key) as there:
+                return await self._verified(there) if there.stamp == self._stamp else None
         except (errors.FileNotThere, errors.ArtifactUnusable):
             return None
 
@@ -129,11 +127,11 @@ class Run(Generic[R]):
         await draft.publish(self._work.output, self._key, self._work.may_publish)
         return self._done(counts, skipped=False)
 
-    async def _verified(self, published: parquet.Reader[R]) -> interface.Done:
-        for row in published:
+    async def _verified(self, there: parquet.Reader[R]) -> interface.Done:
+        for row in there:
             self._judge([row])
             if row.image:
-                await fetch_image(self._work.output, row.image, self._key)
+                await published.fetch_image(self._work.output, row.image, self._key)
         return self._done({}, skipped=True)
 
     def _judge(self, of_page: Sequence[R]) -> None:
@@ -146,34 +144,3 @@ class Run(Generic[R]):
         return interface.Done(
             self._stamp.pages, self._tally.failed, skipped, {**counts, "seconds": seconds}
         )
-
-
-async def fetch_image(bucket: artifacts.Bucket, image: rows.Image | None, named_by: str) -> bytes:
-    """Get an image as it was when the file that names it was made; ArtifactUnusable otherwise."""
-    if image is None:
-        raise _unfit(named_by, "a row of it names no image")
-    try:
-        data = await bucket.get(image.key)
-    except errors.FileNotThere as exc:
-        raise _unfit(named_by, f"{image.key}, which it names, is not there") from exc
-    if drafts.digest(data) != image.sha256:
-        raise _unfit(named_by, f"{image.key}, which it names, is of another run")
-    return data
-
-
-@contextlib.asynccontextmanager
-async def earlier(
-    work: interface.Work, table: parquet.Table[R], key: str, scratch: Path
-) -> AsyncGenerator[parquet.Reader[R]]:
-    """Open what an earlier stage has published."""
-    path = scratch / f"earlier-{table.name}"
-    try:
-        await work.output.fetch(key, path)
-    except errors.FileNotThere as exc:
-        raise errors.FileNotThere(f"{key} is not there; run the stage again that makes it") from exc
-    with parquet.Reader(path, table, key) as published:
-        yield published
-
-
-def _unfit(key: str, why: str) -> errors.ArtifactUnusable:
-    return errors.ArtifactUnusable(f"{key}: {why}. Run the stage again that makes them.")
