@@ -42,7 +42,8 @@ class Config(BaseModel):
         it is curved, gets less of its surroundings.
     merge_lines: pieces of print beside each other become one line, unless a gutter is between.
     use_tps: curved pages are set straight by a thin-plate spline.
-    tps_ratio: from which curvature on: how far lines depart from straight, in heights of a line.
+    tps_ratio: from which curvature on: how far long lines depart from straight, in heights of their
+        cores.
     encoding: Tibetan as Unicode, or in Wylie's transliteration.
     line_mode: 'line' cuts a level rectangle; 'masked' also paints over what is not of the line.
     engine, profile: what reads, as pagewarden.reading.engines names them.

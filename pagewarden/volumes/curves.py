@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 _LONG = 0.25
 _SLENDER = 6.0  # times as long as high is a line, and no picture or blot
 _FEWEST = 3  # long lines make a page of which a shape can be told
+_THICK = 1.6  # times as high as usual is the core of two lines in one
 _STATIONS = 12  # places along a line at which its height is measured
+_TELLING = 0.7  # of the longest line: shorter ones look straighter than their page is
 _MOST_LINES = 40  # more of them do not change the shape
-_CORE = 2.5  # times as high as its core is a line
+_DEGREE = 4  # of the polynomial that stands for the shape of a page
+_ROUNDS = 3  # of fitting, each without what the one before found to be off
+_OUTLIER = 0.5  # heights of its core is a place of a line off
 _GRID = 32  # pixels between places at which the spline is computed
 
 
@@ -33,6 +37,16 @@ class Midline:
     y: NDArray[np.float64]
     core: float
 
+    def before(self, points: Sequence[Sequence[float]]) -> Midline:
+        """Give it as it was before the page was straightened by these points."""
+        down = splines.through(points).heights(np.column_stack((self.x, self.y)))
+        return Midline(self.x, self.y + down, self.core)
+
+    @property
+    def length(self) -> float:
+        """Measure it from end to end."""
+        return float(self.x[-1] - self.x[0])
+
     @property
     def straight(self) -> NDArray[np.float64]:
         """Give the heights of the straight line that fits best."""
@@ -40,32 +54,62 @@ class Midline:
 
     @property
     def departure(self) -> float:
-        """Measure how far it departs from straight, in heights of the line."""
-        return float(np.abs(self.y - self.straight).max() / (_CORE * self.core))
+        """Measure how far it departs from straight, in heights of its core."""
+        return float(np.ptp(self.y - self.straight) / self.core)
 
 
 def midlines(outlines: Sequence[NDArray[np.int32]], width: int) -> list[Midline]:
     """Find the middles of the long lines of a page so wide."""
     found = (_midline(outline, _LONG * width) for outline in outlines)
-    lines = sorted((line for line in found if line), key=lambda line: line.x[0] - line.x[-1])
+    lines = sorted((line for line in found if line), key=lambda line: -line.length)
     return sorted(lines[:_MOST_LINES], key=lambda line: float(line.y.mean()))
 
 
 def curvature(lines: Sequence[Midline]) -> float | None:
-    """Measure how far the lines of a page depart from straight; None where there are too few."""
+    """Measure how far the longest lines of a page depart from straight, in heights of their cores.
+
+    None where there are too few lines to tell.
+    """
     if len(lines) < _FEWEST:
         return None
-    return float(np.median([line.departure for line in lines]))
+    longest = max(line.length for line in lines)
+    return float(np.median([line.departure for line in lines if line.length > _TELLING * longest]))
 
 
-def straightening(lines: Sequence[Midline]) -> list[list[float]]:
+def straightening(lines: Sequence[Midline], width: int) -> list[list[float]]:
     """Give rows of x, y and by how much further down the same place is on the curved page."""
-    return [
-        [float(x), float(level), float(y - level)]
-        for line in lines
-        for level in [round(float(line.y.mean()), 2)]
-        for x, y in zip(line.x.round(2), line.y.round(2), strict=True)
-    ]
+    x, y = (np.concatenate([getattr(line, axis) for line in lines]) for axis in "xy")
+    which = np.repeat(np.arange(len(lines)), [len(line.x) for line in lines])
+    cores = np.array([line.core for line in lines])[which]
+    kept = np.ones(len(x), bool)
+    # A line that grew together with its neighbour is half a line off: it must not bend the page.
+    for _ in range(_ROUNDS):
+        levels, shape = _fit(x / width * 2 - 1, y, which, kept)
+        kept = np.abs(y - levels[which] - shape) < _OUTLIER * cores
+        if 2 * kept.sum() < len(kept):  # no such page: it has to be taken as it is
+            kept[:] = True
+    rows = np.column_stack((x, levels[which], y - levels[which]))
+    return [row.tolist() for row in rows[kept].round(2)]
+
+
+def _fit(
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    which: NDArray[np.int64],
+    kept: NDArray[np.bool_],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Fit the height of each line and one shape of the whole page together; x is from -1 to 1.
+
+    So short lines come to stand level with long ones beside them. The shape is a polynomial across
+    the page that changes evenly from head to foot.
+    """
+    count = which.max() + 1
+    down = (y - y.mean()) / (np.ptp(y) or 1.0)
+    across = np.polynomial.legendre.legvander(x, _DEGREE)[:, 1:]
+    shape = np.hstack((across, across * down[:, None]))
+    unknowns = np.hstack((np.eye(count)[which], shape))
+    found, *_ = np.linalg.lstsq(unknowns[kept], y[kept], rcond=None)
+    return np.asarray(found[:count]), np.asarray(shape @ found[count:])
 
 
 def straightened(pixels: NDArray[np.uint8], points: Sequence[Sequence[float]]) -> NDArray[np.uint8]:
@@ -102,7 +146,9 @@ def _midline(outline: NDArray[np.int32], shortest: float) -> Midline | None:
     core = float(np.median(thickness))
     if width < _SLENDER * core:
         return None
-    stations = np.array_split(np.flatnonzero(thickness), _STATIONS)
+    # Where it is much thicker it has grown together with another one.
+    sound = np.flatnonzero((thickness > 0) & (thickness < _THICK * core))
+    stations = np.array_split(sound, _STATIONS)
     return Midline(
         np.array([left + part.mean() for part in stations]),
         np.array([top + np.median(middles[part]) for part in stations]),

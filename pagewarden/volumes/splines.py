@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Heights are of text that was measured on a coarse picture: this much of bending is not worth to
 # go through each of them exactly. Lengths are in units of the points' extent.
-_STIFFNESS = 1e-4
+_STIFFNESS = 1e-5
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -65,7 +65,8 @@ class DetectedPage(Row):
 
     page_angle: degrees by which the original was turned clockwise.
     rot_mask: the cores of lines on the rotated image, as a PNG of the size the model works at.
-    tps_ratio: how far lines depart from straight, in heights of a line; null where nobody looked.
+    tps_ratio: how far long lines depart from straight, in heights of their cores; null where nobody
+        looked.
     tps_points: rows of x, y and by how many pixels further down the same place was before
         dewarping; null without dewarping.
     width, height, dpi: of the original as a person sees it.

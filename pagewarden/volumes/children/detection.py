@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 SOFTWARE = f"{document.SOFTWARE} {document.VERSION}"
 
 
+_ROUNDS = 2  # of dewarping
+
+
 class Detection:
     """Finds the lines of one page after another."""
 
@@ -39,10 +42,11 @@ class Detection:
         image = _open(work.blob, work.request["name"], work.bounds)
         straight = upright.straighten(image)
         pixels, marked = straight.image.pixels, self._detector.mark(straight.image.pixels)
-        ratio, points = self._curvature(marked, pixels.shape[1])
-        if points:
-            pixels = curves.straightened(pixels, points)
-            marked = self._detector.mark(pixels)
+        ratio, points = None, None
+        if self._threshold is not None:
+            ratio = curves.curvature(_midlines(marked, pixels))
+            if ratio is not None and ratio >= self._threshold:
+                pixels, marked, points = self._dewarped(pixels, marked)
         found = answers.Detected(
             page_angle=float(straight.rotation - straight.skew),
             tps_ratio=ratio,
@@ -58,16 +62,23 @@ class Detection:
         files = pictures.to_jpeg(pixels, pictures.PAGE_QUALITY), pictures.to_png(marked.mask)
         return parcels.pack(answers.DETECTED, found, files)
 
-    def _curvature(
-        self, marked: detection.Marked, width: int
-    ) -> tuple[float | None, list[list[float]] | None]:
-        """Measure how curved a page is, and plan how to set it straight if it is too much."""
-        if self._threshold is None:
-            return None, None
-        lines = curves.midlines(_outlines(marked), width)
-        ratio = curves.curvature(lines)
-        curved = ratio is not None and ratio >= self._threshold
-        return ratio, curves.straightening(lines) if curved else None
+    def _dewarped(
+        self, pixels: NDArray[np.uint8], marked: detection.Marked
+    ) -> tuple[NDArray[np.uint8], detection.Marked, list[list[float]]]:
+        """Set a curved page straight, and mark it anew.
+
+        On the straightened page lines are told apart that had grown together before, so once more
+        is better.
+        """
+        lines = _midlines(marked, pixels)
+        for _ in range(_ROUNDS):
+            points = curves.straightening(lines, pixels.shape[1])
+            straight = curves.straightened(pixels, points)
+            marked = self._detector.mark(straight)
+            lines = [line.before(points) for line in _midlines(marked, straight)]
+            if curves.curvature(lines) is None:
+                break
+        return straight, marked, points
 
 
 def _open(data: bytes, name: str, bounds: limits.Limits) -> engine.PageImage:
@@ -81,6 +92,10 @@ def _open(data: bytes, name: str, bounds: limits.Limits) -> engine.PageImage:
             "its own. Split it."
         )
     return document.page(1).render()
+
+
+def _midlines(marked: detection.Marked, pixels: NDArray[np.uint8]) -> list[curves.Midline]:
+    return curves.midlines(_outlines(marked), pixels.shape[1])
 
 
 def _outlines(marked: detection.Marked) -> Sequence[NDArray[np.int32]]:
