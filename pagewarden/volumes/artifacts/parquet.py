@@ -231,7 +231,8 @@ class Reader(Generic[R]):
     def _guarded(self) -> Iterator[None]:
         try:
             yield
-        except (pa.ArrowException, OSError, TypeError) as exc:
+        # Given broken bytes, the library raises what its authors did not think of, too.
+        except Exception as exc:
             raise self._unusable("it is cut short, or no Parquet file") from exc
 
     def _unusable(self, why: str) -> errors.ArtifactUnusable:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pagewarden.reading.sandbox import duties, wire
 
 # In heights of a line: pieces of one line are not further apart than this, nor less level.
-_APART = 2.0
+_APART = 1.0
 _LEVEL = 0.5
 
 # Stand for what nobody has read yet: the order of a page depends on the direction of its script.
