@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=rows.Row)
 
+AT_ONCE = 256
+"""How many images are published between two questions whether the task is still ours."""
+
 _AHEAD = 16  # images on their way into the bucket
-_AT_ONCE = 256  # images between two questions whether the task is still ours
 _NO_IMAGES: Mapping[str, bytes] = MappingProxyType({})
 
 
@@ -52,7 +54,7 @@ class Draft(Generic[R]):
         await settling.in_thread(self._writer.close)
         with self._keys.open(encoding="utf-8") as file:
             images = enumerate(line.removesuffix("\n") for line in file)
-            while some := list(itertools.islice(images, _AT_ONCE)):
+            while some := list(itertools.islice(images, AT_ONCE)):
                 await allowed()
                 moves = (bucket.publish(self._image(number), its) for number, its in some)
                 async for _ in side_by_side.in_order(moves, ahead=_AHEAD):

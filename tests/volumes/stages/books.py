@@ -7,6 +7,8 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import cv2
+import numpy as np
 import pydantic
 from PIL import Image
 
@@ -19,6 +21,8 @@ from tests.reading import printed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 W_ID, I_ID, JOB = "W22084", "I0886", "first"
 TEXTS = (
@@ -134,3 +138,13 @@ def of_s3(server: s3_server.S3Server) -> settings.Settings:
 def text_of(found: Iterable[rows.LineText]) -> list[str]:
     """Give what was read, line by line."""
     return [row.text or "" for row in found]
+
+
+def bent(pixels: NDArray[np.uint8], depth: float) -> NDArray[np.uint8]:
+    """Bend a page so that the middle of each line is so many pixels higher than its ends."""
+    height, width = pixels.shape[:2]
+    down = depth * np.sin(np.linspace(0, np.pi, width, dtype=np.float32))
+    rows_from = np.arange(height, dtype=np.float32)[:, None] + down[None, :].astype(np.float32)
+    columns = np.broadcast_to(np.arange(width, dtype=np.float32), (height, width))
+    moved = cv2.remap(pixels, columns, rows_from, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(moved, np.uint8)
