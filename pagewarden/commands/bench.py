@@ -39,6 +39,10 @@ COMMANDS = {
         "pagewarden.bench.checks",
         "Draw screens in ten languages, plant faults, and measure which of them a check finds.",
     ),
+    "volumes": deferred.Deferred(
+        "pagewarden.bench.volumes",
+        "Measure the stages of volumes: lines found, text, speed, memory.",
+    ),
     "fuzz": deferred.Deferred(
         "pagewarden.bench.fuzz",
         "Break files at random and read them: each ends in pages or one typed error.",

@@ -22,9 +22,10 @@ SUFFIX = ".lines.json"
 _OVERLAP = 0.5  # intersection over union: what has as much is the same line
 _COVERED = 0.75  # of a baseline lies by one that was found
 _NEAR = 0.25  # of the distance of two lines may be between two baselines that are the same
-# Of the height of a box stands above its baseline. Boxes are drawn with a margin; some of the
-# truth has lines through the middle of the letters instead (0.5), most has them at 0.7 to 0.75.
-_ASCENT = 0.7
+ASCENTS = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)
+"""How much of the height of a box may stand above its baseline; who draws boxes with a wider margin
+has another share, and some of the truth has lines through the middle of the letters."""
+
 _RASTER = 256.0  # pixels of the longer side of the picture on which two lines are compared
 _SAMPLES = 40
 
@@ -56,12 +57,13 @@ class Line:
 class Score:
     """How many lines there are, how many were found by either measure, and how many were drawn.
 
-    right counts those drawn that are a line of the truth by their overlap.
+    based has a count for each of ASCENTS; right counts those drawn that are a line of the truth by
+    their overlap.
     """
 
     lines: int
     overlapping: int
-    based: int
+    based: tuple[int, ...]
     drawn: int
     right: int
 
@@ -69,13 +71,14 @@ class Score:
         return Score(
             self.lines + other.lines,
             self.overlapping + other.overlapping,
-            self.based + other.based,
+            tuple(map(sum, zip(self.based, other.based, strict=True))),
             self.drawn + other.drawn,
             self.right + other.right,
         )
 
 
-NOTHING = Score(0, 0, 0, 0, 0)
+_NONE = (0,) * len(ASCENTS)
+NOTHING = Score(0, 0, _NONE, 0, 0)
 
 
 def load(image: Path) -> list[Line] | None:
@@ -95,10 +98,14 @@ def score(lines: Sequence[Line], drawn: Sequence[Polygon]) -> Score:
     """Compare the truth with quads that were drawn, clockwise from where their text begins."""
     overlaps = np.array([[_overlap(line.polygon, quad) for quad in drawn] for line in lines])
     if not overlaps.size:
-        return Score(len(lines), 0, 0, len(drawn), 0)
+        return Score(len(lines), 0, _NONE, len(drawn), 0)
     same = overlaps >= _OVERLAP
     tolerance = _NEAR * _distance_of_lines(lines)
-    based = sum(_is_based(line, drawn, tolerance) for line in lines)
+    based = tuple(
+        sum(_is_based(line, bases, tolerance) for line in lines)
+        for ascent in ASCENTS
+        for bases in [[_base(quad, ascent) for quad in drawn]]
+    )
     return Score(
         len(lines), int(same.any(axis=1).sum()), based, len(drawn), int(same.any(axis=0).sum())
     )
@@ -137,20 +144,20 @@ def _distance_of_lines(lines: Sequence[Line]) -> float:
     return float(np.median(known or [2 * line.height for line in lines]))
 
 
-def _is_based(line: Line, drawn: Sequence[Polygon], tolerance: float) -> bool:
+def _is_based(line: Line, bases: Sequence[tuple[Polygon, Polygon]], tolerance: float) -> bool:
     """Tell whether most of a baseline lies by those that were drawn, in one piece or in several."""
     points = _along(line.baseline)
     near = np.zeros(len(points), bool)
-    for quad in drawn:
-        near |= _distance(points, *_base(quad)) <= tolerance
+    for base in bases:
+        near |= _distance(points, *base) <= tolerance
     return bool(near.mean() >= _COVERED)
 
 
-def _base(quad: Polygon) -> tuple[Polygon, Polygon]:
+def _base(quad: Polygon, ascent: float) -> tuple[Polygon, Polygon]:
     top_left, top_right, bottom_right, bottom_left = quad
     return (
-        top_left + (bottom_left - top_left) * _ASCENT,
-        top_right + (bottom_right - top_right) * _ASCENT,
+        top_left + (bottom_left - top_left) * ascent,
+        top_right + (bottom_right - top_right) * ascent,
     )
 
 

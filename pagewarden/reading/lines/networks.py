@@ -83,6 +83,28 @@ def own_detector(path: Path, device: Device) -> onnxruntime.InferenceSession:
     return session
 
 
+def own_recogniser(path: Path, device: Device) -> tuple[onnxruntime.InferenceSession, list[str]]:
+    """Load somebody's own network for reading lines, and the characters its classes stand for.
+
+    It is of the form of PP-OCR's: lines of 48 pixels height (1, 3, 48, width) in, classes for each
+    place (1, places, classes) out, class 0 for none, and the characters listed in its metadata.
+    """
+    session = _own_session(path, device)
+    listed = session.get_modelmeta().custom_metadata_map.get("character")
+    if listed is None:
+        raise _unfit(path, "its metadata has no list of characters ('character')")
+    characters = [_BLANK, *listed.split("\n"), " "]
+    try:
+        (found,) = session.run(
+            None, {session.get_inputs()[0].name: np.zeros((1, 3, 48, 320), np.float32)}
+        )
+    except Exception as exc:  # as above
+        raise _unfit(path, "it does not take lines (1, 3, 48, width)") from exc
+    if found.ndim != 3 or found.shape[2] != len(characters):
+        raise _unfit(path, f"it does not give classes of {len(characters):,} characters")
+    return session, characters
+
+
 def fixed_size(session: onnxruntime.InferenceSession) -> tuple[int, int] | None:
     """Give width and height of the images a network takes; None where it takes all."""
     *_, height, width = session.get_inputs()[0].shape
@@ -164,8 +186,8 @@ def _own_session(path: Path, device: Device) -> onnxruntime.InferenceSession:
 
 def _unfit(path: Path, why: str) -> errors.SettingsError:
     return errors.SettingsError(
-        f"{path} is no model that finds lines: {why}; give an ONNX file like that of PP-OCR's "
-        "detector, or none to use that"
+        f"{path} is no model that can be used here: {why}; give an ONNX file like those of PP-OCR, "
+        "or none to use these"
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 import pyewts  # type: ignore[import-untyped]  # it ships no types
 
-from pagewarden.reading import engine, engines, pipeline
-from pagewarden.reading.lines import crops, placing, readings
+from pagewarden.reading import engine, engines, pipeline, rapid, scripts
+from pagewarden.reading.lines import crops, placing, readings, recognition
 from pagewarden.volumes.children import answers, parcels, pictures, sheets
 
 if TYPE_CHECKING:
@@ -21,12 +22,14 @@ _NOWHERE = np.zeros((4, 2), np.float32)
 
 
 class Recognition:
-    """Reads the lines of one page after another by the engine of the sandbox."""
+    """Reads the lines of one page after another, by the engine of the sandbox or a given model."""
 
-    version = ""
-
-    def __init__(self, *, languages: Sequence[str], wylie: bool) -> None:
+    def __init__(
+        self, *, languages: Sequence[str], wylie: bool, model: str | None, version: str
+    ) -> None:
         cv2.setNumThreads(1)
+        self.version = version
+        self._own = recognition.Recogniser(scripts.is_any, model=Path(model)) if model else None
         self._hints = engine.Hints(tuple(languages))
         self._spell: Callable[[str], str] = _in_wylie() if wylie else pipeline.fit_text
 
@@ -46,6 +49,8 @@ class Recognition:
     def _read(
         self, reader: engine.Engine, lines: Sequence[crops.Crop]
     ) -> Sequence[readings.Reading]:
+        if self._own is not None:
+            return [rapid.without_noise(self._own.read(line)) for line in lines]
         if isinstance(reader, engines.ReadingLines):
             return reader.read_lines(lines, self._hints)
         return sheets.read(reader, lines, self._hints)

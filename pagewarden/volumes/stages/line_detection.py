@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from typing import TYPE_CHECKING
 
-from pagewarden import errors, side_by_side
+from pagewarden import side_by_side
 from pagewarden.files import paths
 from pagewarden.reading import limits, trouble
 from pagewarden.reading.sandbox import duties
 from pagewarden.volumes import crew
 from pagewarden.volumes.artifacts import drafts, parquet, rows
 from pagewarden.volumes.children import answers
-from pagewarden.volumes.stages import originals, runs, sandboxes
+from pagewarden.volumes.stages import models, originals, runs, sandboxes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pagewarden.volumes.stages import interface
 
 _LIMITS = limits.Limits()
@@ -53,8 +50,7 @@ class LineDetection:
         options = {
             "use_tps": work.config.use_tps,
             "tps_ratio": work.config.tps_ratio,
-            "model": str(work.model.absolute()) if work.model else None,
-            "version": _version(work.model) if work.model else "",
+            **models.options(work.model),
         }
         return duties.Duty("pagewarden.volumes.children.detection", "Detection", options)
 
@@ -106,16 +102,6 @@ class LineDetection:
 
 def _fits(found: answers.Detected, files: list[bytes]) -> bool:
     return len(files) == 2 and len(found.contours) == len(found.confidences)
-
-
-def _version(model: Path) -> str:
-    """Name a model of somebody else's by what is in it."""
-    try:
-        return f"{model.name} sha256:{hashlib.sha256(model.read_bytes()).hexdigest()}"
-    except OSError as exc:
-        raise errors.SettingsError(
-            f"{model} cannot be read ({exc.strerror}); give an ONNX file, or none"
-        ) from exc
 
 
 def _mean(values: list[float]) -> float | None:

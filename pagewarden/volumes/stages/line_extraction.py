@@ -13,7 +13,7 @@ from pagewarden.reading.sandbox import duties
 from pagewarden.volumes import crew
 from pagewarden.volumes.artifacts import drafts, parquet, published, rows
 from pagewarden.volumes.children import answers
-from pagewarden.volumes.stages import runs, sandboxes
+from pagewarden.volumes.stages import models, runs, sandboxes
 
 if TYPE_CHECKING:
     from pagewarden.volumes import config as configs
@@ -31,6 +31,7 @@ class LineExtraction:
     async def run(self, work: interface.Work) -> interface.Done:
         """Go through all pages."""
         began = time.perf_counter()
+        models.refuse(work.model, self.name)
         await work.output.prepare()
         with work.output.scratch(work.token) as scratch:
             key = work.keys.line_detection

@@ -11,12 +11,11 @@ from pagewarden.reading.sandbox import duties
 from pagewarden.volumes import crew
 from pagewarden.volumes.artifacts import parquet, published, rows
 from pagewarden.volumes.children import answers
-from pagewarden.volumes.stages import runs, sandboxes
+from pagewarden.volumes.stages import models, runs, sandboxes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pagewarden.volumes import config as configs
     from pagewarden.volumes.stages import interface
 
 _FETCHED = 16  # pictures of lines on their way from the bucket, for each page
@@ -35,7 +34,7 @@ class Ocr:
             key = work.keys.line_images
             async with (
                 published.opened(work.output, parquet.LINE_IMAGES, key, scratch) as lines,
-                sandboxes.opened(work.config, _duty(work.config), reading=True) as sandbox,
+                sandboxes.opened(work.config, _duty(work), reading=work.model is None) as sandbox,
             ):
                 stamp = parquet.Stamp(
                     self.name,
@@ -85,8 +84,12 @@ class Ocr:
         return runs.Made(made, counts=counts)
 
 
-def _duty(config: configs.Config) -> duties.Duty:
-    options = {"languages": config.languages, "wylie": config.encoding == "wylie"}
+def _duty(work: interface.Work) -> duties.Duty:
+    options = {
+        "languages": work.config.languages,
+        "wylie": work.config.encoding == "wylie",
+        **models.options(work.model),
+    }
     return duties.Duty("pagewarden.volumes.children.recognition", "Recognition", options)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pagewarden.volumes import contents, exports, reducers
 from pagewarden.volumes.artifacts import parquet, published
-from pagewarden.volumes.stages import interface
+from pagewarden.volumes.stages import interface, models
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -24,6 +24,7 @@ class Reduce:
     async def run(self, work: interface.Work) -> interface.Done:
         """Go through the Parquet files; that is quick, so it is done every time."""
         began = time.perf_counter()
+        models.refuse(work.model, self.name)
         await work.output.prepare()
         with work.output.scratch(work.token) as scratch:
             async with _given(work, scratch) as given:

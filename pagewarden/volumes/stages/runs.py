@@ -124,6 +124,8 @@ class Run(Generic[R]):
                 counts.update(made.counts)
                 done += 1
                 self._work.progress(done, self._stamp.pages)
+        if done < self._stamp.pages:  # the others have no lines, and are done as well
+            self._work.progress(self._stamp.pages, self._stamp.pages)
         await draft.publish(self._work.output, self._key, self._work.may_publish)
         return self._done(counts, skipped=False)
 

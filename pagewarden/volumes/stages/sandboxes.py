@@ -36,7 +36,7 @@ class Sandbox:
 async def opened(
     config: configs.Config, duty: duties.Duty, *, reading: bool = False
 ) -> AsyncGenerator[Sandbox]:
-    """Start a sandbox whose children have this duty, and the engine of the config if they read."""
+    """Start a sandbox whose children have this duty, and if reading the engine of the config."""
     name = config.engine if reading else ""
     with _remote(name, config.profile) as ours:
         width = config.processes or (reader.REMOTE_PROCESSES if ours else os.cpu_count() or 1)

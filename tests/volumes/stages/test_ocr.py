@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import resources
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from rapidfuzz.distance import Levenshtein
 
 from pagewarden import errors
 from pagewarden.reading import engine, fakes, limits, pages, reader
+from pagewarden.reading.lines import networks
 from pagewarden.reading.sandbox import duties
 from pagewarden.volumes.artifacts import drafts, parquet
 from pagewarden.volumes.children import answers, parcels, pictures, recognition
@@ -110,6 +112,30 @@ async def test_a_language_without_data_is_named(copied: books.Book) -> None:
         await copied.with_config(engine="tesseract", language="xyz").run(STAGE)
 
 
+async def test_a_given_model_reads_the_lines(copied: books.Book) -> None:
+    """Here the one that RapidOCR comes with, as somebody's own."""
+    with resources.as_file(resources.files("rapidocr") / "models" / networks.RECOGNISER) as model:
+        await copied.run(STAGE, model=model)
+        assert books.text_of(copied.texts())[0] == books.TEXTS[0][0]
+        assert copied.texts()[0].model_version.startswith(f"{networks.RECOGNISER} sha256:")
+
+
+async def test_a_model_for_something_else_is_named(copied: books.Book) -> None:
+    """A detector reads nothing."""
+    with (
+        resources.as_file(resources.files("rapidocr") / "models" / networks.DETECTOR) as model,
+        pytest.raises(errors.SettingsError, match="has no list of characters"),
+    ):
+        await copied.run(STAGE, model=model)
+
+
+async def test_stages_without_a_model_refuse_one(copied: books.Book, tmp_path: Path) -> None:
+    """Somebody has taken one stage for another."""
+    for stage in ("line_extraction", "reduce"):
+        with pytest.raises(errors.SettingsError, match=f"{stage} uses no model"):
+            await copied.run(stage, model=tmp_path / "model.onnx")
+
+
 def test_tibetan_is_written_in_wylie_if_asked_for() -> None:
     """Line and words alike."""
     text = _read_by(_Says("བཀྲ་ཤིས་ བདེ་ལེགས།"), wylie=True)
@@ -140,7 +166,7 @@ class _Says(fakes.Null):
 def _read_by(who: _Says, *, wylie: bool) -> answers.Text:
     picture = pictures.to_jpeg(np.full((40, 300), 255, np.uint8), 90)
     work = duties.Work({"name": "p", "sizes": [len(picture)]}, picture, limits.Limits(), who)
-    worker = recognition.Recognition(languages=["bod"], wylie=wylie)
+    worker = recognition.Recognition(languages=["bod"], wylie=wylie, model=None, version="")
     (text,), _ = parcels.unpack(answers.TEXTS, *worker.do(work))
     return text
 
