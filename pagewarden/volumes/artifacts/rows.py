@@ -69,7 +69,7 @@ class DetectedPage(Row):
         looked.
     tps_points: rows of x, y and by how many pixels further down the same place was before
         dewarping; null without dewarping.
-    width, height, dpi: of the original as a person sees it.
+    width, height, dpi: of the original as a person sees it, scaled down if it is enormous.
     """
 
     rotated_image_path: str | None = None

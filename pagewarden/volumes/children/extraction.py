@@ -53,7 +53,6 @@ class Extraction:
         masked: bool,
         right_to_left: bool,
     ) -> None:
-        cv2.setNumThreads(1)
         # A taller picture than the tolerance allows is made with a lower factor.
         self._growth = min(k_factor, bbox_tolerance) - 1
         self._merge_lines = merge_lines

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
 import pyewts  # type: ignore[import-untyped]  # it ships no types
 
@@ -27,7 +26,6 @@ class Recognition:
     def __init__(
         self, *, languages: Sequence[str], wylie: bool, model: str | None, version: str
     ) -> None:
-        cv2.setNumThreads(1)
         self.version = version
         self._own = recognition.Recogniser(scripts.is_any, model=Path(model)) if model else None
         self._hints = engine.Hints(tuple(languages))

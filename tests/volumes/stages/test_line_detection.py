@@ -13,11 +13,13 @@ from PIL import Image
 
 from pagewarden import errors
 from pagewarden.reading import turning
-from pagewarden.volumes import geometry
+from pagewarden.volumes import artifacts, geometry
+from pagewarden.volumes.artifacts import folder
 from tests.reading import printed
 from tests.volumes.stages import books
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
     from pathlib import Path
 
 STAGE = "line_detection"
@@ -133,6 +135,38 @@ async def test_a_blank_page_is_a_good_page_without_lines(tmp_path: Path) -> None
     await book.run(STAGE)
     (page,) = book.detected()
     assert (page.ok, list(page.filtered_contours), page.confidence) == (True, [], None)
+
+
+async def test_an_image_that_vanished_costs_its_page(book: books.Book) -> None:
+    """It was listed, and is gone when its turn comes."""
+
+    class Vanishing(folder.Folder):
+        async def list(self, within: str) -> AsyncGenerator[artifacts.Entry, None]:
+            async for entry in super().list(within):
+                yield entry
+            yield artifacts.Entry(f"{within}/page4.png", 1000)
+
+    images = Vanishing(book.root / "images")
+    done = await book.with_config(failed_pages_allowed=0.5).run(STAGE, input=images)
+    assert (done.pages, done.failed_pages) == (4, 1)
+    bad = book.detected()[3]
+    assert (bad.image_name, bad.error_type) == ("page4", "FileNotThere")
+    assert "there is no file" in (bad.error_message or "")
+
+
+async def test_a_page_with_an_unfit_name_is_not_lost(book: books.Book) -> None:
+    """Keys of others may be anything; this one no folder could hold."""
+
+    class Odd(folder.Folder):
+        async def list(self, within: str) -> AsyncGenerator[artifacts.Entry, None]:
+            async for entry in super().list(within):
+                yield entry
+            yield artifacts.Entry(f"{within}/a:b?.png", 1000, "etag")
+
+    images = Odd(book.root / "images")
+    await book.with_config(failed_pages_allowed=0.5).run(STAGE, input=images)
+    (bad,) = (page for page in book.detected() if not page.ok)
+    assert (bad.image_name, bad.error_type) == ("a:b?", "UnsafePath")
 
 
 async def test_a_volume_without_images_says_where_they_should_be(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pagewarden import errors
+from pagewarden.volumes import exports
 from pagewarden.volumes.artifacts import parquet, rows
 from tests.reading import printed
 from tests.volumes.stages import books
@@ -116,6 +117,38 @@ async def test_whoever_lost_the_task_exports_nothing(copied: books.Book) -> None
     with pytest.raises(errors.LockLost):
         await copied.with_config(exports=["txt"]).run(STAGE, may_publish=lost)
     assert copied.digests() == before
+
+
+@pytest.mark.parametrize("form", ["txt", "alto", "page"])
+async def test_a_volume_can_be_exported_at_any_time(
+    copied: books.Book, tmp_path: Path, form: str
+) -> None:
+    """The file is the one that the stage would have published."""
+    await copied.with_config(exports=[form]).run(STAGE)
+    work, target = copied.work(), tmp_path / "exported"
+    languages = work.config.languages
+    await exports.export(work.output, work.keys, form, target, languages=languages)
+    made = copied.artifacts / "reduce" / f"W22084-I0886{exports.SUFFIXES[form]}"
+    assert target.read_bytes() == made.read_bytes()
+
+
+async def test_an_export_in_an_unknown_format_is_refused(
+    copied: books.Book, tmp_path: Path
+) -> None:
+    """With those there are."""
+    work = copied.work()
+    with pytest.raises(errors.SettingsError, match="choose one of txt, alto, page"):
+        await exports.export(work.output, work.keys, "pdf", tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
+async def test_the_combined_text_can_be_exported(copied: books.Book, tmp_path: Path) -> None:
+    """Instead of that of the job itself."""
+    _alter(copied, "b", lambda text: replace(text, text="otherwise", confidence=1.1))
+    await _combined(copied, "b")
+    work, target = copied.work(), tmp_path / "exported"
+    await exports.export(work.output, work.keys, "txt", target, combined=True)
+    assert target.read_text("utf-8").count("otherwise") == 6
 
 
 # Combining ----------------------------------------------------------------------------------
