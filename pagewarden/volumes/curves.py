@@ -25,7 +25,7 @@ _TELLING = 0.7  # of the longest line: shorter ones look straighter than their p
 _MOST_LINES = 40  # more of them do not change the shape
 _DEGREE = 4  # of the polynomial that stands for the shape of a page
 _ROUNDS = 3  # of fitting, each without what the one before found to be off
-_OUTLIER = 0.5  # heights of its core is a place of a line off
+_OUTLIER = 0.3  # heights of its core is a place of a line off
 _GRID = 32  # pixels between places at which the spline is computed
 
 
