@@ -59,7 +59,7 @@ class Detection:
             rotated_width=pixels.shape[1],
             rotated_height=pixels.shape[0],
         )
-        files = pictures.to_jpeg(pixels, pictures.PAGE_QUALITY), pictures.to_png(marked.mask)
+        files = pictures.to_jpeg(pixels), pictures.to_png(marked.mask)
         return parcels.pack(answers.DETECTED, found, files)
 
     def _dewarped(

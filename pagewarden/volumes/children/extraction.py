@@ -97,7 +97,7 @@ class Extraction:
 
     def _picture(self, piece: _Piece) -> bytes:
         pixels = _masked(piece, self._growth) if self._masked else piece.crop.pixels
-        return pictures.to_jpeg(pixels, pictures.LINE_QUALITY)
+        return pictures.to_jpeg(pixels)
 
 
 def _rows(ordered: Sequence[tuple[_Piece, int]]) -> list[list[_Piece]]:

@@ -13,15 +13,14 @@ from pagewarden.reading import trouble
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PAGE_QUALITY = 90
-LINE_QUALITY = 95
-"""Of JPEGs; see docs/volumes.md for what other ones do to the text."""
+# From 80 to 95 the text that is read stays the same, and files double; see docs/volume-stages.md.
+_QUALITY = 85
 
 
-def to_jpeg(pixels: NDArray[np.uint8], quality: int) -> bytes:
+def to_jpeg(pixels: NDArray[np.uint8]) -> bytes:
     """Encode grey or RGB."""
     written = io.BytesIO()
-    Image.fromarray(pixels).save(written, "JPEG", quality=quality)
+    Image.fromarray(pixels).save(written, "JPEG", quality=_QUALITY)
     return written.getvalue()
 
 

@@ -37,6 +37,7 @@ class Work:
     token: names the owner of this run; what several owners have not published stays apart.
     model: an ONNX file instead of the model that the stage has by itself.
     seconds_before: what the stages before took, for the metrics of the whole volume.
+    force: do it again, even if all is there already.
     progress: told after each page how many are done, and how many there are.
     may_publish: awaited right before something is published; raises LockLost when somebody else
         owns the task by now.
@@ -51,6 +52,7 @@ class Work:
     token: str
     model: Path | None = None
     seconds_before: float = 0.0
+    force: bool = False
     progress: Callable[[int, int], None] = field(default=_ignore)
     may_publish: Callable[[], Awaitable[None]] = field(default=_whoever_asks)
 

@@ -103,7 +103,9 @@ class Run(Generic[R]):
         self._tally = Tally(work.keys.name, stamp.pages, work.config.failed_pages_allowed)
 
     async def repeated(self) -> interface.Done | None:
-        """Say that all of it is there already; None if it is not, or not whole."""
+        """Say that all of it is there already; None if it is to be done."""
+        if self._work.force:
+            return None
         path = self._scratch / f"published-{self._table.name}"
         try:
             await self._work.output.fetch(self._key, path)

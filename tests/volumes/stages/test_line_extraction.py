@@ -167,7 +167,7 @@ def _cut_out(page: NDArray[np.uint8], contour: list[list[int]], *, masked: bool)
         k_factor=2.5, bbox_tolerance=4.0, merge_lines=False, masked=masked, right_to_left=False
     )
     request = {"name": "p", "contours": [contour], "confidences": [0.9]}
-    image = pictures.to_jpeg(page, 95)
+    image = pictures.to_jpeg(page)
     work = duties.Work(request, image, limits.Limits(), fakes.Null())
     _, (picture,) = parcels.unpack(answers.LINES, *worker.do(work))
     return picture

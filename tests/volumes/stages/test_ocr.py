@@ -164,7 +164,7 @@ class _Says(fakes.Null):
 
 
 def _read_by(who: _Says, *, wylie: bool) -> answers.Text:
-    picture = pictures.to_jpeg(np.full((40, 300), 255, np.uint8), 90)
+    picture = pictures.to_jpeg(np.full((40, 300), 255, np.uint8))
     work = duties.Work({"name": "p", "sizes": [len(picture)]}, picture, limits.Limits(), who)
     worker = recognition.Recognition(languages=["bod"], wylie=wylie, model=None, version="")
     (text,), _ = parcels.unpack(answers.TEXTS, *worker.do(work))
@@ -174,7 +174,7 @@ def _read_by(who: _Says, *, wylie: bool) -> answers.Text:
 def spoil(book: books.Book, name: str, way: str) -> None:
     """Have the picture of a page's lines say in which way its reading goes wrong."""
     path = book.artifacts / "line_extraction" / "line_images.parquet"
-    grey = pictures.to_jpeg(np.full((60, 900), fakes.SHADES[way], np.uint8), 100)
+    grey = pictures.to_jpeg(np.full((60, 900), fakes.SHADES[way], np.uint8))
     with parquet.Reader(path, parquet.LINE_IMAGES, "") as found:
         stamp, lines = found.stamp, list(found)
     path.unlink()

@@ -59,6 +59,18 @@ async def test_what_is_done_already_is_skipped(copied: books.Book, stage: str) -
 
 
 @pytest.mark.parametrize("stage", FILES)
+async def test_what_is_done_already_is_done_again_for_who_insists(
+    copied: books.Book, stage: str
+) -> None:
+    """And the result is the same."""
+    before = copied.digests()
+    fence = Fence(9)
+    assert not (await copied.run(stage, force=True, may_publish=fence)).skipped
+    assert fence.asked
+    assert copied.digests() == before
+
+
+@pytest.mark.parametrize("stage", FILES)
 async def test_what_is_not_whole_is_done_again(copied: books.Book, stage: str) -> None:
     """A file cut short, and one image missing or exchanged."""
     before = copied.digests()
