@@ -30,6 +30,12 @@ TEXTS = (
     ("to cut the dead flowers and talk to the birds.", "Nobody in the village knew her name."),
     ("One day in autumn she did not come any more,", "and the roses grew over the wall."),
 )
+PARQUET = {
+    "line_detection": "line_detection.parquet",
+    "line_extraction": "line_images.parquet",
+    "ocr": "ocr_results.parquet",
+}
+"""The file of each stage, which is published last."""
 FAST = {"language": "eng", "processes": 2}
 """A config for tests: everything as usual, only quicker on printed pages."""
 

@@ -20,12 +20,6 @@ from tests.volumes.stages import books
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILES = {
-    "line_detection": "line_detection.parquet",
-    "line_extraction": "line_images.parquet",
-    "ocr": "ocr_results.parquet",
-}
-
 
 class Fence:
     """Lets the first few ask, and then nobody."""
@@ -49,7 +43,7 @@ async def test_two_runs_make_the_same_bytes(finished: books.Book, tmp_path: Path
     assert again.digests() == finished.digests()
 
 
-@pytest.mark.parametrize("stage", FILES)
+@pytest.mark.parametrize("stage", books.PARQUET)
 async def test_what_is_done_already_is_skipped(copied: books.Book, stage: str) -> None:
     """For the same input, config and model; nothing is written."""
     before = _times(copied)
@@ -58,7 +52,7 @@ async def test_what_is_done_already_is_skipped(copied: books.Book, stage: str) -
     assert _times(copied) == before
 
 
-@pytest.mark.parametrize("stage", FILES)
+@pytest.mark.parametrize("stage", books.PARQUET)
 async def test_what_is_done_already_is_done_again_for_who_insists(
     copied: books.Book, stage: str
 ) -> None:
@@ -70,11 +64,11 @@ async def test_what_is_done_already_is_done_again_for_who_insists(
     assert copied.digests() == before
 
 
-@pytest.mark.parametrize("stage", FILES)
+@pytest.mark.parametrize("stage", books.PARQUET)
 async def test_what_is_not_whole_is_done_again(copied: books.Book, stage: str) -> None:
     """A file cut short, and one image missing or exchanged."""
     before = copied.digests()
-    path = copied.artifacts / stage / FILES[stage]
+    path = copied.artifacts / stage / books.PARQUET[stage]
     path.write_bytes(path.read_bytes()[:-9])
     assert not (await copied.run(stage)).skipped
     assert copied.digests() == before
@@ -87,7 +81,7 @@ async def test_what_is_not_whole_is_done_again(copied: books.Book, stage: str) -
 async def test_another_input_is_done_again(copied: books.Book) -> None:
     """One page was scanned anew."""
     copied.add("page2.png", ["An entirely different page it is."])
-    for stage in FILES:
+    for stage in books.PARQUET:
         assert not (await copied.run(stage)).skipped
     assert "An entirely different page it is." in books.text_of(copied.texts())
 
@@ -110,7 +104,7 @@ async def test_a_stricter_config_judges_what_is_there(book: books.Book) -> None:
         await book.with_config(failed_pages_allowed=0.0).run("line_detection")
 
 
-@pytest.mark.parametrize("stage", FILES)
+@pytest.mark.parametrize("stage", books.PARQUET)
 async def test_whoever_lost_the_task_publishes_nothing(copied: books.Book, stage: str) -> None:
     """What was there before is untouched, and nothing is left of the attempt."""
     before = copied.digests()
