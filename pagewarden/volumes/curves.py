@@ -76,7 +76,7 @@ def curvature(lines: Sequence[Midline]) -> float | None:
     return float(np.median([line.departure for line in lines if line.length > _TELLING * longest]))
 
 
-def straightening(lines: Sequence[Midline], width: int) -> list[list[float]]:
+def straightening(lines: Sequence[Midline], width: int) -> list[tuple[float, float, float]]:
     """Give rows of x, y and by how much further down the same place is on the curved page."""
     x, y = (np.concatenate([getattr(line, axis) for line in lines]) for axis in "xy")
     which = np.repeat(np.arange(len(lines)), [len(line.x) for line in lines])
@@ -89,7 +89,7 @@ def straightening(lines: Sequence[Midline], width: int) -> list[list[float]]:
         if 2 * kept.sum() < len(kept):  # no such page: it has to be taken as it is
             kept[:] = True
     rows = np.column_stack((x, levels[which], y - levels[which]))
-    return [row.tolist() for row in rows[kept].round(2)]
+    return [(x, y, down) for x, y, down in rows[kept].round(2).tolist()]
 
 
 def _fit(

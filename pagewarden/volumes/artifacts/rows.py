@@ -7,13 +7,11 @@ the files of later stages it is repeated, so each file knows all pages that fail
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-Contour = list[list[int]]
+Contour = Sequence[Sequence[int]]
 """Points of an outline, each as x and y."""
 
 

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import pydantic
+
+_FARTHEST = 1_000_000
+"""No page has so many pixels on a side: what a child says is checked."""
+
+Pixel = Annotated[int, pydantic.Field(ge=-_FARTHEST, le=_FARTHEST)]
+Real = Annotated[float, pydantic.Field(allow_inf_nan=False)]
+Contour = list[tuple[Pixel, Pixel]]
+Corner = tuple[Real, Real]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,26 +23,26 @@ class Detected:
     Beside it travel the rotated image as JPEG and the mask as PNG.
     """
 
-    page_angle: float
-    tps_ratio: float | None
-    tps_points: list[list[float]] | None
-    contours: list[list[list[int]]]
-    confidences: list[float]
-    width: int
-    height: int
-    dpi: float
-    rotated_width: int
-    rotated_height: int
+    page_angle: Real
+    tps_ratio: Real | None
+    tps_points: list[tuple[Real, Real, Real]] | None
+    contours: list[Contour]
+    confidences: list[Real]
+    width: Pixel
+    height: Pixel
+    dpi: Real
+    rotated_width: Pixel
+    rotated_height: Pixel
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line that was cut out, see rows.LineImage; beside it travels its picture as JPEG."""
 
-    contour: list[list[int]]
-    confidence: float
-    corners: list[list[float]]
-    block: int
+    contour: Contour
+    confidence: Real
+    corners: tuple[Corner, Corner, Corner, Corner]
+    block: Pixel
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +50,8 @@ class Text:
     """What was read of a line; words are text, left, right (0 to 1) and confidence."""
 
     text: str
-    confidence: float
-    words: list[tuple[str, float, float, float]]
+    confidence: Real
+    words: list[tuple[str, Real, Real, Real]]
 
 
 DETECTED = pydantic.TypeAdapter(Detected)

@@ -51,7 +51,7 @@ class Detection:
             page_angle=float(straight.rotation - straight.skew),
             tps_ratio=ratio,
             tps_points=points,
-            contours=[outline.tolist() for outline in _outlines(marked)],
+            contours=[[(x, y) for x, y in outline.tolist()] for outline in _outlines(marked)],
             confidences=[core.confidence for core in marked.cores],
             width=image.width,
             height=image.height,
@@ -64,7 +64,7 @@ class Detection:
 
     def _dewarped(
         self, pixels: NDArray[np.uint8], marked: detection.Marked
-    ) -> tuple[NDArray[np.uint8], detection.Marked, list[list[float]]]:
+    ) -> tuple[NDArray[np.uint8], detection.Marked, list[tuple[float, float, float]]]:
         """Set a curved page straight, and mark it anew.
 
         On the straightened page lines are told apart that had grown together before, so once more

@@ -140,6 +140,10 @@ def _masked(piece: _Piece, growth: float) -> NDArray[np.uint8]:
 
 
 def _facts(piece: _Piece, block: int) -> answers.Line:
+    first, second, third, fourth = ((x, y) for x, y in piece.crop.corners.astype(float).tolist())
     return answers.Line(
-        piece.outline.tolist(), piece.confidence, piece.crop.corners.astype(float).tolist(), block
+        [(x, y) for x, y in piece.outline.tolist()],
+        piece.confidence,
+        (first, second, third, fourth),
+        block,
     )

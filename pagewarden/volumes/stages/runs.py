@@ -66,8 +66,11 @@ class Tally:
         """Count them."""
         return self._kinds.total()
 
-    def add(self, trouble: rows.Trouble) -> None:
-        """Count one; raises the error that most have, once they are more than allowed."""
+    def judge(self, of_page: Sequence[rows.Row]) -> None:
+        """Count a page if it failed; raises what most did, once they are more than allowed."""
+        trouble = next((row.trouble for row in of_page if row.trouble), None)
+        if trouble is None:
+            return
         self._kinds[trouble.type] += 1
         self._examples.setdefault(trouble.type, trouble.message)
         if self.failed <= self._allowed * self._total:
@@ -100,7 +103,6 @@ class Run(Generic[R]):
         self._stamp = stamp
         self._scratch = scratch
         self._began = began
-        self._tally = Tally(work.keys.name, stamp.pages, work.config.failed_pages_allowed)
 
     async def repeated(self) -> interface.Done | None:
         """Say that all of it is there already; None if it is to be done."""
@@ -117,11 +119,10 @@ class Run(Generic[R]):
     async def make(self, pages: AsyncGenerator[Made[R]]) -> interface.Done:
         """Take pages until there are no more, and publish what they make up."""
         draft = drafts.Draft(self._scratch, self._table, self._stamp)
-        counts: Counter[str] = Counter()
-        done = 0
+        tally, counts, done = self._tally(), Counter[str](), 0
         async with contextlib.aclosing(pages) as coming:
             async for made in coming:
-                self._judge(made.rows)
+                tally.judge(made.rows)
                 await draft.add(made.rows, made.images)
                 counts.update(made.counts)
                 done += 1
@@ -129,22 +130,21 @@ class Run(Generic[R]):
         if done < self._stamp.pages:  # the others have no lines, and are done as well
             self._work.progress(self._stamp.pages, self._stamp.pages)
         await draft.publish(self._work.output, self._key, self._work.may_publish)
-        return self._done(counts, skipped=False)
+        return self._done(tally, counts, skipped=False)
 
     async def _verified(self, there: parquet.Reader[R]) -> interface.Done:
+        tally = self._tally()
         for row in there:
-            self._judge([row])
+            tally.judge([row])
             if row.image:
                 await published.fetch_image(self._work.output, row.image, self._key)
-        return self._done({}, skipped=True)
+        return self._done(tally, {}, skipped=True)
 
-    def _judge(self, of_page: Sequence[R]) -> None:
-        trouble = next((row.trouble for row in of_page if row.trouble), None)
-        if trouble:
-            self._tally.add(trouble)
-
-    def _done(self, counts: Mapping[str, int], *, skipped: bool) -> interface.Done:
-        seconds = time.perf_counter() - self._began
-        return interface.Done(
-            self._stamp.pages, self._tally.failed, skipped, {**counts, "seconds": seconds}
+    def _tally(self) -> Tally:
+        return Tally(
+            self._work.keys.name, self._stamp.pages, self._work.config.failed_pages_allowed
         )
+
+    def _done(self, tally: Tally, counts: Mapping[str, int], *, skipped: bool) -> interface.Done:
+        metrics = {**counts, "seconds": time.perf_counter() - self._began}
+        return interface.Done(self._stamp.pages, tally.failed, skipped, metrics)

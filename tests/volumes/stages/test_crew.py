@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from contextlib import asynccontextmanager
@@ -13,8 +14,9 @@ import pytest
 
 from pagewarden import errors
 from pagewarden.reading import limits
-from pagewarden.reading.sandbox import duties, host
+from pagewarden.reading.sandbox import duties, host, wire
 from pagewarden.volumes import crew
+from pagewarden.volumes.children import answers, parcels
 from tests.support import polling
 from tests.volumes.stages import ways
 
@@ -132,3 +134,27 @@ def _status(pid: int) -> dict[str, str]:
     except OSError:
         return {}
     return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"contour": [[0, 0], [1, 10**12]]},
+        {"contour": [[0, 0, 0]]},
+        {"corners": [[0.0, 0.0]] * 3},
+        {"corners": [[0.0, float("nan")]] * 4},
+        {"confidence": float("inf")},
+    ],
+)
+def test_places_that_no_page_has_are_not_believed(said: dict[str, object]) -> None:
+    """They would spoil a whole file, or whatever is made of it."""
+    good = {
+        "contour": [[0, 0], [9, 9]],
+        "confidence": 0.5,
+        "corners": [[0.0, 0.0]] * 4,
+        "block": 0,
+    }
+    assert answers.LINES.validate_json(json.dumps([good]))
+    facts = json.dumps([{**good, **said}]).encode()
+    with pytest.raises(wire.Broken):
+        parcels.unpack(answers.LINES, {"sizes": [len(facts)]}, facts)

@@ -33,11 +33,9 @@ asyncio.run(book.run(sys.argv[2], progress=lambda *_: say("page"), may_publish=f
 """
 MOMENTS = [
     ("line_detection", ("page",)),
-    ("line_detection", ("page", "page", "page", "publish")),
     ("line_detection", ("page", "page", "page", "publish", "publish")),
     ("line_extraction", ("page", "page")),
     ("line_extraction", ("page", "page", "page", "publish", "publish")),
-    ("ocr", ("page",)),
     ("ocr", ("page", "page", "page", "publish")),
 ]
 

@@ -14,7 +14,7 @@ from PIL import Image
 from pagewarden import errors
 from pagewarden.reading import turning
 from pagewarden.volumes import artifacts, geometry
-from pagewarden.volumes.artifacts import folder
+from pagewarden.volumes.artifacts import folder, rows
 from tests.reading import printed
 from tests.volumes.stages import books
 
@@ -228,7 +228,7 @@ async def test_a_model_for_something_else_is_named(book: books.Book, tmp_path: P
         await book.run(STAGE, model=model)
 
 
-def _top(contour: list[list[int]]) -> int:
+def _top(contour: rows.Contour) -> int:
     return min(y for _, y in contour)
 
 

@@ -78,6 +78,16 @@ async def test_what_is_not_whole_is_done_again(copied: books.Book, stage: str) -
         assert copied.digests() == before
 
 
+async def test_what_is_done_again_counts_failed_pages_once(book: books.Book) -> None:
+    """Those of the file that was not whole are not those of the new one."""
+    (book.originals / "page2.png").write_bytes(b"no image")
+    lenient = book.with_config(failed_pages_allowed=0.4)
+    await lenient.run("line_detection")
+    (book.artifacts / "line_detection" / "rotated_images" / "page3.jpg").unlink()
+    done = await lenient.run("line_detection")
+    assert (done.skipped, done.failed_pages) == (False, 1)
+
+
 async def test_another_input_is_done_again(copied: books.Book) -> None:
     """One page was scanned anew."""
     copied.add("page2.png", ["An entirely different page it is."])
