@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from functions import answers
 from pagewarden import exports
-from pagewarden.documents import languages, read_pages, scratch
+from pagewarden.documents import languages, read_pages
+from pagewarden.files import scratch
 from pagewarden.reading import exporting, spool
 
 if TYPE_CHECKING:

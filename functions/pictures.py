@@ -11,8 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from functions import kept
 from pagewarden import errors, keys
-from pagewarden.documents import scratch
-from pagewarden.files import signing
+from pagewarden.files import scratch, signing
 from pagewarden.reading import picturing
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from fastapi import Depends, Request
 
 from gpu_service import door, links, meters, plans, readers, refusals
 from pagewarden import errors
-from pagewarden.documents import scratch
+from pagewarden.files import scratch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

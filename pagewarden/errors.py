@@ -45,6 +45,7 @@ PagewardenError
 ├── ServerError            a Pagewarden server was asked, and it was not done
 │   ├── ServerAway         it cannot be reached, or wants us to wait; an outage
 │   └── CallRefused        it said no
+├── ArtifactUnusable       what a stage published is cut short, or does not fit together
 ├── LocalFileError         a file of this computer cannot be used, or changed meanwhile
 └── LockLost               the document was taken away from this worker
 
@@ -384,6 +385,15 @@ class CallRefused(ServerError):
         super().__init__(message)
         self.status = status
         self.code = code
+
+
+class ArtifactUnusable(PagewardenError):
+    """What a stage of a volume published is cut short, not ours, or from several runs.
+
+    Running the stage again that published it helps, running one after it does not.
+    """
+
+    category = Category.PERMANENT
 
 
 class LocalFileError(PagewardenError):

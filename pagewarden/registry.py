@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Self
 
 from pagewarden import errors
-from pagewarden.documents import scratch
+from pagewarden.files import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -47,6 +47,10 @@ COMMANDS = {
         "pagewarden.bench.load",
         "Load a system of its own to the knee and for long, with a full database.",
     ),
+    "volumes": deferred.Deferred(
+        "pagewarden.bench.volumes",
+        "Measure the stages of volumes: lines found, text, speed, memory.",
+    ),
     "fuzz": deferred.Deferred(
         "pagewarden.bench.fuzz",
         "Break files at random and read them: each ends in pages or one typed error.",

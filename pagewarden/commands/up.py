@@ -76,8 +76,8 @@ async def _up(chosen: settings.Settings) -> None:
             parts = parts_of(chosen, gpu_url, here=gpu_is_ours)
             say = _say if logs.chosen_format() == "console" else say_in_json
             group.create_task(supervisor.run(parts, stop, say))
-            books = {**_manner(), **_port(_with_port(chosen, _VOLUMES_PORT))}
-            group.create_task(volume_parts.run(connection, found.url, chosen, stop, say, books))
+            books = volume_parts.Volumes(connection, found.url, chosen, _of_volumes(chosen))
+            group.create_task(books.run(stop, say))
             group.create_task(_announce(served, gpu_url, stop))
         out.print("stopped")
 
@@ -93,6 +93,10 @@ def parts_of(chosen: settings.Settings, gpu_url: str, *, here: bool) -> Sequence
     if here:
         parts.append(supervisor.Part("gpu", supervisor.program("gpu_service"), shared))
     return parts
+
+
+def _of_volumes(chosen: settings.Settings) -> Mapping[str, str]:
+    return {**_manner(), **_port(_with_port(chosen, _VOLUMES_PORT))}
 
 
 def _manner() -> Mapping[str, str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pagewarden import errors, tracing
-from pagewarden.documents import claims, languages, manners, read_pages, scratch
+from pagewarden.documents import claims, languages, manners, read_pages
+from pagewarden.files import scratch
 from pagewarden.reading import engines
 from pagewarden.reading import reader as readers
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import io
     from collections.abc import AsyncIterator, Iterator
 
+ANOTHER_STORE = "set PAGEWARDEN_FILES to another"
+
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _CLOSED = frozenset(
     {errno.EACCES, errno.EEXIST, errno.ENOTDIR, errno.ENOTSUP, errno.EPERM, errno.EROFS}
@@ -23,12 +25,12 @@ _CLOSED = frozenset(
 
 
 @contextlib.contextmanager
-def translated(folder: Path) -> Iterator[None]:
-    """Raise errors of ours for those of the system about this folder."""
+def translated(folder: Path, *, otherwise: str = ANOTHER_STORE) -> Iterator[None]:
+    """Raise errors of ours for those of the system about this folder; otherwise is advice."""
     try:
         yield
     except OSError as exc:
-        raise _of(exc, folder) from exc
+        raise _of(exc, folder, otherwise) from exc
 
 
 def write_all(file: io.FileIO, data: bytes) -> None:
@@ -54,12 +56,12 @@ async def save(chunks: AsyncIterator[bytes], target: Path) -> None:
         await settling.in_thread(part.unlink, missing_ok=True)
 
 
-def _of(exc: OSError, folder: Path) -> errors.FileStoreError:
+def _of(exc: OSError, folder: Path, otherwise: str) -> errors.FileStoreError:
     if exc.errno in _FULL:
         return errors.StoreFull(f"the disk of {folder} is full ({exc.strerror}); make room on it")
     if exc.errno in _CLOSED or isinstance(exc, FileNotFoundError):
         return errors.StoreUnusable(
             f"{folder} cannot be used ({exc.strerror}); make it a folder that we may write to, or "
-            "set PAGEWARDEN_FILES to another"
+            f"{otherwise}"
         )
     return errors.StoreAway(f"the disk of {folder} does not work ({exc}); see to it")

@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 LINGER_SECONDS = 60.0
 
 
-async def run(
-    database: Database,
-    url: str,
-    settings: Settings,
-    stop: asyncio.Event,
-    say: Callable[[str, str], None],
-    environment: Mapping[str, str],
-) -> None:
-    """Orchestrate, and have workers run while there is anything for them to do."""
-    async with waking.listening(url, waking.VOLUMES) as hints:
-        looking = orchestrator.Orchestrator(database, "up", queues.open_publisher(settings), hints)
-        parts = [
-            supervisor.Part(
-                f"volumes-{number}",
-                supervisor.program("pagewarden.cli", "volumes", "work"),
-                environment,
-            )
-            for number in range(1, settings.volume_workers + 1)
-        ]
-        async with asyncio.TaskGroup() as group:
-            group.create_task(looking.run(stop))
-            for part in parts:
-                group.create_task(OnCall(part, looking.busy, say).run(stop))
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """What does volumes here; environment is that of its workers, besides ours."""
+
+    database: Database
+    url: str
+    settings: Settings
+    environment: Mapping[str, str]
+
+    async def run(self, stop: asyncio.Event, say: Callable[[str, str], None]) -> None:
+        """Orchestrate, and have workers run while there is anything for them to do."""
+        publisher = queues.open_publisher(self.settings)
+        async with waking.listening(self.url, waking.VOLUMES) as hints:
+            looking = orchestrator.Orchestrator(self.database, "up", publisher, hints)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(looking.run(stop))
+                for number in range(1, self.settings.volume_workers + 1):
+                    part = OnCall(self._worker(number), looking.busy, say)
+                    group.create_task(part.run(stop))
+
+    def _worker(self, number: int) -> supervisor.Part:
+        program = supervisor.program("pagewarden.cli", "volumes", "work")
+        return supervisor.Part(f"volumes-{number}", program, self.environment)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,12 +55,15 @@ class Cascade:
     def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
         """Find the lines and read them."""
         cropped = self._rapid.cut(image)
-        languages = hints.languages or self._guess(cropped)
-        strong = self._rapid.recogniser(cropped, engine.Hints(tuple(languages)))
-        read = [(crop, self._read(crop, strong, languages)) for crop in cropped]
-        return engine.Recognised(
-            [placing.settle(found, crop).line(crop) for crop, found in read if found.text]
-        )
+        return engine.Recognised(placing.lines(cropped, self.read_lines(cropped, hints)))
+
+    def read_lines(
+        self, lines: Sequence[crops.Crop], hints: engine.Hints
+    ) -> list[readings.Reading]:
+        """Read lines of one page."""
+        languages = hints.languages or self._guess(lines)
+        strong = self._rapid.recogniser(lines, engine.Hints(tuple(languages)))
+        return [self._read(crop, strong, languages) for crop in lines]
 
     def _read(
         self, crop: crops.Crop, strong: recognition.Recogniser, languages: Sequence[str]

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from pagewarden import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pagewarden.reading import engine
+    from pagewarden.reading.lines import crops, readings
 
 DEFAULT = "cascade"
 BALANCED = "balanced"
@@ -71,6 +72,17 @@ class Paced(Protocol):
 
     def ask_first(self, permit: Permit) -> None:
         """Ask this before each call, from whatever thread makes it, and wait as long as it says."""
+        ...
+
+
+@runtime_checkable
+class ReadingLines(Protocol):
+    """An engine that reads lines which were found and cut out by somebody else."""
+
+    def read_lines(
+        self, lines: Sequence[crops.Crop], hints: engine.Hints
+    ) -> list[readings.Reading]:
+        """Read lines of one page; raises an error of pagewarden.errors."""
         ...
 
 

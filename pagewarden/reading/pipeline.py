@@ -49,8 +49,8 @@ def _fit(lines: Iterable[pages.Line]) -> tuple[pages.Line, ...]:
     return tuple(
         replace(
             line,
-            text=_fit_text(line.text),
-            words=tuple(replace(word, text=_fit_text(word.text)) for word in line.words),
+            text=fit_text(line.text),
+            words=tuple(replace(word, text=fit_text(word.text)) for word in line.words),
         )
         if _UNFIT.search(line.text) or any(_UNFIT.search(word.text) for word in line.words)
         else line
@@ -58,5 +58,6 @@ def _fit(lines: Iterable[pages.Line]) -> tuple[pages.Line, ...]:
     )
 
 
-def _fit_text(text: str) -> str:
+def fit_text(text: str) -> str:
+    """Mark the letters of a text that could not be saved."""
     return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)

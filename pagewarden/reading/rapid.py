@@ -66,9 +66,13 @@ class Rapid:
     def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
         """Find and read the lines."""
         cropped = self.cut(image)
-        found = map(without_noise, self.read(cropped, self.recogniser(cropped, hints)))
-        read = [(crop, words) for crop, words in zip(cropped, found, strict=True) if words.text]
-        return engine.Recognised([placing.settle(words, crop).line(crop) for crop, words in read])
+        return engine.Recognised(placing.lines(cropped, self.read_lines(cropped, hints)))
+
+    def read_lines(
+        self, lines: Sequence[crops.Crop], hints: engine.Hints
+    ) -> list[readings.Reading]:
+        """Read lines of one page."""
+        return [without_noise(read) for read in self.read(lines, self.recogniser(lines, hints))]
 
 
 def longest(lines: Sequence[crops.Crop]) -> list[crops.Crop]:

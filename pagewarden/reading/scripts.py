@@ -74,6 +74,8 @@ _OTHER = frozenset(
     }
 )
 
+_RIGHT_TO_LEFT = frozenset({"ara", "div", "fas", "heb", "pus", "snd", "syr", "uig", "urd", "yid"})
+
 _LATIN_RANGES = (
     (0x0020, 0x017F),
     (0x0218, 0x021B),
@@ -94,6 +96,11 @@ def of(languages: Iterable[str]) -> Script | None:
     if first in _IDEOGRAPHS:
         return Script.IDEOGRAPHS
     return Script.OTHER if first in _OTHER else Script.LATIN
+
+
+def runs_right_to_left(languages: Iterable[str]) -> bool:
+    """Tell whether the first language is written from right to left."""
+    return next(iter(languages), None) in _RIGHT_TO_LEFT
 
 
 def is_latin(character: str) -> bool:

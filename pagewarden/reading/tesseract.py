@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import cv2
 
 from pagewarden import errors
 from pagewarden.reading import engine, rapid
 from pagewarden.reading.lines import crops, detection, networks, placing, tess
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pagewarden.reading.lines import readings
 
 
 class Tesseract:
@@ -34,6 +41,14 @@ class Tesseract:
 
     def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
         """Find and read the lines; without a hint as English."""
+        found = self._detector.find(image.pixels)
+        cropped = [crops.cut(image.pixels, corners) for corners in found]
+        return engine.Recognised(placing.lines(cropped, self.read_lines(cropped, hints)))
+
+    def read_lines(
+        self, lines: Sequence[crops.Crop], hints: engine.Hints
+    ) -> list[readings.Reading]:
+        """Read lines; without a hint as English."""
         wanted = hints.languages or (tess.FALLBACK,)
         language = self._reader.choose(wanted)
         if language is None:
@@ -41,9 +56,4 @@ class Tesseract:
                 f"Tesseract has no data for {' or '.join(wanted)}; install it (on Debian: apt "
                 f"install tesseract-ocr-{wanted[0].replace('_', '-')}) or choose another engine"
             )
-        found = self._detector.find(image.pixels)
-        cropped = [crops.cut(image.pixels, corners) for corners in found]
-        read = [(crop, self._reader.read(crop, language)) for crop in cropped]
-        return engine.Recognised(
-            [placing.settle(reading, crop).line(crop) for crop, reading in read if reading.text]
-        )
+        return [self._reader.read(crop, language) for crop in lines]

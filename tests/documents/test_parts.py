@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagewarden import documents
-from pagewarden.documents import batches, languages, read_pages, scratch
+from pagewarden.documents import batches, languages, read_pages
+from pagewarden.files import scratch
 from pagewarden.reading import pages
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def test_folders_of_killed_processes_are_removed_and_those_of_living_ones_are_no
 def _holder(base: Path) -> tuple[subprocess.Popen[str], Path]:
     """Start a process that has a folder with a file in it, until its input ends."""
     program = (
-        "import sys; from pagewarden.documents import scratch\n"
+        "import sys; from pagewarden.files import scratch\n"
         "with scratch.folder() as place:\n"
         "    (place / 'file').write_bytes(b'secret'); print(place, flush=True); sys.stdin.read()"
     )

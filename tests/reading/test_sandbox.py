@@ -61,7 +61,8 @@ from pagewarden import errors, exports
 from pagewarden.reading import engine, limits, opening, pipeline
 from pagewarden.reading.sandbox import zygote
 
-null = zygote.load("null", "balanced", Path(sys.argv[1]).parent)
+what = {"engine": "null", "profile": "balanced", "duty": None}
+null = zygote.load(what, Path(sys.argv[1]).parent).engine
 before = set(sys.modules)
 for path in Path(sys.argv[1]).iterdir():
     try:

@@ -13,6 +13,8 @@ from pagewarden import errors
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+NAMED_BY = "PAGEWARDEN_FILES"
+
 _QUOTED = 300  # characters of the library's own words in a message of ours
 
 # The library has no class for most statuses, and for none when it closes an upload: there it
@@ -22,14 +24,14 @@ _PASSING = frozenset({408, 409, 425, 429})
 
 
 @contextlib.contextmanager
-def translated(path: str, *, writing: bool = False) -> Iterator[None]:
-    """Raise errors of ours for those about this path."""
+def translated(path: str, *, writing: bool = False, named_by: str = NAMED_BY) -> Iterator[None]:
+    """Raise errors of ours for those about this path; named_by is what names the bucket."""
     try:
         yield
     except FileNotFoundError as exc:
         if writing:
             raise errors.StoreUnusable(
-                "there is no such bucket; make it, or see to PAGEWARDEN_FILES"
+                f"there is no such bucket; make it, or see to {named_by}"
             ) from exc
         raise errors.FileNotThere(f"there is no file {path!r}") from exc
     except exceptions.AlreadyExistsError as exc:
@@ -37,10 +39,10 @@ def translated(path: str, *, writing: bool = False) -> Iterator[None]:
             f"there is a file at {path!r} already; choose another path"
         ) from exc
     except (exceptions.BaseError, OSError) as exc:
-        raise _of(exc) from exc
+        raise _of(exc, named_by) from exc
 
 
-def _of(exc: Exception) -> errors.FileStoreError:
+def _of(exc: Exception, named_by: str) -> errors.FileStoreError:
     where, _, what = str(exc).partition("\n")[0].partition(" - ")
     said = (what or where)[:_QUOTED]
     found = _STATUS.search(str(exc))
@@ -56,7 +58,7 @@ def _of(exc: Exception) -> errors.FileStoreError:
         return errors.StoreFull(f"the bucket is full; make room in it ({said})")
     if status == 501 or (400 <= status < 500 and status not in _PASSING):
         return errors.StoreUnusable(
-            f"the bucket cannot be used; see to PAGEWARDEN_FILES, PAGEWARDEN_S3_ENDPOINT and "
+            f"the bucket cannot be used; see to {named_by}, PAGEWARDEN_S3_ENDPOINT and "
             f"PAGEWARDEN_S3_REGION ({said})"
         )
     return errors.StoreAway(f"the bucket cannot be reached; try again ({said})")

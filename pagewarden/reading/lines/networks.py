@@ -32,6 +32,7 @@ CUDA = "CUDAExecutionProvider"
 
 _BLANK = ""
 _ERRORS_ONLY = 3
+_TRIAL_SIZE = (320, 320)
 # Lines and pages are of many sizes; the usual search would try all ways anew for each of them.
 _OPTIONS = {CUDA: {"cudnn_conv_algo_search": "HEURISTIC"}}
 
@@ -61,6 +62,53 @@ def version() -> str:
 def detector(device: Device) -> onnxruntime.InferenceSession:
     """Load the network that finds lines."""
     return _session(_path(DETECTOR).read_bytes(), device)
+
+
+def own_detector(path: Path, device: Device) -> onnxruntime.InferenceSession:
+    """Load somebody's own network for lines: an image in, how surely each pixel is of a line out.
+
+    Its input is of the form of PP-OCR's (1, 3, height, width, from -1 to 1), sizes free or fixed,
+    and so is its output (1, 1, height, width, from 0 to 1). Whatever is not is refused.
+    """
+    session = _own_session(path, device)
+    width, height = fixed_size(session) or _TRIAL_SIZE
+    trial = np.zeros((1, 3, height, width), np.float32)
+    try:
+        found = session.run(None, {session.get_inputs()[0].name: trial})
+    # It raises classes of its own that have no common base but this.
+    except Exception as exc:
+        raise _unfit(path, "it does not take images (1, 3, height, width)") from exc
+    if len(found) != 1 or found[0].ndim != 4 or found[0].shape[:2] != (1, 1):
+        raise _unfit(path, "it does not give one image (1, 1, height, width)")
+    return session
+
+
+def own_recogniser(path: Path, device: Device) -> tuple[onnxruntime.InferenceSession, list[str]]:
+    """Load somebody's own network for reading lines, and the characters its classes stand for.
+
+    It is of the form of PP-OCR's: lines of 48 pixels height (1, 3, 48, width) in, classes for each
+    place (1, places, classes) out, class 0 for none, and the characters listed in its metadata.
+    """
+    session = _own_session(path, device)
+    listed = session.get_modelmeta().custom_metadata_map.get("character")
+    if listed is None:
+        raise _unfit(path, "its metadata has no list of characters ('character')")
+    characters = [_BLANK, *listed.split("\n"), " "]
+    try:
+        (found,) = session.run(
+            None, {session.get_inputs()[0].name: np.zeros((1, 3, 48, 320), np.float32)}
+        )
+    except Exception as exc:  # as above
+        raise _unfit(path, "it does not take lines (1, 3, 48, width)") from exc
+    if found.ndim != 3 or found.shape[2] != len(characters):
+        raise _unfit(path, f"it does not give classes of {len(characters):,} characters")
+    return session, characters
+
+
+def fixed_size(session: onnxruntime.InferenceSession) -> tuple[int, int] | None:
+    """Give width and height of the images a network takes; None where it takes all."""
+    *_, height, width = session.get_inputs()[0].shape
+    return (width, height) if isinstance(width, int) and isinstance(height, int) else None
 
 
 @functools.cache
@@ -120,6 +168,27 @@ def _session(model: bytes, device: Device) -> onnxruntime.InferenceSession:
             f"{device.provider} does not work; install its libraries, or choose another engine"
         )
     return session
+
+
+def _own_session(path: Path, device: Device) -> onnxruntime.InferenceSession:
+    try:
+        session = _session(path.read_bytes(), device)
+    except OSError as exc:
+        raise _unfit(path, str(exc.strerror)) from exc
+    except errors.EngineMissing:
+        raise
+    except Exception as exc:  # as above
+        raise _unfit(path, "it is no ONNX file") from exc
+    if not (session.get_inputs() and len(session.get_inputs()[0].shape) == 4):
+        raise _unfit(path, "it does not take images (1, 3, height, width)")
+    return session
+
+
+def _unfit(path: Path, why: str) -> errors.SettingsError:
+    return errors.SettingsError(
+        f"{path} is no model that can be used here: {why}; give an ONNX file like those of PP-OCR, "
+        "or none to use these"
+    )
 
 
 def _path(name: str) -> Path:

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pagewarden.reading import pages
     from pagewarden.reading.lines import crops
+
+
+def lines(cropped: Sequence[crops.Crop], found: Sequence[readings.Reading]) -> list[pages.Line]:
+    """Put what was read where it stands on the page; what nothing was read from is left out."""
+    return [
+        settle(reading, crop).line(crop)
+        for crop, reading in zip(cropped, found, strict=True)
+        if reading.text
+    ]
 
 
 def settle(reading: readings.Reading, crop: crops.Crop) -> readings.Reading:
@@ -31,6 +41,15 @@ def settle(reading: readings.Reading, crop: crops.Crop) -> readings.Reading:
     for index, begin, end in zip(across, edges, edges[1:], strict=False):
         words[index] = _fitted(words[index], inked, begin, end)
     return readings.Reading(tuple(words))
+
+
+def extent(crop: crops.Crop) -> tuple[float, float]:
+    """Tell from where to where there is ink along a line, 0 to 1; all of it where there is none."""
+    inked = _inked(crop.grey)
+    ink = np.flatnonzero(inked)
+    if not len(ink):
+        return 0.0, 1.0
+    return float(ink[0] / len(inked)), float((ink[-1] + 1) / len(inked))
 
 
 def _inked(grey: NDArray[np.uint8]) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from pagewarden.reading.lines import networks, readings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -42,13 +43,20 @@ class Recogniser:
     """Reads lines: one at a time, unless there is a GPU to be kept busy.
 
     At one thread that is faster than batches, and nothing is padded. Only wanted characters are
-    read.
+    read. model is an ONNX file with another network, which reads all it knows.
     """
 
     def __init__(
-        self, wanted: Callable[[str], bool], device: networks.Device = networks.ONE_CORE
+        self,
+        wanted: Callable[[str], bool],
+        device: networks.Device = networks.ONE_CORE,
+        *,
+        model: Path | None = None,
     ) -> None:
-        self._session, self._characters = networks.recogniser(wanted, device)
+        self._session, self._characters = (
+            networks.own_recogniser(model, device) if model else networks.recogniser(wanted, device)
+        )
+        self._input = self._session.get_inputs()[0].name
 
     def read(self, crop: crops.Crop) -> readings.Reading:
         """Read a line."""
@@ -56,7 +64,9 @@ class Recogniser:
 
     def read_all(self, lines: Sequence[Scaled]) -> list[readings.Reading]:
         """Read lines of one width together."""
-        (answers,) = self._session.run(None, {"x": np.stack([line.planes for line in lines])})
+        (answers,) = self._session.run(
+            None, {self._input: np.stack([line.planes for line in lines])}
+        )
         return [
             readings.Reading(tuple(self._words(answer, line.stretch)))
             for answer, line in zip(answers, lines, strict=True)

@@ -25,7 +25,7 @@ from pagewarden.reading import (
     pipeline,
     spool,
 )
-from pagewarden.reading.sandbox import confinement, pictures, wire
+from pagewarden.reading.sandbox import confinement, duties, pictures, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ class RemoteEngine:
         return engine.Recognised(lines, pages.Usage(**answer["usage"]))
 
 
-def run(channel: int, parent: int, loaded: engine.Engine | None) -> NoReturn:
+def run(channel: int, parent: int, loaded: duties.Loaded) -> NoReturn:
     """Be the child, from the fork to the end."""
     status = 1
     try:
@@ -69,7 +69,7 @@ def run(channel: int, parent: int, loaded: engine.Engine | None) -> NoReturn:
         os._exit(status)
 
 
-def _work(line: wire.Line, loaded: engine.Engine | None) -> None:
+def _work(line: wire.Line, loaded: duties.Loaded) -> None:
     job = line.receive()
     if job is None:
         return
@@ -83,7 +83,11 @@ def _work(line: wire.Line, loaded: engine.Engine | None) -> None:
         confinement.grant_cpu(bounds.page_cpu_seconds)
         _attempt(line, lambda: _draw(line, job, bounds))
     else:
-        _read(line, job, bounds, loaded or RemoteEngine(line, job["engine"]))
+        reader = loaded.engine or RemoteEngine(line, job["engine"])
+        if loaded.duty is None:
+            _read(line, job, bounds, reader)
+        else:
+            _serve(line, bounds, loaded.duty, reader)
 
 
 def _read(line: wire.Line, job: wire.Message, bounds: limits.Limits, reader: engine.Engine) -> None:
@@ -109,6 +113,19 @@ def _page(
     document: opening.Document, number: int, reader: engine.Engine, hints: engine.Hints
 ) -> bytes:
     return wire.pack_page(pipeline.read_page(document.page(number), number, reader, hints))
+
+
+def _serve(
+    line: wire.Line, bounds: limits.Limits, duty: duties.Worker, reader: engine.Engine
+) -> None:
+    """Do one piece of work after the other until the host has enough."""
+    line.send({"ready": True})
+    while request := line.receive_both():
+        confinement.grant_cpu(bounds.page_cpu_seconds)
+        work = duties.Work(*request, bounds, reader)
+        done = _attempt(line, functools.partial(duty.do, work))
+        if done is not None:
+            line.send(*done)
 
 
 def _export(line: wire.Line, job: wire.Message) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import itertools
 import json
@@ -22,6 +23,8 @@ from pagewarden.reading.sandbox import confinement, wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+
+    from pagewarden.reading.sandbox import duties
 
 MAX_PACKET = 1 << 16
 MAX_LANGUAGES = 8
@@ -71,12 +74,12 @@ class Child:
         self._reader, self._writer = streams
 
     async def ask(
-        self, message: Mapping[str, Any], *, seconds: float, max_blob: int = 0
+        self, message: Mapping[str, Any], blob: bytes = b"", *, seconds: float, max_blob: int = 0
     ) -> tuple[wire.Message, bytes]:
         """Send a message and wait for the answer; who does not answer in time is killed."""
         try:
             async with asyncio.timeout(seconds):
-                await wire.send(self._writer, message)
+                await wire.send(self._writer, message, blob)
                 return await wire.receive(self._reader, max_blob=max_blob)
         except (TimeoutError, wire.Broken) as exc:
             raise Died(await self.end(), timed_out=isinstance(exc, TimeoutError)) from exc
@@ -100,12 +103,15 @@ class Host:
     """Where children come from; folder holds what they may read besides the document's own file.
 
     Knows the engine's version once it is entered; peak is the most memory, in bytes, that a child
-    had.
+    had. With a duty the children can do that too, besides reading documents.
     """
 
-    def __init__(self, engine: str, profile: str) -> None:
-        self._engine = engine
-        self._profile = profile
+    def __init__(self, engine: str, profile: str, duty: duties.Duty | None = None) -> None:
+        self._load = {
+            "engine": engine,
+            "profile": profile,
+            "duty": dataclasses.asdict(duty) if duty else None,
+        }
         self._numbers = itertools.count(1)
         self._starting = asyncio.Lock()
         self._zygote: _Zygote | None = None
@@ -160,7 +166,7 @@ class Host:
             if self._zygote is None or not self._zygote.alive:
                 if self._zygote is not None:
                     await self._zygote.stop()
-                self._zygote = await _Zygote.start(self._engine, self._profile, self.folder)
+                self._zygote = await _Zygote.start(self._load, self.folder)
             return self._zygote
 
 
@@ -176,11 +182,11 @@ class _Zygote:
         loop.add_reader(control, self._hear)
 
     @classmethod
-    async def start(cls, engine: str, profile: str, folder: Path) -> Self:
+    async def start(cls, load: wire.Message, folder: Path) -> Self:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         with theirs:
-            process = _launch(theirs, engine, profile, folder)
+            process = _launch(theirs, load, folder)
         zygote = cls(ours, process)
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -251,13 +257,11 @@ class _Zygote:
             self.ends.popitem()[1].set_result(End(-signal.SIGKILL, lost=True))
 
 
-def _launch(
-    control: socket.socket, engine: str, profile: str, folder: Path
-) -> subprocess.Popen[bytes]:
+def _launch(control: socket.socket, load: wire.Message, folder: Path) -> subprocess.Popen[bytes]:
     # -P: no module may come from the folder we happen to be in.
     command = [sys.executable, "-P", "-m", f"{__package__}.zygote"]
     return subprocess.Popen(
-        [*command, str(control.fileno()), engine, profile, str(folder)],
+        [*command, str(control.fileno()), str(folder), json.dumps(load)],
         env=confinement.environment(),
         pass_fds=(control.fileno(),),
         start_new_session=True,  # Ctrl-C is for us; we end it

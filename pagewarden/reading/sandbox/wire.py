@@ -49,20 +49,26 @@ class Line:
 
     def receive(self) -> Message | None:
         """Wait for a message; None when the host has nothing more to say."""
+        received = self.receive_both()
+        return received[0] if received else None
+
+    def receive_both(self) -> tuple[Message, bytes] | None:
+        """Wait for a message and the bytes beside it."""
         header = self._file.read(_HEADER.size)
         if not header:
             return None
-        length, _ = _HEADER.unpack(header)
+        length, blob_length = _HEADER.unpack(header)
         message: Message = json.loads(self._file.read(length))
-        return message
+        return message, self._file.read(blob_length)
 
 
-async def send(writer: asyncio.StreamWriter, message: Mapping[str, Any]) -> None:
-    """Send a message to a child."""
+async def send(writer: asyncio.StreamWriter, message: Mapping[str, Any], blob: bytes = b"") -> None:
+    """Send a message to a child, and the bytes beside it."""
     text = json.dumps(message).encode()
     try:
-        writer.write(_HEADER.pack(len(text), 0))
+        writer.write(_HEADER.pack(len(text), len(blob)))
         writer.write(text)
+        writer.write(blob)
         await writer.drain()
     except OSError as exc:
         raise Broken(str(exc)) from exc

@@ -28,7 +28,7 @@ from PIL import Image
 
 from pagewarden import exports
 from pagewarden.reading import engine, engines, limits, opening, upright
-from pagewarden.reading.sandbox import child, confinement, wire
+from pagewarden.reading.sandbox import child, confinement, duties, wire
 
 # What a child would import by itself when it comes to it, each one anew.
 LIBRARIES = ("encodings.ascii", "numpy.ma")
@@ -65,9 +65,9 @@ class Child:
 class Zygote:
     """Forks, kills and reaps at the host's word."""
 
-    def __init__(self, control: socket.socket, loaded: engine.Engine | None) -> None:
+    def __init__(self, control: socket.socket, loaded: duties.Loaded) -> None:
         self._control = control
-        self._engine = loaded
+        self._loaded = loaded
         self._children: dict[int, Child] = {}
         self._prepared: set[tuple[str, ...]] = set()
 
@@ -104,10 +104,10 @@ class Zygote:
     def _prepare(self, languages: tuple[str, ...]) -> None:
         """Load models once for all children; an engine that cannot will tell them why."""
         new = languages not in self._prepared and len(self._prepared) < MOST_LANGUAGES
-        if new and isinstance(self._engine, engines.Preparing):
+        if new and isinstance(self._loaded.engine, engines.Preparing):
             self._prepared.add(languages)
             with contextlib.suppress(Exception):
-                self._engine.prepare(engine.Hints(languages))
+                self._loaded.engine.prepare(engine.Hints(languages))
 
     def _fork(self, new: Child, channel: int) -> None:
         parent = os.getpid()
@@ -118,7 +118,7 @@ class Zygote:
             self._say(exited=new.number, status=-signal.SIGKILL, memory=0, born_with=0)
             return
         if pid == 0:
-            child.run(channel, parent, self._engine)
+            child.run(channel, parent, self._loaded)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         self._children[pid] = replace(new, born_with=confinement.resident(pid))
@@ -156,7 +156,7 @@ class Zygote:
             self._control.send(json.dumps(message).encode())
 
 
-def main(descriptor: str, name: str, profile: str, folder: str) -> None:
+def main(descriptor: str, folder: str, what: str) -> None:
     """Load everything, say so, and serve."""
     control = socket.socket(fileno=int(descriptor))
     control.set_inheritable(False)
@@ -164,7 +164,7 @@ def main(descriptor: str, name: str, profile: str, folder: str) -> None:
     confinement.leave_network()
     confinement.drop_rights()
     try:
-        loaded = load(name, profile, Path(folder))
+        loaded = load(json.loads(what), Path(folder))
     except Exception as exc:  # noqa: BLE001  # the host raises it
         control.send(json.dumps({"error": wire.pack_error(exc)}).encode())
         return
@@ -172,13 +172,13 @@ def main(descriptor: str, name: str, profile: str, folder: str) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS)
-    control.send(json.dumps({"ready": loaded.version if loaded else ""}).encode())
+    control.send(json.dumps({"ready": loaded.version}).encode())
     Zygote(control, loaded).serve()
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def load(name: str, profile: str, folder: Path) -> engine.Engine | None:
-    """Import all that children need, and load the engine, if there is to be one."""
+def load(what: wire.Message, folder: Path) -> duties.Loaded:
+    """Import all that children need, and load the engine and the duty, if there is to be one."""
     for library in LIBRARIES:
         importlib.import_module(library)
     for form in exports.FORMATS.values():
@@ -188,7 +188,9 @@ def load(name: str, profile: str, folder: Path) -> engine.Engine | None:
     cv2.setNumThreads(1)
     upright.straighten(_drawn_page())
     _read_written_page(folder / "written.pdf")
-    return engines.make(name, profile) if name else None
+    made = engines.make(what["engine"], what["profile"]) if what["engine"] else None
+    duty = duties.Duty(**what["duty"]).make() if what["duty"] else None
+    return duties.Loaded(made, duty)
 
 
 def _drawn_page() -> engine.PageImage:

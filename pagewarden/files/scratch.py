@@ -18,10 +18,14 @@ _LOCK = "in-use"
 
 
 @contextlib.contextmanager
-def folder() -> Iterator[Path]:
-    """Have a folder that nobody else can look into; those of processes that were killed go."""
-    _tidy()
-    place = Path(tempfile.mkdtemp(prefix=_PREFIX))
+def folder(within: Path | None = None, *, owner: str = "") -> Iterator[Path]:
+    """Have a folder that nobody else can look into; those of processes that were killed go.
+
+    It is within the folder for temporary files, or within another; owner is a part of its name.
+    """
+    parent = within or Path(tempfile.gettempdir())
+    _tidy(parent)
+    place = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{owner}", dir=parent))
     try:
         # Locked before it gets the name by which others look for it.
         with (place / "new").open("wb") as lock:
@@ -32,8 +36,8 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _tidy() -> None:
-    for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+def _tidy(parent: Path) -> None:
+    for place in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):  # somebody else's, or being removed just now
             if place.lstat().st_uid == os.geteuid() and _is_abandoned(place):
                 shutil.rmtree(place, ignore_errors=True)

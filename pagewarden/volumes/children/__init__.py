@@ -1,0 +1,1 @@
+"""What runs in children of the sandbox: all that touches the bytes of images."""

@@ -1,0 +1,81 @@
+"""A stage killed at any moment: whoever does it again makes what an undisturbed run makes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.volumes.stages import books
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from tests.volumes.stages import books
+
+def say(*words):
+    print(*words, flush=True)
+    sys.stdin.readline()
+
+async def fence():
+    say("publish")
+
+book = books.Book(Path(sys.argv[1]))
+asyncio.run(book.run(sys.argv[2], progress=lambda *_: say("page"), may_publish=fence))
+"""
+MOMENTS = [
+    ("line_detection", ("page",)),
+    ("line_detection", ("page", "page", "page", "publish", "publish")),
+    ("line_extraction", ("page", "page")),
+    ("line_extraction", ("page", "page", "page", "publish", "publish")),
+    ("ocr", ("page", "page", "page", "publish")),
+]
+
+
+@pytest.mark.parametrize(("stage", "moments"), MOMENTS)
+async def test_whatever_a_killed_worker_leaves_the_next_one_makes_it_whole(
+    copied: books.Book, tmp_path: Path, stage: str, moments: tuple[str, ...]
+) -> None:
+    """Killed before it publishes, among its images, and before its Parquet file."""
+    undisturbed = copied.digests()
+    fresh = replace(copied, root=tmp_path / "fresh")
+    fresh.originals.parent.parent.mkdir(parents=True)
+    copied.originals.parent.rename(fresh.originals.parent)
+    for before in stages_before(stage):
+        await fresh.run(before)
+    _run_and_kill(fresh.root, stage, moments)
+    assert not (fresh.artifacts / stage / books.PARQUET[stage]).exists()
+    await fresh.run(*stages_from(stage))
+    assert fresh.digests() == undisturbed
+
+
+def stages_before(stage: str) -> list[str]:
+    """List the stages whose artifacts it needs."""
+    return list(books.PARQUET)[: list(books.PARQUET).index(stage)]
+
+
+def stages_from(stage: str) -> list[str]:
+    """List the stages that are left to do."""
+    return list(books.PARQUET)[list(books.PARQUET).index(stage) :]
+
+
+def _run_and_kill(root: Path, stage: str, moments: tuple[str, ...]) -> None:
+    """Run a stage as a program of its own, from moment to moment, and kill it at the last one."""
+    program = [sys.executable, "-c", PROGRAM, str(root), stage]
+    with subprocess.Popen(program, stdin=-1, stdout=-1, text=True, bufsize=1) as running:
+        assert running.stdout
+        assert running.stdin
+        for number, moment in enumerate(moments, 1):
+            assert running.stdout.readline() == f"{moment}\n"
+            if number < len(moments):
+                running.stdin.write("\n")
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait()
