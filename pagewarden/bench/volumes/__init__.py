@@ -20,6 +20,7 @@ PARTS = {
     "curves": "text of curved and skewed pages, with and without dewarping",
     "text": "text of the stages beside that of the one-pass reader",
     "cost": "pages/s and processor time of each stage, beside the one-pass reader",
+    "scaling": "pages/s of each stage with one worker and with two, and the database between them",
     "memory": "peaks of memory at 100 and at more pages, with an engine that takes no time",
 }
 _NEED_CORPUS = frozenset(PARTS) - {"memory"}

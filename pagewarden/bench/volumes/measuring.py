@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from pagewarden.bench.ocr import corpus
-from pagewarden.bench.volumes import agreeing, costing, dewarping, finding, remembering
+from pagewarden.bench.volumes import agreeing, costing, dewarping, finding, remembering, scaling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,7 @@ def run(parts: Sequence[str], folder: Path | None, *, pages: int | None, many: i
         "curves": lambda: dewarping.table(chosen),
         "text": lambda: agreeing.table(chosen),
         "cost": lambda: costing.table(chosen),
+        "scaling": lambda: scaling.table(chosen),
         "memory": lambda: remembering.table(many),
     }
     for part in parts:

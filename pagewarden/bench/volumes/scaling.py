@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from rich.table import Table
 
 from pagewarden import database, errors
+from pagewarden.bench.ocr import corpus
 from pagewarden.local import stack
 from pagewarden.settings import Settings
 from pagewarden.volumes import jobs, orchestrator, stages
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from pagewarden.database import Database
 
 WORKERS = (1, 2)
+VOLUMES = 6  # an even number, so that two have the same to do
+PAGES = 8
 STAGE_SECONDS = 3600.0
 _POLL_SECONDS = 0.1
 _WAITING = """
@@ -67,6 +71,27 @@ class Place:
         """Give the command of a worker of one stage."""
         buckets = ("--input-bucket", str(self.images), "--output-bucket", str(self.artifacts))
         return [*self.program, "--stage", stage, *buckets]
+
+
+def table(pages: Sequence[corpus.Page]) -> Table:
+    """Have several volumes of the same pages read by one worker, then by two."""
+    chosen = [page.path for page in corpus.sample(pages, PAGES)]
+    measured = asyncio.run(_measure(chosen))
+    made = Table(
+        "stage",
+        *(f"pages/s, {count} worker{'s' * (count > 1)}" for count in WORKERS),
+        "times",
+        title=f"{VOLUMES} volumes of {len(chosen)} pages, one process and thread a worker",
+    )
+    for stage, times in ratios(measured).items():
+        speeds = [f"{each.pages_per_second:.2f}" for each in measured if each.stage == stage]
+        made.add_row(stage, *speeds, f"{times:.2f}")
+    return made
+
+
+async def _measure(pages: Sequence[Path]) -> list[Measured]:
+    async with opened() as place:
+        return await measure(place, pages, volumes=VOLUMES, config={})
 
 
 def ratios(measured: Sequence[Measured]) -> dict[str, float]:
