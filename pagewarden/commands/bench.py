@@ -43,6 +43,10 @@ COMMANDS = {
         "pagewarden.bench.jobs",
         "Submit check jobs to a system of its own: timed one by one, then many at once.",
     ),
+    "chaos": deferred.Deferred(
+        "pagewarden.bench.chaos",
+        "Kill, stop and cut off the parts of a system of its own while it reads.",
+    ),
     "fuzz": deferred.Deferred(
         "pagewarden.bench.fuzz",
         "Break files at random and read them: each ends in pages or one typed error.",

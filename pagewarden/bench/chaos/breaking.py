@@ -1,0 +1,81 @@
+"""Builds that are broken on purpose, to see that the referee would notice.
+
+Functions of the run's own database are replaced by ones without the safeguard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from pagewarden import errors
+
+if TYPE_CHECKING:
+    from pagewarden.bench.chaos.ground import Ground
+
+_OLD_TOKEN = """v_token
+        from taken as t;
+        exit when v_ids is null;"""
+_SAME_TOKEN = """v_token
+        from taken as t;
+        exit when v_ids is null;
+        v_token := (
+          select md5(d.id::text || d.reading)::uuid from public.documents as d where d.id = v_ids[1]
+        );
+        delete from private.claims as c where c.id = v_token;"""
+
+BREAKS: Mapping[str, Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        # A claim makes no new token, so that of the worker before fits as well.
+        "fencing": {"claim_documents": {_OLD_TOKEN: _SAME_TOKEN}},
+        # Calls do not compare the token.
+        "tokens": {
+            "lock_refusal": {
+                "when p_lock_token is not null and (p_document).lock_token is distinct from "
+                "p_lock_token then 'LOCK_LOST'": ""
+            },
+            "complete": {"and d.lock_token is not distinct from i.token": ""},
+            "extend_document_lock": {"d.lock_token = p_lock_token and ": ""},
+            "release_documents": {
+                "v_document.lock_token is distinct from v_item.lock_token or ": ""
+            },
+        },
+        # Heartbeats change nothing.
+        "heartbeat": {
+            "extend_document_lock": {
+                "greatest(d.locked_at, p_now)": "d.locked_at",
+                "greatest(d.lock_expires_at, p_now + make_interval(secs => p_lock_timeout))": (
+                    "d.lock_expires_at"
+                ),
+            }
+        },
+    }
+)
+"""By name: which functions of the schema private lose what, and what stands there instead."""
+
+_DEFINITION = """
+select pg_get_functiondef(p.oid) as text from pg_proc as p
+where p.pronamespace = 'private'::regnamespace and p.proname = %s
+"""
+
+
+async def apply(ground: Ground, name: str) -> None:
+    """Break the build of this run in the way of that name."""
+    for function, changes in BREAKS[name].items():
+        (found,) = await ground.rows(_DEFINITION, function)
+        text = without(found["text"], changes, function)
+        async with await ground.connect() as conn:
+            await conn.execute(text.encode())
+
+
+def without(text: str, changes: Mapping[str, str], function: str) -> str:
+    """Replace what is to be broken, which must be there: a sound build must not pass for broken."""
+    for old, new in changes.items():
+        if text.count(old) != 1:
+            raise errors.LocalStackError(
+                f"{function} no longer has {old!r}, so it cannot be broken there; "
+                "mend pagewarden.bench.chaos.breaking"
+            )
+        text = text.replace(old, new)
+    return text
