@@ -39,7 +39,7 @@ def command(  # noqa: PLR0913  # each is an option
         Path | None, typer.Option(metavar="FOLDER", help="Keep what the programs say in here.")
     ] = None,
 ) -> None:
-    """Kill, stop and cut off the parts of a system of its own while it reads thousands of documents.
+    """Kill, stop and cut off the parts of a system of its own while it reads documents.
 
     Exit code 1: something happened that must not; it is named.
     """

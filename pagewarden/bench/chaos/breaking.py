@@ -5,19 +5,20 @@ Functions of the run's own database are replaced by ones without the safeguard.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pagewarden import errors
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pagewarden.bench.chaos.ground import Ground
 
-_OLD_TOKEN = """v_token
+_NEW = """v_token
         from taken as t;
         exit when v_ids is null;"""
-_SAME_TOKEN = """v_token
+_SAME = """v_token
         from taken as t;
         exit when v_ids is null;
         v_token := (
@@ -28,7 +29,7 @@ _SAME_TOKEN = """v_token
 BREAKS: Mapping[str, Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         # A claim makes no new token, so that of the worker before fits as well.
-        "fencing": {"claim_documents": {_OLD_TOKEN: _SAME_TOKEN}},
+        "fencing": {"claim_documents": {_NEW: _SAME}},
         # Calls do not compare the token.
         "tokens": {
             "lock_refusal": {

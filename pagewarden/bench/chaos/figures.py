@@ -7,12 +7,11 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pagewarden.bench.chaos import referee as referees
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pagewarden.bench.chaos import journal as journals
+    from pagewarden.bench.chaos import referee as referees
 
 WASTED = ("rescued", "given back", "cancelled")
 """Ends of a claim whose work was done for nothing, at least that since the last page was saved."""
@@ -67,7 +66,8 @@ def recoveries(
     Second come those during whose wait the database was away, or had been less than grace
     before: then the sweep lets every worker be heard first.
     """
-    usual, during_outages = [], []
+    usual: list[float] = []
+    during_outages: list[float] = []
     for hold in holds:
         if not hold.was_rescued or hold.end is None:
             continue

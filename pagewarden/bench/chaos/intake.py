@@ -96,7 +96,7 @@ class Intake:
 @dataclass(frozen=True, slots=True)
 class _Ways:
     client: httpx.AsyncClient
-    registry: registry.Registry
+    extractor: registry.Registry
     store: files.FileStore
     brought: Brought
 
@@ -148,7 +148,7 @@ class _Ways:
             try:
                 entry = await self._find(lane, made)
                 if entry.status is registry.Status.EN_ATTENTE:
-                    await self.registry.begin(entry.id)
+                    await self.extractor.begin(entry.id)
                 elif entry.status is registry.Status.EN_TRAITEMENT:
                     await self._attach(entry, made)
                 else:
@@ -160,10 +160,10 @@ class _Ways:
 
     async def _find(self, lane: str, made: Made) -> registry.Entry:
         where = {"document_name": made.name}
-        rows = await self.registry.database.select(registry.VIEW, where=where)
+        rows = await self.extractor.database.select(registry.VIEW, where=where)
         if rows:
             return registry.Entry.from_row(rows[0])
-        return await self.registry.enqueue(lane, made.name)
+        return await self.extractor.enqueue(lane, made.name)
 
     async def _attach(self, entry: registry.Entry, made: Made) -> None:
         path = f"registry/{entry.id}/{made.name}"
@@ -173,4 +173,4 @@ class _Ways:
 
         with contextlib.suppress(errors.FileExists):
             await self.store.write(path, content())
-        await self.registry.attach(entry.id, path)
+        await self.extractor.attach(entry.id, path)

@@ -1,4 +1,4 @@
-"""What must be true when everything has come to rest: every document and job in its rightful end."""
+"""What must be true when everything has come to rest: documents and jobs have ended rightly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from public.documents as d join public.lanes as l on l.lane = d.lane
 """
 _JOBS = """
 select j.id::text, j.outcome, j.error,
-  array(select d.ocr_status from public.documents as d where d.case_id = j.id) as statuses,
+  array(select d.ocr_status::text from public.documents as d where d.case_id = j.id) as statuses,
   (select jsonb_object_agg(i.name, r.extracted_text) from public.check_images as i
    join public.check_results as r on r.job_id = i.job_id and r.position = i.position
    where i.job_id = j.id and r.match) as matched,
@@ -136,8 +136,8 @@ class Judge:
     def _jobs(self, jobs: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
         """See that every job that was taken has one outcome, and that it fits its pictures."""
         ids = {job["id"] for job in jobs}
-        for job in self.brought.jobs.keys() - ids:
-            yield Violation("what was taken in is there", job, "a job")
+        for lost in self.brought.jobs.keys() - ids:
+            yield Violation("what was taken in is there", lost, "a job")
         for job in jobs:
             if job["id"] not in self.brought.jobs:
                 yield Violation("what was sent twice is there once", job["id"], "a job")

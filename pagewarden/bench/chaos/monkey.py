@@ -159,7 +159,7 @@ class Monkey:
         """Note from when to when the database was not there."""
         begin = time.time()
         yield
-        while not (await self._ground.rows(_IS_NEW, begin))[0]["is_new"]:
+        while not (await self._ground.rows(_IS_NEW, begin))[0]["is_new"]:  # noqa: ASYNC110  # another process
             await asyncio.sleep(0.05)
         self._ground.journal.outages.append(journals.Span(begin, time.time()))
 

@@ -35,7 +35,7 @@ _IN_HAND = "select id::text from public.documents where ocr_status = 'processing
 
 
 class People:
-    """Somebody of HAC at a desk; asked has by verb what was asked for: ids, of letters the names."""
+    """Somebody of HAC; asked has by verb what was asked for: ids, of dead letters the names."""
 
     def __init__(
         self, ground: Ground, link: database.Database, brought: Brought, chance: random.Random
@@ -92,7 +92,7 @@ class People:
 
     async def resume(self, lane: str) -> None:
         """Have a lane go on, whatever it takes."""
-        while await self._ask("resume", lane, "resume_lane", p_lane=lane) is None:
+        while await self._ask("resume", lane, "resume_lane", p_lane=lane) is None:  # noqa: ASYNC110  # another process
             await asyncio.sleep(0.5)
 
     async def recover(self) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from pagewarden import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LANES = ("image", "pdf", "index", "acte", "check")
 WAITING: Mapping[str, int] = MappingProxyType(
@@ -18,7 +21,7 @@ AIMED_SLOW_SHARE = 0.3
 
 WORKERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "worker-1": ("work", "--lanes", "image,check,pdf", "--processes", "2"),
+        "worker-1": ("work", "--lanes", "check,image,pdf", "--processes", "2"),
         "worker-2": ("work", "--lanes", "pdf,image,index", "--processes", "2"),
         "worker-3": ("work", "--lanes", "acte,index,check", "--processes", "2"),
         "pool": ("pool", "run", "--lanes", "index,acte,check,image", "--size", "4"),

@@ -25,13 +25,12 @@ create index events_document_idx on chaos.events (document_id, id);
 create index events_kind_idx on chaos.events (kind);
 
 create table chaos.pages (
-  document_id uuid not null,
-  times integer not null default 1,
   run_id bigint not null,
   page_number integer not null,
+  times integer not null default 1,
   primary key (run_id, page_number)
 );
-comment on table chaos.pages is 'How often each page was saved.';
+comment on table chaos.pages is 'How often each page was saved that could be read.';
 
 create table chaos.violations (
   id bigint generated always as identity primary key,
@@ -131,9 +130,11 @@ as $$
 declare
   v_holder text := (select d.locked_by from public.documents as d where d.id = new.document_id);
 begin
-  insert into chaos.pages as p (run_id, page_number, document_id)
-  values (new.run_id, new.page_number, new.document_id)
-  on conflict (run_id, page_number) do update set times = p.times + 1;
+  if new.status <> 'failed' then
+    insert into chaos.pages as p (run_id, page_number)
+    values (new.run_id, new.page_number)
+    on conflict (run_id, page_number) do update set times = p.times + 1;
+  end if;
   if chaos.caller() is distinct from chaos.process_of(v_holder) and chaos.caller() is not null then
     perform chaos.accuse('only who has a document saves pages of it', new.document_id, v_holder);
   end if;

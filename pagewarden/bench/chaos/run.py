@@ -123,7 +123,7 @@ class Run:
             await self.people.resume(lane)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.ground.plan.settle_seconds):
-                while not await self._is_quiet():
+                while not await self._is_quiet():  # noqa: ASYNC110  # other processes
                     await asyncio.sleep(_POLL_SECONDS)
                 return time.monotonic() - begin
         return None

@@ -104,7 +104,7 @@ def _show(found: runs.Found) -> None:
     counts = collections.Counter(violation.rule for violation in found.violations)
     out.print(f"[red]{len(found.violations)} violations[/]")
     for rule, count in counts.most_common():
-        out.print(f"  {count} × {rule}")
+        out.print(f"  {count} times: {rule}")
     for one in found.violations[:_SHOWN]:
         out.print(f"    {one.rule}: {one.document or '-'}: {one.detail}", markup=False)
 

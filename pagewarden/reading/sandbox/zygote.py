@@ -87,7 +87,10 @@ class Zygote:
         self._kill_orphans()
 
     def _obey(self) -> bool:
-        packet, descriptors, _, _ = socket.recv_fds(self._control, MAX_PACKET, 1)
+        try:
+            packet, descriptors, _, _ = socket.recv_fds(self._control, MAX_PACKET, 1)
+        except ConnectionResetError:  # the host was killed before it had heard all we said
+            return False
         if not packet:
             return False
         order = json.loads(packet)

@@ -1,3 +1,4 @@
+# ruff: noqa: INP001  # Python finds it by its name alone
 """Python runs this as it starts, in the programs of the benchmark and nowhere else.
 
 It names the connections of the process to Postgres after it, so that the referee knows who
@@ -6,7 +7,7 @@ calls, and sets its clock wrong by up to some minutes, each process by another t
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import os
 import random
 import time
@@ -15,7 +16,7 @@ from typing import Any
 SEED = "CHAOS_SEED"
 FURTHEST_SECONDS = 300.0
 
-_Real = datetime.datetime
+_Real = dt.datetime
 
 
 def _set_clock_wrong(seconds: float) -> None:
@@ -36,14 +37,12 @@ def _set_clock_wrong(seconds: float) -> None:
         __slots__ = ()
 
         @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> Any:  # noqa: ANN401  # as the real one
-            return _Real.now(tz) + datetime.timedelta(seconds=seconds)
+        def now(cls, tz: dt.tzinfo | None = None) -> Any:  # noqa: ANN401  # as the real one
+            return _Real.now(tz) + dt.timedelta(seconds=seconds)
 
         @classmethod
         def utcnow(cls) -> Any:  # noqa: ANN401  # as the real one
-            return _Real.now(datetime.UTC).replace(tzinfo=None) + datetime.timedelta(
-                seconds=seconds
-            )
+            return _Real.now(dt.UTC).replace(tzinfo=None) + dt.timedelta(seconds=seconds)
 
         @classmethod
         def today(cls) -> Any:  # noqa: ANN401  # as the real one
@@ -53,7 +52,7 @@ def _set_clock_wrong(seconds: float) -> None:
     Wrong.__module__ = "datetime"
     time.time = lambda: right() + seconds
     time.time_ns = lambda: right_ns() + int(seconds * 1e9)
-    datetime.datetime = Wrong  # type: ignore[misc]
+    dt.datetime = Wrong  # type: ignore[misc]
 
 
 if SEED in os.environ:
