@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import signal
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import psutil
@@ -86,17 +85,18 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 class Crew:
     """All programs of a run; those that the system starts itself are found below it."""
 
-    def __init__(self, journal: journals.Journal) -> None:
+    def __init__(self, journal: journals.Journal, group: asyncio.TaskGroup) -> None:
         self.programs: dict[str, Program] = {}
         self.parts: dict[str, int] = {}
         self._journal = journal
+        self._group = group
         self._stop = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
 
     def start(self, program: Program) -> None:
         """Keep a program running from now on."""
         self.programs[program.name] = program
-        self._running.append(asyncio.create_task(program.run(self._stop, self._journal)))
+        self._running.append(self._group.create_task(program.run(self._stop, self._journal)))
 
     async def stop(self) -> None:
         """End all programs."""
@@ -104,8 +104,8 @@ class Crew:
         await asyncio.gather(*self._running, return_exceptions=True)
 
     async def look(self) -> None:
-        """Note for ever which parts the system has, and which of them are gone."""
-        while True:
+        """Note which parts the system has, and which of them are gone, until all are ended."""
+        while not self._stop.is_set():
             self._look()
             await asyncio.sleep(_LOOK_SECONDS)
 
@@ -117,7 +117,7 @@ class Crew:
         self.parts = found
 
     def _found(self) -> Iterator[tuple[str, int]]:
-        with contextlib.suppress(psutil.Error):
+        with contextlib.suppress(LookupError, psutil.Error):
             for child in psutil.Process(self.pid_of(SYSTEM)).children():
                 with contextlib.suppress(psutil.Error):
                     words = child.cmdline()
@@ -165,7 +165,7 @@ class Crew:
             yield
         finally:
             _send(pid, signal.SIGCONT)
-            span.end = time.time()
+            self._journal.goes_on(pid, name, span)
 
 
 def command(*words: str) -> list[str]:

@@ -85,4 +85,4 @@ def recoveries(
 def per_second(events: Iterable[referees.Event], begin: float, end: float) -> float:
     """Tell how many documents were completed each second in between."""
     count = sum(event.kind == "completed" and begin <= event.at < end for event in events)
-    return count / (end - begin)
+    return count / (end - begin) if end > begin else 0.0

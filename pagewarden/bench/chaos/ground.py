@@ -69,13 +69,15 @@ class Ground:
 
     async def rows(self, query: LiteralString, *values: object) -> list[dict[str, Any]]:
         """Ask the database, again until it is there."""
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            while True:
-                try:
-                    async with await self.connect() as conn:
-                        return await (await conn.execute(query, values or None)).fetchall()
-                except psycopg.OperationalError:
-                    await asyncio.sleep(_POLL_SECONDS)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                async with await self.connect() as conn:
+                    return await (await conn.execute(query, values or None)).fetchall()
+            except psycopg.OperationalError as exc:
+                if time.monotonic() > deadline:
+                    raise errors.DatabaseAway(f"the database does not come back: {exc}") from exc
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def connect(self) -> psycopg.AsyncConnection[dict[str, Any]]:
         """Connect as one who may do everything."""
@@ -91,25 +93,22 @@ class Ground:
 @contextlib.asynccontextmanager
 async def opened(plan: Plan, said: Path) -> AsyncIterator[Ground]:
     """Start a system, and end it with all that belongs to it; what programs say goes to said."""
-    with contextlib.ExitStack() as resources:
-        journal = journals.Journal()
-        crew = crews.Crew(journal)
-        files, has_disk = resources.enter_context(_disk())
-        place = resources.enter_context(systems.prepared(**_settings(plan, files)))
+    with _disk() as (files, has_disk), systems.prepared(**_settings(plan, files)) as place:
         environment = _hooked(place.environment, plan.seed)
-        log = said / "system.log"
-        crew.start(crews.Program(crews.SYSTEM, systems.COMMAND, environment, log))
-        looking = asyncio.create_task(crew.look())
-        try:
-            await _until_ready(place, log)
-            async with server.running(place.home) as local:
-                ground = Ground(plan, place, crew, journal, local, files, has_disk, said)
-                _start_workers(ground, environment)
-                yield ground
+        log = said / f"{crews.SYSTEM}.log"
+        journal = journals.Journal(said / "journal.log")
+        async with asyncio.TaskGroup() as group:
+            crew = crews.Crew(journal, group)
+            try:
+                crew.start(crews.Program(crews.SYSTEM, systems.COMMAND, environment, log))
+                group.create_task(crew.look())
+                await _until_ready(place, log)
+                async with server.running(place.home) as local:
+                    ground = Ground(plan, place, crew, journal, local, files, has_disk, said)
+                    _start_workers(ground, environment)
+                    yield ground
+            finally:
                 await crew.stop()
-        finally:
-            looking.cancel()
-            await crew.stop()
 
 
 def _settings(plan: Plan, files: Path) -> Mapping[str, str]:

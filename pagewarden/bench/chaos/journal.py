@@ -6,9 +6,14 @@ Times are those of time.time() in this process, which is the clock of Postgres, 
 from __future__ import annotations
 
 import collections
+import datetime as dt
 import math
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(slots=True)
@@ -34,8 +39,12 @@ class Death:
 
 @dataclass(slots=True)
 class Journal:
-    """Counts of disturbances, deaths and stops by process id, outages and cuts of connections."""
+    """Counts of disturbances, deaths and stops by process id, outages and cuts of connections.
 
+    What happened is also written to a file, line by line.
+    """
+
+    file: Path
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
     deaths: dict[int, Death] = field(default_factory=dict)
     stops: collections.defaultdict[int, list[Span]] = field(
@@ -43,11 +52,12 @@ class Journal:
     )
     outages: list[Span] = field(default_factory=list)
     cuts: list[float] = field(default_factory=list)
-    lines: list[tuple[float, str]] = field(default_factory=list)
 
     def say(self, line: str) -> None:
         """Write down what happened, for whoever has to find out why."""
-        self.lines.append((time.time(), line))
+        now = dt.datetime.now(dt.UTC)
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(f"{now:%H:%M:%S.%f} {line}\n")
 
     def died(self, pid: int, name: str, *, ordered: bool) -> None:
         """Note a death; what we ordered counts before what we found."""
@@ -60,6 +70,11 @@ class Journal:
         self.stops[pid].append(Span(time.time()))
         self.say(f"{name} ({pid}) was stopped")
         return self.stops[pid][-1]
+
+    def goes_on(self, pid: int, name: str, span: Span) -> None:
+        """Note that it goes on."""
+        span.end = time.time()
+        self.say(f"{name} ({pid}) goes on")
 
     def gone_since(self, pid: int, at: float) -> float | None:
         """Tell since when a process had been dead or stopped at that time; None: it was well."""

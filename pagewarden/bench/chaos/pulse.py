@@ -18,7 +18,6 @@ _SECONDS = 0.25
 _STATEMENT_SECONDS = 3.0
 _COUNT = """
 select (select count(*) from chaos.events where kind = 'completed') as completed,
-  (select count(*) from chaos.violations) as violations,
   (
     select coalesce(jsonb_object_agg(w.lane, w.waiting), '{}') from (
       select d.lane, count(*) as waiting from public.documents as d
@@ -36,7 +35,6 @@ class Pulse:
         self._ground = ground
         self._heard = time.time()
         self.completed = 0
-        self.violations = 0
         self.waiting: collections.Counter[str] = collections.Counter()
 
     async def feel(self) -> None:
@@ -58,5 +56,5 @@ class Pulse:
         if now - self._heard > _STATEMENT_SECONDS:
             self._ground.journal.outages.append(journals.Span(self._heard, now))
         self._heard = now
-        self.completed, self.violations = row["completed"], row["violations"]
+        self.completed = row["completed"]
         self.waiting = collections.Counter(row["waiting"])

@@ -92,28 +92,24 @@ class Run:
     say: Callable[[str], None]
 
     async def fire(self, seconds: float) -> tuple[float, float]:
-        """Disturb for so long, or until something is found; tell from when to when it was."""
+        """Disturb for so long, or until something is found; tell from when to when that was."""
         over = asyncio.Event()
         acting = asyncio.create_task(monkey.Monkey(self.ground, self.people, self.chance).run(over))
         begin = time.time()
         try:
-            await self._burn(begin + seconds, acting)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._until_found(acting)
         finally:
             end = time.time()
             over.set()
             await acting
         return begin, end
 
-    async def _burn(self, until: float, acting: asyncio.Task[None]) -> None:
-        looked = time.time()
-        while time.time() < until and not acting.done():
-            await asyncio.sleep(_POLL_SECONDS)
-            if self.pulse.violations:
-                return
-            if time.time() - looked > self.ground.plan.lock_seconds / 2:
-                looked = time.time()
-                if await self.referee.violations():
-                    return
+    async def _until_found(self, acting: asyncio.Task[None]) -> None:
+        """Wait until the referee objects, or the monkey has fallen from its tree."""
+        while not acting.done() and not await self.referee.violations():  # noqa: ASYNC110
+            await asyncio.sleep(self.ground.plan.lock_seconds / 4)
 
     async def rest(self) -> float | None:
         """Bring everything to rest: HAC sees to what is sound; None when it takes too long."""
@@ -157,16 +153,12 @@ async def begun(plan: plans.Plan, said: Path, say: Callable[[str], None]) -> Asy
         beating = pulse.Pulse(place)
         bringing = intake.Intake(place, maker, beating)
         async with people.signed_in(place, bringing.brought, chance) as acting:
-            tasks = [
-                asyncio.create_task(work)
-                for work in (beating.feel(), watching.watch(), bringing.run())
-            ]
-            try:
+            works = (beating.feel(), watching.watch(), bringing.run())
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(work) for work in works]
                 yield Run(place, beating, watching, bringing, acting, chance, say)
-            finally:
                 for task in tasks:
                     task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def execute(plan: plans.Plan, said: Path, say: Callable[[str], None]) -> Found:

@@ -105,7 +105,7 @@ def _show(found: runs.Found) -> None:
     out.print(f"[red]{len(found.violations)} violations[/]")
     for rule, count in counts.most_common():
         out.print(f"  {count} times: {rule}")
-    for one in found.violations[:_SHOWN]:
+    for one in list(dict.fromkeys(found.violations))[:_SHOWN]:
         out.print(f"    {one.rule}: {one.document or '-'}: {one.detail}", markup=False)
 
 
