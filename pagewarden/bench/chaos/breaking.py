@@ -8,12 +8,14 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from psycopg.rows import tuple_row
+
 from pagewarden import errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pagewarden.bench.chaos.ground import Ground
+    import psycopg
 
 _NEW = """v_token
         from taken as t;
@@ -56,18 +58,18 @@ BREAKS: Mapping[str, Mapping[str, Mapping[str, str]]] = MappingProxyType(
 """By name: which functions of the schema private lose what, and what stands there instead."""
 
 _DEFINITION = """
-select pg_get_functiondef(p.oid) as text from pg_proc as p
+select pg_get_functiondef(p.oid) from pg_proc as p
 where p.pronamespace = 'private'::regnamespace and p.proname = %s
 """
 
 
-async def apply(ground: Ground, name: str) -> None:
-    """Break the build of this run in the way of that name."""
+async def apply(conn: psycopg.AsyncConnection, name: str) -> None:
+    """Break the build in a database, in the way of that name."""
     for function, changes in BREAKS[name].items():
-        (found,) = await ground.rows(_DEFINITION, function)
-        text = without(found["text"], changes, function)
-        async with await ground.connect() as conn:
-            await conn.execute(text.encode())
+        async with conn.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(_DEFINITION, (function,))
+            ((text,),) = await cursor.fetchall()
+            await cursor.execute(without(text, changes, function).encode())
 
 
 def without(text: str, changes: Mapping[str, str], function: str) -> str:

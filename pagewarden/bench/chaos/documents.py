@@ -15,8 +15,9 @@ from PIL import Image
 from pagewarden.reading import fakes
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Sequence
+
+    from pagewarden.bench.chaos.plans import Plan
 
 _LEAST_SIDE = 64
 _WIDTHS = 512
@@ -46,12 +47,12 @@ class Made:
 
 
 class Maker:
-    """Makes documents by chance; the slow ones have so many pages."""
+    """Makes documents as the plan says, by chance."""
 
-    def __init__(self, chance: random.Random, *, slow_pages: int, slow_share: float) -> None:
-        self._chance = chance
-        self._slow_pages = slow_pages
-        self._slow_share = slow_share
+    def __init__(self, plan: Plan) -> None:
+        self._chance = plan.chance("which documents come")
+        self._slow_pages = plan.slow_pages
+        self._slow_share = plan.slow_share
         self._pages = 0
         self._names = 0
 

@@ -20,8 +20,7 @@ from pagewarden.bench.chaos import journal as journals
 from pagewarden.bench.chaos import plans
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
     from typing import LiteralString
 
     from pagewarden.bench.chaos.ground import Ground
@@ -43,10 +42,9 @@ where a.application_name ~ '^chaos-[0-9]+$' and a.query ilike 'listen%'
 class Monkey:
     """Does what the plan says, by chance; all of it is over when it has run."""
 
-    def __init__(self, ground: Ground, people: People, chance: random.Random) -> None:
+    def __init__(self, ground: Ground, people: People) -> None:
         self._ground = ground
-        self._people = people
-        self._chance = chance
+        self._chance = ground.plan.chance("the details of disturbances")
         self._alone = asyncio.Lock()
         self._disk = asyncio.Lock()
         self._standing: set[str] = set()
@@ -80,19 +78,12 @@ class Monkey:
 
     async def run(self, over: asyncio.Event) -> None:
         """Disturb until it is over; then wait until the last disturbance has ended."""
-        wanted = dict(self._ground.plan.disturbances)
-        if not self._ground.has_disk:
-            wanted.pop("fill the disk", None)
-        under_way: set[asyncio.Task[None]] = set()
-        while not over.is_set():
-            (name,) = self._chance.choices(list(wanted), list(wanted.values()))
-            task = asyncio.create_task(self._do(name))
-            under_way.add(task)
-            task.add_done_callback(under_way.discard)
-            pause = self._chance.expovariate(1 / self._ground.plan.gap_seconds)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(over.wait(), pause)
-        await asyncio.gather(*under_way)
+        async with asyncio.TaskGroup() as group:
+            for name, pause in schedule(self._ground.plan):
+                group.create_task(self._do(name))
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(over.wait(), pause)
+                    return
 
     async def _do(self, name: str) -> None:
         """Do one thing; what could not be done is not counted."""
@@ -193,6 +184,8 @@ class Monkey:
 
     async def _fill(self) -> None:
         """Fill the disk of the files for a while."""
+        if not self._ground.has_disk:
+            raise LookupError("there is no disk that we may fill")
         async with self._disk:
             junk = self._ground.files.parent / "junk"
             try:
@@ -200,6 +193,15 @@ class Monkey:
                 await asyncio.sleep(self._chance.uniform(2, 4) * self._ground.plan.gap_seconds)
             finally:
                 junk.unlink(missing_ok=True)
+
+
+def schedule(plan: plans.Plan) -> Iterator[tuple[str, float]]:
+    """Say what is done next, and how many seconds later the next thing: the same for each seed."""
+    chance = plan.chance("what is done when")
+    names, weights = list(plan.disturbances), list(plan.disturbances.values())
+    while True:
+        (name,) = chance.choices(names, weights)
+        yield name, chance.expovariate(1 / plan.gap_seconds)
 
 
 def _fill(path: str) -> None:

@@ -17,7 +17,6 @@ from pagewarden import database, errors
 from pagewarden.bench.chaos import plans
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import AsyncIterator
 
     from pagewarden.bench.chaos.ground import Ground
@@ -37,13 +36,11 @@ _IN_HAND = "select id::text from public.documents where ocr_status = 'processing
 class People:
     """Somebody of HAC; asked has by verb what was asked for: ids, of dead letters the names."""
 
-    def __init__(
-        self, ground: Ground, link: database.Database, brought: Brought, chance: random.Random
-    ) -> None:
+    def __init__(self, ground: Ground, link: database.Database, brought: Brought) -> None:
         self._ground = ground
         self._link = link
         self._brought = brought
-        self._chance = chance
+        self._chance = ground.plan.chance("what people do")
         self.asked: collections.defaultdict[str, set[str]] = collections.defaultdict(set)
         self.answers: collections.Counter[str] = collections.Counter()
 
@@ -56,8 +53,11 @@ class People:
     async def read_again(self) -> None:
         """Have a document read again."""
         if names := self._brought.readable():
-            document = self._brought.ids[self._chance.choice(names)]
-            await self._ask("read again", document, "read_again", p_document_id=document)
+            await self.have_read(self._brought.ids[self._chance.choice(names)])
+
+    async def have_read(self, document: str) -> None:
+        """Have this document read again."""
+        await self._ask("read again", document, "read_again", p_document_id=document)
 
     async def decide(self) -> None:
         """Requeue a dead letter, or abandon it."""
@@ -133,13 +133,11 @@ class People:
 
 
 @contextlib.asynccontextmanager
-async def signed_in(
-    ground: Ground, brought: Brought, chance: random.Random
-) -> AsyncIterator[People]:
+async def signed_in(ground: Ground, brought: Brought) -> AsyncIterator[People]:
     """Act as the first of HAC."""
     first = "select user_id::text from public.user_roles where role = 'admin' limit 1"
     (row,) = await ground.rows(first)
     url = f"{ground.local.url()}&application_name={APPLICATION}"
     async with await database.connect_direct(url) as link:
         acting = link.acting_as(database.User(row["user_id"]))
-        yield People(ground, acting, brought, chance)
+        yield People(ground, acting, brought)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -92,6 +93,10 @@ class Plan:
     disturbances: Mapping[str, float] = field(default_factory=lambda: DISTURBANCES)
     backoff_seconds: int = 30
     probe_seconds: int = 30
+
+    def chance(self, of_what: str) -> random.Random:
+        """Have chance of one's own, which others do not use up; the same for each seed."""
+        return random.Random(f"{self.seed} {of_what}")  # noqa: S311  # no secret
 
     @property
     def recovery_limit(self) -> float:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import psycopg
+
     from pagewarden.bench.chaos import journal as journals
     from pagewarden.bench.chaos.ground import Ground
 
@@ -97,6 +99,12 @@ def holds(events: Iterable[Event]) -> Iterator[Hold]:
                 yield Hold(event, after)
 
 
+async def install(conn: psycopg.AsyncConnection) -> None:
+    """Seat the referee in a database."""
+    text = _SQL.read_text("utf-8").replace("{skip}", str(len(socket.gethostname()) + 2))
+    await conn.execute(text.encode())
+
+
 class Referee:
     """Watches a run; unsound are the rules of the database that it found broken on the way."""
 
@@ -104,12 +112,6 @@ class Referee:
         self._ground = ground
         self.unsound: dict[tuple[str, str | None], Violation] = {}
         self.looks = 0
-
-    async def install(self) -> None:
-        """Take a seat."""
-        text = _SQL.read_text("utf-8").replace("{skip}", str(len(socket.gethostname()) + 2))
-        async with await self._ground.connect() as conn:
-            await conn.execute(text.encode())
 
     async def watch(self) -> None:
         """Look at the rules of the database now and then, for ever."""

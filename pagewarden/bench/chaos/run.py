@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -88,27 +87,28 @@ class Run:
     referee: referee.Referee
     intake: intake.Intake
     people: people.People
-    chance: random.Random
-    say: Callable[[str], None]
 
     async def fire(self, seconds: float) -> tuple[float, float]:
         """Disturb for so long, or until something is found; tell from when to when that was."""
         over = asyncio.Event()
-        acting = asyncio.create_task(monkey.Monkey(self.ground, self.people, self.chance).run(over))
         begin = time.time()
-        try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(monkey.Monkey(self.ground, self.people).run(over))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._until_found(acting)
-        finally:
+                    await self.until_found()
             end = time.time()
             over.set()
-            await acting
         return begin, end
 
-    async def _until_found(self, acting: asyncio.Task[None]) -> None:
-        """Wait until the referee objects, or the monkey has fallen from its tree."""
-        while not acting.done() and not await self.referee.violations():  # noqa: ASYNC110
+    async def break_build(self, name: str) -> None:
+        """Take a safeguard away; see pagewarden.bench.chaos.breaking."""
+        async with await self.ground.connect() as conn:
+            await breaking.apply(conn, name)
+
+    async def until_found(self) -> None:
+        """Wait until the referee objects to something."""
+        while not await self.referee.violations():  # noqa: ASYNC110  # other processes
             await asyncio.sleep(self.ground.plan.lock_seconds / 4)
 
     async def rest(self) -> float | None:
@@ -142,34 +142,33 @@ class Run:
 
 
 @contextlib.asynccontextmanager
-async def begun(plan: plans.Plan, said: Path, say: Callable[[str], None]) -> AsyncIterator[Run]:
+async def begun(plan: plans.Plan, said: Path) -> AsyncIterator[Run]:
     """Start a system with its referee, and documents that come in."""
-    chance = random.Random(plan.seed)  # noqa: S311  # no secret
-    maker = documents.Maker(chance, slow_pages=plan.slow_pages, slow_share=plan.slow_share)
     async with ground.opened(plan, said) as place:
+        async with await place.connect() as conn:
+            await referee.install(conn)
         watching = referee.Referee(place)
-        await watching.install()
         await place.rows(_TUNE, plan.backoff_seconds, plan.probe_seconds)
         beating = pulse.Pulse(place)
-        bringing = intake.Intake(place, maker, beating)
-        async with people.signed_in(place, bringing.brought, chance) as acting:
+        bringing = intake.Intake(place, documents.Maker(plan), beating)
+        async with people.signed_in(place, bringing.brought) as acting:
             works = (beating.feel(), watching.watch(), bringing.run())
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(work) for work in works]
-                yield Run(place, beating, watching, bringing, acting, chance, say)
+                yield Run(place, beating, watching, bringing, acting)
                 for task in tasks:
                     task.cancel()
 
 
 async def execute(plan: plans.Plan, said: Path, say: Callable[[str], None]) -> Found:
     """Make a whole run."""
-    async with begun(plan, said, say) as run:
+    async with begun(plan, said) as run:
         say("the system is up; documents come in")
         await _warm_up(run)
         quiet = time.time(), time.time() + plan.quiet_seconds
         await asyncio.sleep(plan.quiet_seconds)
         if plan.broken is not None:
-            await breaking.apply(run.ground, plan.broken)
+            await run.break_build(plan.broken)
         say(f"fire, for {plan.fire_seconds:.0f} s")
         fire = await run.fire(plan.fire_seconds)
         violations = await run.referee.violations()

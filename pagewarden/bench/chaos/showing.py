@@ -128,7 +128,7 @@ def _rows(found: runs.Found) -> Iterator[tuple[str, str]]:
     yield "starts of programs", _listed(found.starts)
     itself = collections.Counter(found.ended_by_themselves)
     yield "ended by themselves", _listed(itself) or "none"
-    yield "disk", "was full now and then" if found.has_disk else "could not be filled: not root"
+    yield "disk", "of its own" if found.has_disk else "could not be filled: that takes root"
     yield "looks at the rules of the database", str(found.looks)
 
 
