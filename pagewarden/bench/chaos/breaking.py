@@ -6,7 +6,7 @@ Functions of the run's own database are replaced by ones without the safeguard.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import tuple_row
 
@@ -63,7 +63,7 @@ where p.pronamespace = 'private'::regnamespace and p.proname = %s
 """
 
 
-async def apply(conn: psycopg.AsyncConnection, name: str) -> None:
+async def apply(conn: psycopg.AsyncConnection[Any], name: str) -> None:
     """Break the build in a database, in the way of that name."""
     for function, changes in BREAKS[name].items():
         async with conn.cursor(row_factory=tuple_row) as cursor:

@@ -53,14 +53,22 @@ class Judge:
     async def judge(self, events: Sequence[referees.Event]) -> list[Violation]:
         """Look at everything once more, now that it is over."""
         documents = await self.ground.rows(_DOCUMENTS)
-        return [
-            *self._arrivals(documents),
-            *self._ends(documents),
-            *self._results(documents, events),
-            *self._burials(documents, events),
-            *self._jobs(await self.ground.rows(_JOBS)),
-            *[lost async for lost in self._files(documents)],
-        ]
+        jobs = await self.ground.rows(_JOBS)
+        lost = [violation async for violation in self._files(documents)]
+        return [*self.verdict(documents, jobs, events), *lost]
+
+    def verdict(
+        self,
+        documents: Sequence[Mapping[str, Any]],
+        jobs: Sequence[Mapping[str, Any]],
+        events: Sequence[referees.Event],
+    ) -> Iterator[Violation]:
+        """Find what is wrong with these rows of documents and jobs."""
+        yield from self._arrivals(documents)
+        yield from self._ends(documents)
+        yield from self._results(documents, events)
+        yield from self._burials(documents, events)
+        yield from self._jobs(jobs)
 
     def _arrivals(self, documents: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
         """See that what was taken in is there, and nothing else."""

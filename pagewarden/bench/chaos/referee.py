@@ -12,7 +12,7 @@ import itertools
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -99,7 +99,7 @@ def holds(events: Iterable[Event]) -> Iterator[Hold]:
                 yield Hold(event, after)
 
 
-async def install(conn: psycopg.AsyncConnection) -> None:
+async def install(conn: psycopg.AsyncConnection[Any]) -> None:
     """Seat the referee in a database."""
     text = _SQL.read_text("utf-8").replace("{skip}", str(len(socket.gethostname()) + 2))
     await conn.execute(text.encode())

@@ -166,17 +166,18 @@ def main(descriptor: str, name: str, profile: str, folder: str) -> None:
     confinement.adopt_orphans()
     confinement.leave_network()
     confinement.drop_rights()
-    try:
-        loaded = load(name, profile, Path(folder))
-    except Exception as exc:  # noqa: BLE001  # the host raises it
-        control.send(json.dumps({"error": wire.pack_error(exc)}).encode())
-        return
-    # Children share the memory of what is here now; the collector would write to all of it.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS)
-    control.send(json.dumps({"ready": loaded.version if loaded else ""}).encode())
-    Zygote(control, loaded).serve()
+    with contextlib.suppress(ConnectionError):  # the host was killed while we loaded
+        try:
+            loaded = load(name, profile, Path(folder))
+        except Exception as exc:  # noqa: BLE001  # the host raises it
+            control.send(json.dumps({"error": wire.pack_error(exc)}).encode())
+            return
+        # Children share the memory of what is here now; the collector would write to all of it.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(YOUNG_OBJECTS)
+        control.send(json.dumps({"ready": loaded.version if loaded else ""}).encode())
+        Zygote(control, loaded).serve()
     shutil.rmtree(folder, ignore_errors=True)
 
 
