@@ -94,7 +94,7 @@ class Ground:
 async def opened(plan: Plan, said: Path) -> AsyncIterator[Ground]:
     """Start a system, and end it with all that belongs to it; what programs say goes to said."""
     with _disk() as (files, has_disk), systems.prepared(**_settings(plan, files)) as place:
-        environment = _hooked(place.environment, plan.seed)
+        environment = _hooked(place, plan.seed)
         log = said / f"{crews.SYSTEM}.log"
         journal = journals.Journal(said / "journal.log")
         async with asyncio.TaskGroup() as group:
@@ -125,13 +125,17 @@ def _settings(plan: Plan, files: Path) -> Mapping[str, str]:
     }
 
 
-def _hooked(environment: Mapping[str, str], seed: int) -> dict[str, str]:
+def _hooked(place: systems.Place, seed: int) -> dict[str, str]:
     """Have Python run our hook as it starts; see hook/sitecustomize.py."""
-    paths = [str(_HOOK), environment.get("PYTHONPATH", "")]
+    paths = [str(_HOOK), place.environment.get("PYTHONPATH", "")]
+    # Whoever is killed may leave something behind, which goes with the place.
+    scratch = place.home.parent / "tmp"
+    scratch.mkdir()
     return {
-        **environment,
+        **place.environment,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "CHAOS_SEED": str(seed),
+        "TMPDIR": str(scratch),
     }
 
 
