@@ -45,7 +45,7 @@ COMMANDS = {
     ),
     "chaos": deferred.Deferred(
         "pagewarden.bench.chaos",
-        "Kill, stop and cut off the parts of a system of its own while it reads.",
+        "Kill, stop and cut off the parts of a system of its own while it reads documents.",
     ),
     "fuzz": deferred.Deferred(
         "pagewarden.bench.fuzz",
