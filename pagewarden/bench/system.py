@@ -20,11 +20,12 @@ import psutil
 from pagewarden import errors
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 START_SECONDS = 180.0
 STOP_SECONDS = 60.0
 READY = "Pagewarden is up"
+COMMAND = (sys.executable, "-m", "pagewarden.cli", "up")
 PARTS: Mapping[str, tuple[str, ...]] = {
     "functions": ("functions",),
     "gpu": ("gpu_service",),
@@ -32,6 +33,24 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "volumes": ("volumes", "work"),
 }
 """The parts of a system, and the last words of their command lines."""
+
+
+def part_of(words: Sequence[str]) -> str | None:
+    """Tell which part a command line starts, if any."""
+    for name, last in PARTS.items():
+        if tuple(words[-len(last) :]) == last:
+            return name
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a system can be started: its home, its address, and the environment that says so."""
+
+    home: Path
+    url: str
+    gpu_url: str
+    environment: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +78,7 @@ class System:
         """Find the process of a part; LookupError while it is being started again."""
         for child in psutil.Process(self.process.pid).children():
             with contextlib.suppress(psutil.Error):
-                if tuple(child.cmdline()[-len(PARTS[name]) :]) == PARTS[name]:
+                if part_of(child.cmdline()) == name:
                     return child
         raise LookupError(f"{name} does not run")
 
@@ -69,26 +88,33 @@ class System:
         return psutil.Process(int(file.read_text().split()[0]))
 
 
-@contextlib.asynccontextmanager
-async def running(**settings: str) -> AsyncIterator[System]:
-    """Start a system with these settings, and stop it and remove it at the end."""
-    with _new_folder() as folder:
+@contextlib.contextmanager
+def prepared(**settings: str) -> Iterator[Place]:
+    """Have a new folder and free ports for a system with these settings."""
+    with new_folder() as folder:
         home = folder / "home"
-        port, gpu_port = free_ports(2)
+        url, gpu_url = (f"http://127.0.0.1:{port}" for port in free_ports(2))
         environment = os.environ | {
             "PAGEWARDEN_HOME": str(home),
-            "PAGEWARDEN_LISTEN_PORT": str(port),
-            "PAGEWARDEN_GPU_SERVICE_URL": f"http://127.0.0.1:{gpu_port}",
+            "PAGEWARDEN_LISTEN_PORT": url.rpartition(":")[2],
+            "PAGEWARDEN_GPU_SERVICE_URL": gpu_url,
             "COLUMNS": "300",
             **{f"PAGEWARDEN_{name.upper()}": value for name, value in settings.items()},
         }
+        yield Place(home, url, gpu_url, environment)
+
+
+@contextlib.asynccontextmanager
+async def running(**settings: str) -> AsyncIterator[System]:
+    """Start a system with these settings, and stop it and remove it at the end."""
+    with prepared(**settings) as place:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "pagewarden.cli", "up"),
-            env=environment,
+            *COMMAND,
+            env=place.environment,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        system = System(home, f"http://127.0.0.1:{port}", process)
+        system = System(place.home, place.url, process)
         up = asyncio.Event()
         listening = asyncio.create_task(_listen(system, up))
         try:
@@ -130,7 +156,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 @contextlib.contextmanager
-def _new_folder() -> Iterator[Path]:
+def new_folder() -> Iterator[Path]:
     """Have a folder in which root's server, of another account, may have its own."""
     folder = Path(tempfile.mkdtemp(prefix="pagewarden-system-"))
     folder.chmod(0o755)

@@ -51,6 +51,10 @@ COMMANDS = {
         "pagewarden.bench.volumes",
         "Measure the stages of volumes: lines found, text, speed, memory.",
     ),
+    "chaos": deferred.Deferred(
+        "pagewarden.bench.chaos",
+        "Kill, stop and cut off the parts of a system of its own while it reads documents.",
+    ),
     "fuzz": deferred.Deferred(
         "pagewarden.bench.fuzz",
         "Break files at random and read them: each ends in pages or one typed error.",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 _DEFAULTS = {
-    "application_name": "pagewarden",
+    "fallback_application_name": "pagewarden",  # PGAPPNAME goes before
     "client_encoding": "utf8",
     "connect_timeout": int(interface.CONNECT_SECONDS),
     # A host that vanished without a word is noticed before a lock expires.

@@ -10,6 +10,7 @@ import contextlib
 import enum
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -157,7 +158,7 @@ class Cluster:
             if address and state == pq.Ping.OK:
                 return address
             if state == pq.Ping.NO_RESPONSE:
-                await self._start(port or _free_port(address))
+                await self._start(port or _free_port(self._last_port()))
             await asyncio.sleep(_POLL_SECONDS)
         raise self._failure(
             f"the server did not start within {START_SECONDS} s", folders.read_from(self.log, 0)
@@ -185,6 +186,17 @@ class Cluster:
             return Address(Path(lines[4]), int(lines[3]))
         except (FileNotFoundError, IndexError, ValueError):
             return None
+
+    def _last_port(self) -> int:
+        """Read what the server was last started with; 0 when it never was.
+
+        Unlike its address this stays when it has been shut down in order.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            words = (self.data / "postmaster.opts").read_text()
+            if found := re.search(r"\bport=(\d+)", words):
+                return int(found[1])
+        return 0
 
     async def _start(self, port: int) -> None:
         self._forget_dead_server()
@@ -261,9 +273,9 @@ def _locales(major: int) -> list[tuple[str, ...]]:
     return [("--locale=C", "--lc-ctype=C.UTF-8"), ("--locale=C",)]
 
 
-def _free_port(last: Address | None) -> int:
+def _free_port(last: int) -> int:
     """Choose the port used last if it is free, so that programs still running reconnect."""
-    for port in (last.port if last else 0, 0):
+    for port in (last, 0):
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))

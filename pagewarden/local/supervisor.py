@@ -77,7 +77,7 @@ class Supervisor:
             stderr=asyncio.subprocess.STDOUT,
             # Ctrl-C is for us; we end the parts in order.
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
         listening = asyncio.create_task(self._listen(process))
         ending = asyncio.create_task(process.wait())
@@ -135,7 +135,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         process.kill()
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Have the kernel end this child when its parent is gone, however that came about."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 

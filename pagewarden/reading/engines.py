@@ -50,6 +50,7 @@ ENGINES: Mapping[str, Entry] = MappingProxyType(
 _FAKES: Mapping[str, Entry] = MappingProxyType(
     {
         "fake": Entry("pagewarden.reading.fakes", "FakeEngine"),
+        "fake-moody": Entry("pagewarden.reading.fakes", "Moody"),
         "fake-remote": Entry("pagewarden.reading.fakes", "RemoteEngine", remote=True),
         "fake-steady": Entry("pagewarden.reading.fakes", "Steady"),
         "fake-unloadable": Entry("pagewarden.reading.fakes", "Unloadable"),

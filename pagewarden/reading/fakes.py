@@ -7,6 +7,7 @@ test draws what it wants to go wrong. White pages go well.
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import time
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STEADY_SECONDS = 0.1
+MOODY_SECONDS = 0.02
+SLOW_SECONDS = 1.0
+SLOW_SHADE = 220
+"""The grey of pages that take the moody engine SLOW_SECONDS."""
+SULLEN_SHADE = 200
+"""The grey of pages over which it falls asleep now and then."""
+SULLEN_SHARE = 0.05
 _FOREVER = 3600
 
 
@@ -58,8 +66,7 @@ class FakeEngine:
 
     def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
         """Look at the middle of the page; what is not there to fail is read by Null."""
-        shade = round(float(image.pixels[image.height // 2, image.width // 2].mean()))
-        way = next((name for name, its in SHADES.items() if abs(its - shade) < 4), None)
+        way = next((name for name, its in SHADES.items() if _is_of(its, image)), None)
         return WAYS[way](image) if way else Null().recognise(image, hints)
 
 
@@ -72,6 +79,25 @@ class Steady(Null):
         """Wait, and say it."""
         del hints
         time.sleep(STEADY_SECONDS)
+        return engine.Recognised(_line(image, f"{image.width}x{image.height}"))
+
+
+class Moody(Null):
+    """Says what Steady says, but not every time: what fails once is read when it is tried again."""
+
+    name: ClassVar[str] = "fake-moody"
+
+    def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
+        """Be slow or fall asleep where the grey of the page allows it, and fail now and then."""
+        del hints
+        # Children are forked, and random begins anew in each of them.
+        mood = random.random()  # noqa: S311  # no secret
+        if mood < SULLEN_SHARE and _is_of(SULLEN_SHADE, image):
+            return asleep(image)
+        time.sleep(SLOW_SECONDS if _is_of(SLOW_SHADE, image) else MOODY_SECONDS)
+        way = next((way for share, way in MOODS if mood > share), None)
+        if way is not None:
+            way(image)
         return engine.Recognised(_line(image, f"{image.width}x{image.height}"))
 
 
@@ -166,6 +192,12 @@ def glutton(image: engine.PageImage) -> engine.Recognised:
         eaten.append(image.pixels.repeat(10))
 
 
+def hurried(image: engine.PageImage) -> engine.Recognised:
+    """Be asked too often."""
+    del image
+    raise errors.RateLimited("the service is asked too often; wait a little")
+
+
 def nowhere(image: engine.PageImage) -> engine.Recognised:
     """Give places that are no numbers."""
     quad = pages.Box(float("-inf"), 0, image.width, float("nan")).quad()
@@ -183,6 +215,14 @@ def refusing(image: engine.PageImage) -> engine.Recognised:
     raise errors.AnswerRefused("the service will not read this page; read it yourself")
 
 
+def stuttering(image: engine.PageImage) -> engine.Recognised:
+    """Break off in the middle."""
+    del image
+    raise errors.AnswerUnusable("the service broke off; ask it again")
+
+
+MOODS = ((0.996, hurried), (0.992, stuttering), (0.988, crash))
+"""Above which number between 0 and 1 the moody engine fails, and how; the first one counts."""
 WAYS = {
     way.__name__: way
     for way in (
@@ -192,6 +232,12 @@ WAYS = {
 }  # fmt: skip
 SHADES = {name: 10 + 12 * index for index, name in enumerate(WAYS)}
 """The grey that asks for each way to fail."""
+
+
+def _is_of(shade: int, image: engine.PageImage) -> bool:
+    """Tell whether the middle of the page has this grey."""
+    found = round(float(image.pixels[image.height // 2, image.width // 2].mean()))
+    return abs(found - shade) < 4
 
 
 def _line(image: engine.PageImage, text: str) -> list[pages.Line]:

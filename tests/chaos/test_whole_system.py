@@ -1,4 +1,7 @@
-"""The whole system as `pagewarden up` starts it, while its parts are killed one after another."""
+"""The whole system as `pagewarden up` starts it, while its parts are killed one after another.
+
+test_chaos.py is what runs every time: all of it at once, by chance.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,6 @@ from PIL import Image, ImageDraw, ImageFont
 
 from pagewarden.bench import system as systems
 from pagewarden.local import server
-from pagewarden.reading import fakes
 from tests.reading import samples
 from tests.support import polling
 
@@ -180,13 +182,6 @@ async def _kill_each_in_turn(found: Chaos, count: int) -> None:
     await uploading
     await found.has_ended(count)
     await found.check()
-
-
-async def test_every_part_may_die_and_every_document_is_still_read_once() -> None:
-    """The short form: 30 documents, an engine of known cost."""
-    assert fakes.STEADY_SECONDS > 0
-    async with chaos(**STEADY) as found:
-        await _kill_each_in_turn(found, 30)
 
 
 @pytest.mark.long

@@ -96,6 +96,18 @@ async def test_connection_that_ended_while_idle_is_replaced(
     assert await asyncio.gather(*(db.rpc("ping") for _ in range(5))) == ["pong"] * 5
 
 
+async def test_connections_bear_the_name_that_the_environment_gives_them(
+    local: server.LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that who runs several programs can tell whose they are; ours is the name otherwise."""
+    for name in ("pagewarden", "left"):
+        async with await database.connect_direct(local.url()) as connected:
+            assert await connected.rpc("ping") == "pong"
+            asked = f"{_COUNT} application_name = '{name}' and pid <> pg_backend_pid()"
+            assert await _ask(local, asked) == 1
+        monkeypatch.setenv("PGAPPNAME", "left")
+
+
 async def test_call_whose_connection_is_lost_is_reported_and_not_repeated(
     local: server.LocalServer, db: database.Database
 ) -> None:

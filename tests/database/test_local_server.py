@@ -237,15 +237,16 @@ async def test_killed_program_leaves_a_server_that_the_next_takes_over(
     assert not _alive(pid)
 
 
-async def test_killed_server_is_started_again_at_its_old_address(
-    made_home: Path, bin_dir: Path | None
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+async def test_ended_server_is_started_again_at_its_old_address(
+    made_home: Path, bin_dir: Path | None, end: signal.Signals
 ) -> None:
-    """After kill -9 of a durable server the next program finds the data where it was."""
+    """After kill -9 of a durable server, or its shutdown, the next one is where it was."""
     async with server.running(made_home, bin_dir=bin_dir) as local:
         async with await psycopg.AsyncConnection.connect(local.url(cluster.SUPERUSER)) as conn:
             await conn.execute("create table if not exists kept ()")
         pid = _postmaster(made_home)
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, end)
         await _until_gone(pid)
         async with _running(made_home, bin_dir) as again:
             found = await _ask(again.url(cluster.SUPERUSER), "select 'kept'::regclass")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -254,6 +256,29 @@ async def test_a_killed_parent_takes_everything_along(tmp_path: Path) -> None:
         assert (await asyncio.to_thread(select.select, [end], [], [], PATIENCE))[0]
         os.close(end)
     assert names(tmp_path) == {"scan.tif"}
+
+
+@pytest.mark.parametrize("has_spoken", [True, False])
+async def test_a_parent_killed_before_it_has_heard_all_leaves_no_folder(
+    tmp_path: Path, has_spoken: bool
+) -> None:
+    """The zygote notices it while it loads, and also when its last words were not read."""
+    folder = tmp_path / "host"
+    folder.mkdir()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        command = [sys.executable, "-m", "pagewarden.reading.sandbox.zygote"]
+        load = json.dumps({"engine": None, "profile": "balanced", "duty": None})
+        process = await asyncio.create_subprocess_exec(
+            *(*command, str(theirs.fileno()), str(folder), load),
+            pass_fds=(theirs.fileno(),),
+        )
+    if has_spoken:
+        await asyncio.to_thread(select.select, [ours], [], [], PATIENCE)
+    ours.close()
+
+    assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+    assert not folder.exists()
 
 
 async def test_children_find_everything_imported(tmp_path: Path) -> None:

@@ -87,7 +87,10 @@ class Zygote:
         self._kill_orphans()
 
     def _obey(self) -> bool:
-        packet, descriptors, _, _ = socket.recv_fds(self._control, MAX_PACKET, 1)
+        try:
+            packet, descriptors, _, _ = socket.recv_fds(self._control, MAX_PACKET, 1)
+        except ConnectionResetError:  # the host was killed before it had heard all we said
+            return False
         if not packet:
             return False
         order = json.loads(packet)
@@ -163,17 +166,18 @@ def main(descriptor: str, folder: str, what: str) -> None:
     confinement.adopt_orphans()
     confinement.leave_network()
     confinement.drop_rights()
-    try:
-        loaded = load(json.loads(what), Path(folder))
-    except Exception as exc:  # noqa: BLE001  # the host raises it
-        control.send(json.dumps({"error": wire.pack_error(exc)}).encode())
-        return
-    # Children share the memory of what is here now; the collector would write to all of it.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS)
-    control.send(json.dumps({"ready": loaded.version}).encode())
-    Zygote(control, loaded).serve()
+    with contextlib.suppress(ConnectionError):  # the host was killed while we loaded
+        try:
+            loaded = load(json.loads(what), Path(folder))
+        except Exception as exc:  # noqa: BLE001  # the host raises it
+            control.send(json.dumps({"error": wire.pack_error(exc)}).encode())
+            return
+        # Children share the memory of what is here now; the collector would write to all of it.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(YOUNG_OBJECTS)
+        control.send(json.dumps({"ready": loaded.version}).encode())
+        Zygote(control, loaded).serve()
     shutil.rmtree(folder, ignore_errors=True)
 
 
