@@ -23,6 +23,7 @@ log = structlog.get_logger(__name__)
 
 BATCH = 500
 JOBS = 100
+_OF_ROWS = ("bin_days", "error_days", "webhook_days", "message_days")
 # A dry run counts so far.
 MOST = 10_000
 # An upload stores its file before there is a document; nobody takes an hour in between.
@@ -45,6 +46,7 @@ class Terms:
     bin_days: float | None = None
     error_days: float | None = None
     webhook_days: float | None = None
+    message_days: float | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Terms:
@@ -55,6 +57,7 @@ class Terms:
             settings.bin_days,
             settings.error_days,
             settings.webhook_days,
+            settings.message_days,
         )
 
 
@@ -63,7 +66,7 @@ class Removed:
     """How much went, or would go.
 
     Of files: those of erased documents, without a document, half written. Then check jobs whose
-    results went and that went altogether, documents of the bin, errors and webhooks.
+    results went and that went altogether, documents of the bin, errors, webhooks and messages.
     """
 
     erased: int = 0
@@ -74,6 +77,7 @@ class Removed:
     documents: int = 0
     errors: int = 0
     webhooks: int = 0
+    messages: int = 0
 
 
 async def clean(database: Database, store: FileStore, terms: Terms, *, now: dt.datetime) -> Removed:
@@ -130,8 +134,8 @@ def _of_jobs(terms: Terms) -> dict[str, float]:
 
 
 async def apply_terms(database: Database, terms: Terms, *, dry_run: bool = False) -> dict[str, int]:
-    """Remove rows that are too old, or count them: of documents in the bin, errors, webhooks."""
-    wanted = {name: getattr(terms, name) for name in ("bin_days", "error_days", "webhook_days")}
+    """Remove rows that are too old, or count them, kind by kind."""
+    wanted = {name: getattr(terms, name) for name in _OF_ROWS}
     total: collections.Counter[str] = collections.Counter()
     limit = MOST if dry_run else BATCH
     while True:

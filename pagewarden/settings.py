@@ -58,6 +58,7 @@ CHECK_MAX_PIXELS = 50_000_000
 CHECK_READ_SECONDS = 30.0
 CHECK_JOB_SECONDS = 86_400.0
 CHECK_RESULT_DAYS = 7.0
+MESSAGE_DAYS = 30.0
 CHECK_INPUT_DAYS = 30.0
 PUBSUB_KEYS_URL = HttpUrl("https://www.googleapis.com/oauth2/v3/certs")
 
@@ -357,6 +358,11 @@ class Settings(BaseSettings):
     )
     webhook_days: float | None = Field(
         default=None, gt=0, description="How long settled webhooks are kept; for ever without."
+    )
+    message_days: float | None = Field(
+        default=MESSAGE_DAYS,
+        gt=0,
+        description="How long messages about volumes stay in their archives once dealt with.",
     )
     webhooks_anywhere: bool = Field(
         default=False,

@@ -22,6 +22,7 @@ _WORDS = {
     "documents": "documents that are too long in the bin",
     "errors": "errors of documents that need nobody",
     "webhooks": "webhooks that were settled long ago",
+    "messages": "messages about volumes that were dealt with long ago",
     "erased": "files of erased documents",
     "orphaned": "files of uploads that broke off",
     "unfinished": "files that were half written",
@@ -38,9 +39,9 @@ def command(
     """Remove what nobody needs any more; the schedule does the same every hour.
 
     How long things are kept are settings: PAGEWARDEN_CHECK_RESULT_DAYS,
-    PAGEWARDEN_CHECK_INPUT_DAYS, PAGEWARDEN_BIN_DAYS, PAGEWARDEN_ERROR_DAYS and
-    PAGEWARDEN_WEBHOOK_DAYS. A dry run counts up to 10,000 of each, and no files that are half
-    written.
+    PAGEWARDEN_CHECK_INPUT_DAYS, PAGEWARDEN_BIN_DAYS, PAGEWARDEN_ERROR_DAYS,
+    PAGEWARDEN_WEBHOOK_DAYS and PAGEWARDEN_MESSAGE_DAYS. A dry run counts up to 10,000 of each, and
+    no files that are half written.
     """
     removed = dataclasses.asdict(asyncio.run(_run(settings.load(), dry_run=dry_run)))
     if json:

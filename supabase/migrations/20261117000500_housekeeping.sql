@@ -10,7 +10,7 @@ security invoker
 set search_path = ''
 as $$
 declare
-  c_known constant text[] := array['bin_days', 'error_days', 'webhook_days'];
+  c_known constant text[] := array['bin_days', 'error_days', 'webhook_days', 'message_days'];
   v_term record;
 begin
   if (jsonb_typeof(p_terms) = 'object') is not true then
@@ -41,6 +41,9 @@ declare
   v_bin timestamptz;
   v_errors timestamptz;
   v_webhooks timestamptz;
+  v_messages timestamptz;
+  v_queue text;
+  v_some integer;
   v_case record;
   v_count integer;
   v_gone jsonb := '{}';
@@ -53,6 +56,7 @@ begin
   v_bin := p_now - make_interval(secs => ((p_terms ->> 'bin_days')::double precision * 86400));
   v_errors := p_now - make_interval(secs => ((p_terms ->> 'error_days')::double precision * 86400));
   v_webhooks := p_now - make_interval(secs => ((p_terms ->> 'webhook_days')::double precision * 86400));
+  v_messages := p_now - make_interval(secs => ((p_terms ->> 'message_days')::double precision * 86400));
 
   -- What is in the bin, versions that newer ones took the place of among it; never what somebody still reads.
   v_count := 0;
@@ -97,7 +101,20 @@ begin
     delete from public.webhooks as w using old where w.id = old.id and not p_dry_run
   )
   select count(*) into v_count from old;
-  return v_gone || jsonb_build_object('webhooks', v_count);
+  v_gone := v_gone || jsonb_build_object('webhooks', v_count);
+
+  -- Messages about volumes that were dealt with; what became of the volume is in volume_runs.
+  v_count := 0;
+  foreach v_queue in array array['line_detection', 'line_extraction', 'ocr', 'reduce'] loop
+    execute format(
+      'with old as (select a.msg_id from pgmq.%1$I as a where a.archived_at < $1 order by a.msg_id limit $2), '
+      'gone as (delete from pgmq.%1$I as a using old where a.msg_id = old.msg_id and not $3) '
+      'select count(*) from old',
+      'a_ocr_' || v_queue
+    ) into v_some using v_messages, p_limit - v_count, p_dry_run;
+    v_count := v_count + v_some;
+  end loop;
+  return v_gone || jsonb_build_object('messages', v_count);
 end;
 $$;
 comment on function private.apply_retention(jsonb, boolean, integer, timestamptz) is 'See public.apply_retention.';
@@ -113,7 +130,7 @@ as $$
   select private.apply_retention(p_terms, p_dry_run, p_limit);
 $$;
 comment on function public.apply_retention(jsonb, boolean, integer) is
-  'Remove what is older than {"bin_days", "error_days", "webhook_days"}: erase documents of the bin, errors of '
-  'documents that need nobody, settled webhooks. Says how many; with p_dry_run it only counts. What a term does not '
+  'Remove what is older than {"bin_days", "error_days", "webhook_days", "message_days"}: erase documents of the bin, '
+  'errors of documents that need nobody, settled webhooks, messages about volumes in their archives. Says how many; with p_dry_run it only counts. What a term does not '
   'name is kept. Audit lines stay.';
 grant execute on function public.apply_retention(jsonb, boolean, integer) to service_role;

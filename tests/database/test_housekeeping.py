@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from tests.database import factories, queries
@@ -12,7 +13,7 @@ from tests.database import factories, queries
 if TYPE_CHECKING:
     from tests.support import databases
 
-ALL = {"bin_days": 30, "error_days": 90, "webhook_days": 60}
+ALL = {"bin_days": 30, "error_days": 90, "webhook_days": 60, "message_days": 30}
 
 
 @pytest.fixture
@@ -51,12 +52,22 @@ async def _old_and_new(factory: factories.Factory) -> None:
             "values (%s, %s, now() - make_interval(days => %s), true)",
             (kept, f"https://example.org/{age}", age),
         )
+    for queue in ("a_ocr_ocr", "a_ocr_reduce"):
+        for number, age in enumerate((10, 31)):
+            await factory.conn.execute(
+                sql.SQL(
+                    "insert into pgmq.{} (msg_id, enqueued_at, archived_at, vt, message) "
+                    "values (%s, now(), now() - make_interval(days => %s), now(), '{{}}')"
+                ).format(sql.Identifier(queue)),
+                (1_000_000 + number, age),
+            )
 
 
 async def _counts(factory: factories.Factory) -> list[int]:
     query = """
         select (select count(*) from documents) as a, (select count(*) from ocr_errors) as b,
-          (select count(*) from webhooks) as c, (select count(*) from private.file_removals) as d
+          (select count(*) from webhooks) as c, (select count(*) from private.file_removals) as d,
+          (select count(*) from pgmq.a_ocr_ocr) + (select count(*) from pgmq.a_ocr_reduce) as e
     """
     return [*(await queries.one(factory.conn, query)).values()]
 
@@ -70,17 +81,18 @@ async def test_a_dry_run_counts_what_would_go_and_removes_nothing(
 
     told = await apply(factory, ALL, p_dry_run=True)
 
-    assert told == {"documents": 2, "errors": 1, "webhooks": 1}
+    assert told == {"documents": 2, "errors": 1, "webhooks": 1, "messages": 2}
     assert await _counts(factory) == before
     assert await apply(factory, ALL) == told
-    documents, errors, webhooks, removals = await _counts(factory)
-    assert [documents, errors, webhooks, removals] == [
-        before[0] - 2,
-        before[1] - 1,
-        before[2] - 1,
-        2,
+    documents, errors, webhooks, removals, messages = before
+    assert await _counts(factory) == [
+        documents - 2,
+        errors - 1,
+        webhooks - 1,
+        removals + 2,
+        messages - 2,
     ]
-    assert await apply(factory, ALL) == {"documents": 0, "errors": 0, "webhooks": 0}
+    assert await apply(factory, ALL) == dict.fromkeys(told, 0)
     assert await queries.violations(factory.conn) == []
 
 
@@ -93,6 +105,7 @@ async def test_what_no_term_names_is_kept(factory: factories.Factory) -> None:
         "documents": 0,
         "errors": 1,
         "webhooks": 0,
+        "messages": 0,
     }
 
 
