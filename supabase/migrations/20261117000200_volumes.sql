@@ -303,6 +303,7 @@ comment on column public.volume_runs.outcome is
   'done; skipped: had been done before. failed, deadline: counted. lost: its worker died. given_back: its worker was '
   'told to stop. outage: store or engine were away. taken_away: cancelled, or to be done anew. Null: not ended.';
 create index volume_runs_task_idx on public.volume_runs (task_id, id);
+create index volume_runs_trouble_idx on public.volume_runs (ended_at) where outcome in ('failed', 'deadline', 'lost', 'outage');
 create index volume_runs_done_idx on public.volume_runs (job_id, stage, id) where outcome = 'done';
 
 alter table public.volume_runs enable row level security;

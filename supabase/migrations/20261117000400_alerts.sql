@@ -29,6 +29,8 @@ values
   ('silent_workers', 'workers', false, 'Not heard of for 2 minutes, without having said goodbye'),
   ('failed_webhooks', 'webhooks', true, 'Given up in the time'),
   ('failed_functions', 'runs', true, 'Runs of functions that failed'),
+  ('volume_outages', 'turns', true, 'Stages of volumes that were given back, as a store or an engine was away'),
+  ('failed_volumes', 'volumes', true, 'Given up in the time'),
   ('free_disk_share', 'share', false, 'Of the disk that keeps files and database, where a process of ours sees it'),
   ('gpu_service_down', 'services', false, '1 while the GPU service does not answer');
 
@@ -86,6 +88,8 @@ values
   ('silent-workers-warning', 'silent_workers', '>', 0, null, 300, 120, 0, 'warning', 'A worker died: look at its log; its documents are taken back by themselves.'),
   ('webhooks-warning', 'failed_webhooks', '>', 0, 3600, 0, 600, 0, 'warning', 'Somebody was not told of the end of a document: table webhooks says who.'),
   ('functions-warning', 'failed_functions', '>', 5, 3600, 0, 600, 0, 'warning', 'Page Functions shows what they said.'),
+  ('volume-outages-critical', 'volume_outages', '>', 2, 1800, 0, 600, 0, 'critical', 'A bucket or an engine is away or set up wrongly: the newest turns of the volume say which.'),
+  ('volumes-warning', 'failed_volumes', '>', 0, 3600, 0, 600, 0, 'warning', 'Page Volumes shows what failed, and why.'),
   ('disk-warning', 'free_disk_share', '<', 0.1, null, 300, 300, 0, 'warning', 'Make room: remove old files, or give it a larger disk.'),
   ('disk-critical', 'free_disk_share', '<', 0.03, null, 60, 300, 0, 'critical', 'Make room at once: uploads and saves will fail.'),
   ('gpu-service-warning', 'gpu_service_down', '>', 0, null, 300, 120, 0, 'warning', 'PDFs wait: start the GPU service, or look at its log.');
@@ -413,6 +417,18 @@ begin
       select count(*), string_agg(distinct r.function_name, ', ') into v_value, v_detail
       from private.function_runs as r
       where r.outcome = 'failed' and r.ended_at > v_since and r.ended_at <= p_now;
+    when 'volume_outages' then
+      select count(*), mode() within group (order by r.error ->> 'message') into v_value, v_detail
+      from public.volume_runs as r
+      where r.outcome in ('failed', 'deadline', 'lost', 'outage') and r.outcome = 'outage'
+        and r.ended_at > v_since and r.ended_at <= p_now;
+    when 'failed_volumes' then
+      select count(distinct t.id), mode() within group (order by r.error ->> 'message') into v_value, v_detail
+      from public.volume_runs as r
+      join public.volume_tasks as t on t.id = r.task_id
+      where r.outcome in ('failed', 'deadline', 'lost', 'outage') and r.outcome <> 'outage'
+        and r.ended_at > v_since and r.ended_at <= p_now
+        and t.status = 'failed' and t.attempts >= t.max_attempts;
     else
       -- Whoever measured it is gone: nothing is known.
       select g.value into v_value from private.gauges as g

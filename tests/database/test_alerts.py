@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from tests.database import factories, people, queries
+from tests.database import factories, people, queries, volumes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -293,12 +293,42 @@ async def _gpu(watch: Watch) -> None:
     await watch.run("select private.report_gauge('gpu_service_down', 1, %s)", watch.now)
 
 
+async def _volume_turn(watch: Watch, outcome: str) -> None:
+    """Have a turn of a volume end now, and none before."""
+    if not await queries.rows(watch.conn, "select 1 as one from volume_tasks"):
+        await (await volumes.Volumes.of(watch.database)).order()
+    await watch.run(
+        "delete from volume_runs where ended_at < %s - interval '30 minutes'", watch.now
+    )
+    await watch.run(
+        "insert into volume_runs "
+        "(task_id, job_id, stage, attempt, token, worker_id, started_at, ended_at, outcome, error) "
+        "select id, job_id, 'ocr', 1, gen_random_uuid(), 'w', %s, %s, %s, '{\"message\": \"x\"}' "
+        "from volume_tasks",
+        watch.now, watch.now, outcome,
+    )  # fmt: skip
+
+
+async def _bucket_away(watch: Watch) -> None:
+    for _ in range(3):
+        await _volume_turn(watch, "outage")
+
+
+async def _given_up(watch: Watch) -> None:
+    await _volume_turn(watch, "failed")
+    await watch.run(
+        "update volume_tasks set current_stage = 'ocr', status = 'failed', attempts = max_attempts"
+    )
+
+
 OTHERS = {
     "waiting-warning": _late,
     "lane-paused-critical": _paused,
     "silent-workers-warning": _silent,
     "webhooks-warning": _undelivered,
     "functions-warning": _failing,
+    "volume-outages-critical": _bucket_away,
+    "volumes-warning": _given_up,
     "disk-warning": _disk,
     "disk-critical": _disk,
     "gpu-service-warning": _gpu,
@@ -334,6 +364,15 @@ async def test_each_other_rule_fires_after_its_time_and_resolves_by_itself(
     assert await watch.open() == []
 
 
+async def test_a_volume_that_will_be_tried_again_is_no_failed_one(watch: Watch) -> None:
+    """Nor are two outages many."""
+    await _volume_turn(watch, "failed")
+    await _volume_turn(watch, "outage")
+    await _volume_turn(watch, "outage")
+
+    assert await watch.pass_time(2) == []
+
+
 async def test_every_rule_is_tried_here(watch: Watch) -> None:
     """Whoever adds a rule shows that it fires."""
     rules = {row["rule"] for row in await queries.rows(watch.conn, RULES)}
@@ -348,7 +387,7 @@ async def test_every_metric_can_be_measured(watch: Watch) -> None:
     """
     rows = await queries.rows(watch.conn, query, (watch.now,))
     assert {row["value"] for row in rows} <= {None, 0}
-    assert len(rows) == 14
+    assert len(rows) == 16
 
 
 async def test_a_silence_keeps_quiet_and_what_is_still_broken_is_told_after_it(
