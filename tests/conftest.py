@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sys
 import tempfile
 import uuid
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
+import structlog
 
 from pagewarden.local import server
 from tests.support import databases
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 _HOME = pytest.StashKey[Path]()
 
@@ -48,6 +50,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:
     """Let all processes of a parallel run share one server."""
     node.workerinput["home"] = str(node.config.stash[_HOME])
+
+
+@pytest.fixture(autouse=True)
+def _lines_on_standard_error() -> Iterator[None]:
+    """Have programs that run inside of a test write their lines where they would by themselves.
+
+    To be asked anew for each line, as pytest replaces it for each test.
+    """
+    structlog.configure(logger_factory=lambda *_: structlog.WriteLogger(sys.stderr))
+    yield
+    structlog.reset_defaults()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -407,6 +407,40 @@ $$;
 comment on function private.rescue(public.documents, text, timestamptz) is
   'Take a document back from a worker that is gone; too often, and the document is held to be the killer.';
 
+-- A server that was away ---------------------------------------------------------------------
+
+create function private.server_since()
+returns timestamptz
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  -- After a crash of one process the server recovers without a start; its statistics begin anew then.
+  select greatest(pg_catalog.pg_postmaster_start_time(), b.stats_reset) from pg_catalog.pg_stat_bgwriter as b;
+$$;
+comment on function private.server_since() is
+  'Another one after each start and each recovery of the server. Not the moment from which on it answers: recovery takes time.';
+
+alter table private.sweep_state add column server_since timestamptz;
+comment on column private.sweep_state.server_since is 'private.server_since() when somebody last looked.';
+update private.sweep_state set server_since = private.server_since() where is_one;
+
+create function private.notice_restart(p_now timestamptz)
+returns void
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  -- While the database was away nobody could send a heartbeat, however long its recovery took. From now on every
+  -- worker has one whole lock period to be heard again, or an outage would look like a massacre.
+  update private.sweep_state as s
+  set server_since = private.server_since(), resumed_at = p_now
+  where s.is_one and s.server_since is distinct from private.server_since();
+$$;
+comment on function private.notice_restart(timestamptz) is 'Note when the database is found to have been away; the first who asks does.';
+
 create or replace function private.sweep(p_now timestamptz default now())
 returns integer
 language plpgsql
@@ -427,17 +461,16 @@ declare
   v_count integer := 0;
 begin
   -- One sweep at a time; whoever comes second has nothing to add.
-  select s.* into v_state from private.sweep_state as s for update skip locked;
+  perform 1 from private.sweep_state as s for update skip locked;
   if not found then
     return 0;
   end if;
-  -- While the database was away nobody could send a heartbeat. Give every worker one whole lock
-  -- period to be heard again, or an outage would look like a massacre.
-  v_state.resumed_at := greatest(v_state.resumed_at, pg_postmaster_start_time());
-  if p_now - v_state.swept_at > interval '30 seconds' then
-    v_state.resumed_at := p_now;
-  end if;
-  update private.sweep_state as s set swept_at = p_now, resumed_at = v_state.resumed_at;
+  perform private.notice_restart(p_now);
+  update private.sweep_state as s
+  set swept_at = p_now,
+    -- Nobody looked for long, so nobody knows how long the database was away.
+    resumed_at = case when p_now - s.swept_at > interval '30 seconds' then p_now else s.resumed_at end
+  returning s.* into v_state;
 
   for v_document in
     select d.* from public.documents as d
@@ -447,7 +480,7 @@ begin
         (
           -- Without a lock somebody set it to processing by hand; a lock period is enough for that too.
           coalesce(d.lock_expires_at, d.updated_at + interval '20 seconds') < p_now
-          and v_state.resumed_at
+          and coalesce(v_state.resumed_at, '-infinity')
             + coalesce(d.lock_expires_at - d.locked_at, interval '20 seconds') <= p_now
         )
         or d.attempt_deadline < p_now

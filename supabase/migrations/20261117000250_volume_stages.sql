@@ -116,12 +116,16 @@ stable
 security invoker
 set search_path = ''
 as $$
-  -- While the database was away nobody could send a heartbeat: everybody has one lock period to be heard again.
   select p_task.token is not null and (
     p_task.deadline < p_now
-    or greatest(
-      p_task.lock_expires_at, pg_postmaster_start_time() + (p_task.lock_expires_at - p_task.locked_at)
-    ) < p_now
+    or exists (
+      -- Nobody is held for dead before somebody noticed that the database is back; see private.notice_restart.
+      select 1 from private.sweep_state as s
+      where s.server_since = private.server_since()
+        and greatest(
+          p_task.lock_expires_at, coalesce(s.resumed_at, '-infinity') + (p_task.lock_expires_at - p_task.locked_at)
+        ) < p_now
+    )
   );
 $$;
 comment on function private.is_abandoned(public.volume_tasks, timestamptz) is
@@ -950,6 +954,7 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('pagewarden: the orchestrator of volumes', 0)) then
     return null;
   end if;
+  perform private.notice_restart(p_now);
   update private.volume_state as s
   set passed_at = p_now, passed_by = p_process, swept_at = p_now, is_hinted = false
   returning s.* into v_state;

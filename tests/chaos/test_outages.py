@@ -5,27 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import shutil
+import signal
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from pagewarden import database as databases_of_ours
 from pagewarden.local import bootstrap, cluster, migrations, scheduler, server
 from tests.chaos import crew
-from tests.support import crowd, worker
+from tests.support import crowd, polling, worker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    import psycopg
-
     from tests.support import databases
 
 TWO_SAVED = "(select count(*) from public.ocr_pages) = 2"
+SINCE = "select private.server_since()"
 ALL_READ = "not exists (select from public.documents where ocr_status <> 'completed')"
 
 
@@ -91,6 +93,43 @@ async def test_postgres_restarted_under_20_busy_workers_costs_no_attempt(
                 assert (
                     await crowd.call(conn, "select count(*) from public.ocr_processing_logs") == 60
                 )
+
+
+@pytest.mark.parametrize("crash", ["restarted", "one process killed"])
+async def test_however_long_recovery_takes_workers_have_a_lock_period_to_be_heard_again(
+    home: Path, pytestconfig: pytest.Config, crash: str
+) -> None:
+    """The server is there for longer than a lock, but nobody could reach it; then it answers."""
+    async with own_server(home, pytestconfig.option.server_bin) as local:
+        url = local.url(cluster.SUPERUSER)
+        async with await crowd.connect(url) as conn:
+            await crew.add(conn, ["scan"])
+            await _sweep(conn, seconds=0)
+            await _claims(conn, 1, datetime.now(UTC))
+            since = await crowd.call(conn, SINCE)
+            if crash == "one process killed":
+                os.kill(conn.info.backend_pid, signal.SIGKILL)
+        if crash == "restarted":
+            await local.cluster.stop(cluster.StopMode.IMMEDIATE)
+            await local.cluster.ensure_running(port=local.address.port)
+        await polling.until(lambda: _is_back(url, since))
+        async with await crowd.connect(url) as conn:
+            assert await _sweep(conn, seconds=25) == 0
+            assert await _sweep(conn, seconds=44) == 0
+            assert await _sweep(conn, seconds=46) == 1
+
+
+async def _is_back(url: str, since: datetime) -> bool:
+    with contextlib.suppress(psycopg.OperationalError):
+        async with await crowd.connect(url) as conn:
+            return bool(await crowd.call(conn, SINCE) != since)
+    return False
+
+
+async def _sweep(conn: psycopg.AsyncConnection, *, seconds: float) -> int:
+    """Look for dead workers as if it were so much later."""
+    query = "select private.sweep(now() + make_interval(secs => %s))"
+    return int(await crowd.call(conn, query, seconds))
 
 
 async def test_an_engine_outage_of_ten_minutes_dead_letters_none_of_5000_documents(

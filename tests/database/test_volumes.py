@@ -276,14 +276,16 @@ async def test_a_stage_that_takes_too_long_is_taken_from_its_living_worker(
 async def test_after_the_database_was_away_everybody_may_be_heard_again(
     made: volumes.Volumes,
 ) -> None:
-    """A lock that ran out meanwhile counts for one more period from the start of the server."""
+    """A lock that ran out meanwhile counts for one more period from when that was noticed."""
     await made.order()
     await made.orchestrate()
-    held = await made.take("line_detection", p_lock_seconds=43_200)
+    held = await made.take("line_detection", **SHORT)
+    await _expire(made)
     await made.factory.conn.execute(
-        "update volume_tasks set locked_at = locked_at - interval '13 hours', "
-        "lock_expires_at = lock_expires_at - interval '13 hours'"
+        "update private.sweep_state set server_since = server_since - interval '1 day'"
     )
+    assert await made.receive("line_detection") is None
+    assert (await made.orchestrate())["rescued"] == 0
     assert (await made.orchestrate())["rescued"] == 0
     assert (await made.call("extend_volume_lock", **held.key))["success"]
 
