@@ -54,11 +54,8 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def _lines_on_standard_error() -> Iterator[None]:
-    """Have programs that run inside of a test write their lines where they would by themselves.
-
-    To be asked anew for each line, as pytest replaces it for each test.
-    """
-    structlog.configure(logger_factory=lambda *_: structlog.WriteLogger(sys.stderr))
+    """Have servers that run inside of a test write their lines past the commands it types."""
+    structlog.configure(logger_factory=structlog.WriteLoggerFactory(sys.__stderr__))
     yield
     structlog.reset_defaults()
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pydantic
 
-from pagewarden import database, documents, errors
+from pagewarden import database, documents, errors, logs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -137,4 +137,5 @@ async def main(orders: Orders) -> None:
 
 
 if __name__ == "__main__":
+    logs.configure()  # whoever started us reads standard output only as far as it wants to
     asyncio.run(main(Orders.model_validate_json(sys.argv[1])))
