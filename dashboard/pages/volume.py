@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from starlette.exceptions import HTTPException
 
-from dashboard import forgery, parts, rendering, route, visitors
-from dashboard.pages import volume_job, volumes
+from dashboard import books, forgery, parts, rendering, route, visitors
+from dashboard.pages import volume_job
 from pagewarden import errors
 from pagewarden.files import paths
-from pagewarden.volumes import layout, stages
+from pagewarden.volumes import stages
 
 if TYPE_CHECKING:
     from pagewarden.volumes import looking
 
 router = APIRouter(
-    prefix=f"{volumes.PAGE.path}/{{job_key}}/{{volume}}",
+    prefix=f"{books.PATH}/{{job_key}}/{{volume}}",
     route_class=route.Route,
     include_in_schema=False,
 )
@@ -32,26 +31,23 @@ async def one(
     request: Request,
     visitor: visitors.Signed,
     used: parts.Used,
-    job_key: str,
-    volume: str,
+    book: books.Seen,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Response:
     """Show a volume; while it is under way, the page asks for it again."""
-    job, task = await find(visitor, job_key, volume)
-    turns = await visitor.database.rpc("volume_history", p_task_id=task["id"], p_limit=_TURNS)
-    results = await visitor.database.select("volume_results", where={"task_id": task["id"]})
+    turns = await visitor.database.rpc("volume_history", p_task_id=book.task["id"], p_limit=_TURNS)
+    results = await visitor.database.select("volume_results", where={"task_id": book.task["id"]})
     return rendering.page(
         request,
         "volume.html",
         part=request.headers.get("HX-Target") == "volume",
-        job=job,
-        task=task,
+        book=book,
+        task=book.task,
         turns=turns,
         result=results[0] if results else None,
-        possible=_possible(task),
-        is_open=job["status"] == "running" and task["status"] != "failed" and not _is_done(task),
-        here=address(job, task),
-        **await _pages(used, job, task, page),
+        possible=_possible(book.task),
+        is_open=book.job["status"] == "running" and not _has_ended(book.task),
+        **await _pages(used, book, page),
     )
 
 
@@ -59,52 +55,14 @@ async def one(
 async def rerun(
     visitor: visitors.Signed,
     _acting: forgery.Acting,
-    job_key: str,
-    volume: str,
+    book: books.Seen,
     stage: Annotated[volume_job.Stage | None, Form()] = None,
 ) -> Response:
     """Have a stage of this volume done again, or the one that failed."""
-    job, task = await find(visitor, job_key, volume)
     answer = await visitor.database.rpc(
-        "rerun_volumes", p_job_id=job["id"], p_stage=stage, p_task_ids=[task["id"]]
+        "rerun_volumes", p_job_id=book.job["id"], p_stage=stage, p_task_ids=[book.task["id"]]
     )
-    return volume_job.said(address(job, task), answer, stage)
-
-
-async def find(
-    visitor: visitors.Visitor, job_key: str, volume: str
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Give the job and its task for the volume, or say that there is none for this person."""
-    job = await volume_job.find(visitor, job_key)
-    cuts = [number for number, sign in enumerate(volume) if sign == "-"][:_MOST_DASHES]
-    for cut in reversed(cuts):
-        name = {"bdrc_w_id": volume[:cut], "bdrc_i_id": volume[cut + 1 :]}
-        for found in await visitor.database.select("volumes", columns="id", where=name):
-            tasks = await visitor.database.select(
-                "volume_tasks", where={"job_id": job["id"], "volume_id": found["id"]}
-            )
-            if tasks:
-                return job, {**tasks[0], **name}
-    raise HTTPException(404, "the job has no such volume")
-
-
-# Names of volumes are two, joined by a dash, and may have dashes of their own.
-_MOST_DASHES = 10
-
-
-def address(job: Mapping[str, Any], task: Mapping[str, Any]) -> str:
-    """Write the address of a volume."""
-    return f"{volumes.address(job['job_key'])}/{task['bdrc_w_id']}-{task['bdrc_i_id']}"
-
-
-def keys_of(job: Mapping[str, Any], task: Mapping[str, Any]) -> layout.Volume:
-    """Say where its artifacts are."""
-    return layout.Volume(job["job_key"], task["bdrc_w_id"], task["bdrc_i_id"])
-
-
-def version_of(task: Mapping[str, Any]) -> str:
-    """Name what is published at the moment: with each turn that ends, the task has changed."""
-    return str(task["updated_at"])
+    return volume_job.said(book.address, answer, stage)
 
 
 def failed_first(pages: Sequence[looking.Listed]) -> list[looking.Listed]:
@@ -112,8 +70,9 @@ def failed_first(pages: Sequence[looking.Listed]) -> list[looking.Listed]:
     return sorted(pages, key=lambda page: page.trouble is None)
 
 
-def _is_done(task: Mapping[str, Any]) -> bool:
-    return bool(task["current_stage"] == "done")
+def _has_ended(task: Mapping[str, Any]) -> bool:
+    failed = task["status"] == "failed" and task["attempts"] >= task["max_attempts"]
+    return bool(failed or task["current_stage"] == "done")
 
 
 def _possible(task: Mapping[str, Any]) -> list[str]:
@@ -125,17 +84,14 @@ def _possible(task: Mapping[str, Any]) -> list[str]:
     return [stage for stage in stages.STAGES if order.index(stage) <= reached]
 
 
-async def _pages(
-    used: parts.Parts, job: Mapping[str, Any], task: Mapping[str, Any], number: int
-) -> dict[str, Any]:
+async def _pages(used: parts.Parts, book: books.Book, number: int) -> dict[str, Any]:
     """Give the pages that are shown, or say why there are none."""
     shown: dict[str, Any] = {
         "pages": [], "figures": {}, "all_pages": 0, "failed_pages": 0, "number": number,
         "last": 1, "why_none": "", "is_linked": paths.is_path,
     }  # fmt: skip
-    version = version_of(task)
     try:
-        looked, keys = await used.volumes.get(), keys_of(job, task)
+        looked, keys, version = await used.volumes.get(), book.keys, book.version
         every = failed_first(await looked.pages(keys, version))
         pages = every[PAGES * (number - 1) : PAGES * number]
         names = [page.image_name for page in pages if page.trouble is None]

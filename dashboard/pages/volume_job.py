@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from starlette.exceptions import HTTPException
 
-from dashboard import boards, forgery, lists, notices, outcomes, rendering, route, visitors
-from dashboard.pages import volumes
+from dashboard import boards, books, forgery, lists, notices, outcomes, rendering, route, visitors
 from pagewarden.volumes import jobs, stages
 
 router = APIRouter(
-    prefix=f"{volumes.PAGE.path}/{{job_key}}", route_class=route.Route, include_in_schema=False
+    prefix=f"{books.PATH}/{{job_key}}", route_class=route.Route, include_in_schema=False
 )
 
 ROWS = 50
@@ -45,10 +43,9 @@ class After(lists.Filter):
 
 @router.get("")
 async def one(
-    request: Request, visitor: visitors.Signed, job_key: str, after: Annotated[After, Query()]
+    request: Request, visitor: visitors.Signed, job: books.Job, after: Annotated[After, Query()]
 ) -> Response:
     """Show a job; while it is under way, the page asks for it again."""
-    job = await find(visitor, job_key)
     seen = await visitor.database.rpc("volume_board", p_job_id=job["id"])
     board = jobs.Board.from_answer(seen)
     return rendering.page(
@@ -60,7 +57,7 @@ async def one(
         columns=await boards.laid(visitor, seen),
         stages=stages.STAGES,
         is_open=board.status == "running",
-        here=volumes.address(job["job_key"]),
+        here=books.job_address(job["job_key"]),
         **await _rows(visitor, job, after),
     )
 
@@ -69,25 +66,23 @@ async def one(
 async def rerun(
     visitor: visitors.Signed,
     _acting: forgery.Acting,
-    job_key: str,
+    job: books.Job,
     stage: Annotated[Stage, Form()],
     only_failed: Annotated[bool, Form()] = False,  # noqa: FBT002  # a field of the form
 ) -> Response:
     """Have a stage of all volumes, or of those that failed, done again."""
-    job = await find(visitor, job_key)
     answer = await visitor.database.rpc(
         "rerun_volumes", p_job_id=job["id"], p_stage=stage, p_only_failed=only_failed
     )
-    return said(volumes.address(job["job_key"]), answer, stage)
+    return said(books.job_address(job["job_key"]), answer, stage)
 
 
 @router.post("/{act}")
 async def act(
-    visitor: visitors.Signed, _acting: forgery.Acting, job_key: str, act: Act
+    visitor: visitors.Signed, _acting: forgery.Acting, job: books.Job, act: Act
 ) -> Response:
     """Cancel the job, or have failed volumes go on where they failed."""
-    job = await find(visitor, job_key)
-    here, database = volumes.address(job["job_key"]), visitor.database
+    here, database = books.job_address(job["job_key"]), visitor.database
     if act is Act.CANCEL:
         answer = await database.rpc("cancel_volume_job", p_job_id=job["id"])
         return notices.answered(here, answer, "The job is cancelled; what is done of it stays.")
@@ -111,15 +106,6 @@ def said(path: str, answer: Mapping[str, Any], stage: str | None) -> Response:
     return notices.after(path, words, bad=not number)
 
 
-async def find(visitor: visitors.Visitor, job_key: str) -> Mapping[str, Any]:
-    """Give the job, or say that there is none for this person."""
-    columns = "id,job_key,user_id,status,config,created_at,finished_at"
-    rows = await visitor.database.select("volume_jobs", columns=columns, where={"job_key": job_key})
-    if not rows:
-        raise HTTPException(404, "there is no such job, or not for you")
-    return rows[0]
-
-
 async def _rows(visitor: visitors.Visitor, job: Mapping[str, Any], after: After) -> dict[str, Any]:
     rows = await visitor.database.rpc(
         "list_volume_tasks",
@@ -128,7 +114,7 @@ async def _rows(visitor: visitors.Visitor, job: Mapping[str, Any], after: After)
         p_after_id=after.after_id,
         p_limit=ROWS + 1,
     )
-    here = volumes.address(job["job_key"])
+    here = books.job_address(job["job_key"])
 
     def go_on(last: Mapping[str, Any]) -> str:
         return after.address(here, after_rank=last["rank"], after_id=last["task_id"])

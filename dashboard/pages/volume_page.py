@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -10,16 +10,14 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 
-from dashboard import parts, rendering, route, sheets, visitors
-from dashboard.pages import volume as volume_pages
-from dashboard.pages import volumes
+from dashboard import books, parts, rendering, route, sheets
 from pagewarden import errors
 
 if TYPE_CHECKING:
     from pagewarden.volumes import looking
 
 router = APIRouter(
-    prefix=f"{volumes.PAGE.path}/{{job_key}}/{{volume}}",
+    prefix=f"{books.PATH}/{{job_key}}/{{volume}}",
     route_class=route.Route,
     include_in_schema=False,
 )
@@ -40,46 +38,32 @@ class Shown:
 
 
 @router.get("/pages/{image_name:path}")
-async def one(
-    request: Request,
-    visitor: visitors.Signed,
-    used: parts.Used,
-    job_key: str,
-    volume: str,
-    image_name: str,
-) -> Response:
+async def one(request: Request, used: parts.Used, book: books.Seen, image_name: str) -> Response:
     """Show a page; what cannot be had of it is said."""
-    job, task = await volume_pages.find(visitor, job_key, volume)
-    version = volume_pages.version_of(task)
     try:
-        looked, keys = await used.volumes.get(), volume_pages.keys_of(job, task)
+        looked, keys, version = await used.volumes.get(), book.keys, book.version
         pages = await looked.pages(keys, version)
         page = await looked.page(keys, version, image_name)
     except errors.PagewardenError as exc:
-        return _page(request, job, task, image_name, why_none=str(exc))
+        return _page(request, book, image_name, why_none=str(exc))
     if page is None:
         raise HTTPException(404, "the volume has no such page, or no longer")
     return _page(
         request,
-        job,
-        task,
+        book,
         image_name,
         page=page,
         lines=[_shown(number, line) for number, line in enumerate(page.lines[:MOST_LINES], 1)],
         count=len(pages),
-        **_ways(volume_pages.address(job, task), pages, page.listed),
+        **_ways(book.address, pages, page.listed),
     )
 
 
 @router.get("/pictures/{image_name:path}")
-async def picture(
-    visitor: visitors.Signed, used: parts.Used, job_key: str, volume: str, image_name: str
-) -> Response:
+async def picture(used: parts.Used, book: books.Seen, image_name: str) -> Response:
     """Hand out the rotated image; the name only finds the row that says where it is."""
-    job, task = await volume_pages.find(visitor, job_key, volume)
-    version = volume_pages.version_of(task)
     try:
-        looked, keys = await used.volumes.get(), volume_pages.keys_of(job, task)
+        looked, keys, version = await used.volumes.get(), book.keys, book.version
         data = await looked.picture(keys, version, image_name)
     except errors.FileNotThere as exc:
         raise HTTPException(404, str(exc)) from exc
@@ -93,20 +77,17 @@ async def picture(
 
 def _page(
     request: Request,
-    job: Mapping[str, Any],
-    task: Mapping[str, Any],
+    book: books.Book,
     image_name: str,
     **values: Any,  # noqa: ANN401  # whatever it shows
 ) -> Response:
-    nothing = {"page": None, "lines": [], "count": 0, "why_none": ""}
+    nothing: dict[str, Any] = {"page": None, "lines": [], "count": 0, "why_none": ""}
     ways = {"before": None, "after": None, "failed": None}
     return rendering.page(
         request,
         "volume_page.html",
-        job=job,
-        task=task,
+        book=book,
         image_name=image_name,
-        here=volume_pages.address(job, task),
         most=MOST_LINES,
         **(nothing | ways | values),
     )

@@ -9,11 +9,21 @@ from typing import Annotated, Any, get_args
 from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from dashboard import forgery, lists, navigation, notices, outcomes, rendering, route, visitors
+from dashboard import (
+    books,
+    forgery,
+    lists,
+    navigation,
+    notices,
+    outcomes,
+    rendering,
+    route,
+    visitors,
+)
 from pagewarden import errors
 from pagewarden.volumes import config, jobs
 
-PAGE = navigation.Page("Volumes", "/volumes")
+PAGE = navigation.Page("Volumes", books.PATH)
 
 router = APIRouter(prefix=PAGE.path, include_in_schema=False)
 
@@ -93,16 +103,11 @@ async def order(
     except (errors.SettingsError, errors.InvalidCall) as exc:
         return await _page(request, visitor, Filter(), given, str(exc))
     said = f"{outcomes.count(made.volumes, 'volume')} ordered."
-    return notices.after(address(made.job_key), said)
+    return notices.after(books.job_address(made.job_key), said)
 
 
 router.add_api_route("", listed, route_class_override=route.Route)
 router.add_api_route("", order, methods=["POST"], route_class_override=route.Writing)
-
-
-def address(job_key: str) -> str:
-    """Write the address of a job; keys are such that they may stand there."""
-    return f"{PAGE.path}/{job_key}"
 
 
 async def _page(
@@ -144,7 +149,7 @@ async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
 async def _people(visitor: visitors.Visitor, shown: lists.Rows) -> dict[str, str]:
     """Give addresses of those who ordered them; only HAC sees those of others."""
     owners = {row["owner_id"] for row in shown}
-    known = {visitor.caller.user_id: "you"}
+    known = {str(visitor.caller.user_id): "you"}
     if visitor.is_admin and owners - {None, visitor.caller.user_id}:
         found = await visitor.database.rpc("list_people", p_limit=_PEOPLE)
         known = {row["user_id"]: row["email"] for row in found} | known
