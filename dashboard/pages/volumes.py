@@ -49,7 +49,7 @@ class Filter(lists.Filter):
 
     status: Status = Status.ANY
     before: str = ""
-    before_id: str = ""
+    before_id: int | None = None
 
     def params(self) -> dict[str, object]:
         """Give the arguments of list_volume_jobs; what is empty does not count."""
