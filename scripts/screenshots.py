@@ -93,7 +93,7 @@ async def _take(page: playwright.Page, name: str, path: str) -> None:
 
 
 async def _take_special(page: playwright.Page) -> None:
-    """Take what no entry of the menu shows: a document, its review, a check, the phone."""
+    """Take what no entry of the menu shows: a document, its review, a check, a volume, the phone."""
     await page.goto("/documents")
     await page.get_by_role("link", name="land-registry-act.jpg").click()
     await page.wait_for_load_state()
@@ -105,6 +105,7 @@ async def _take_special(page: playwright.Page) -> None:
     await _take(page, "overview-dark", "/overview")
     await page.emulate_media(color_scheme="light")
     await _take_check(page)
+    await _take_volume(page)
     await page.set_viewport_size(PHONE)
     await _take(page, "documents-phone", "/documents")
 
@@ -118,6 +119,15 @@ async def _take_check(page: playwright.Page) -> None:
     await page.get_by_role("link", name="Decide about").click()
     await page.wait_for_load_state("networkidle")
     await _take(page, "check-picture", page.url)
+
+
+async def _take_volume(page: playwright.Page) -> None:
+    """Take the board of the job, and a page with its lines."""
+    await _take(page, "volume-job", f"/volumes/{JOB}")
+    await _take(page, "volume", f"/volumes/{JOB}/{VOLUME}")
+    await page.locator(".leaves th a").first.click()
+    await page.wait_for_load_state("networkidle")
+    await _take(page, "volume-page", page.url)
 
 
 if __name__ == "__main__":

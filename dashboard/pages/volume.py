@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,7 +44,7 @@ async def one(
         part=request.headers.get("HX-Target") == "volume",
         book=book,
         task=book.task,
-        turns=turns,
+        turns=[{**turn, "seconds": _seconds(turn)} for turn in turns],
         result=results[0] if results else None,
         possible=_possible(book.task),
         is_open=book.job["status"] == "running" and not _has_ended(book.task),
@@ -68,6 +69,14 @@ async def rerun(
 def failed_first(pages: Sequence[looking.Listed]) -> list[looking.Listed]:
     """Bring the pages that failed to the front, otherwise as they were."""
     return sorted(pages, key=lambda page: page.trouble is None)
+
+
+def _seconds(turn: Mapping[str, Any]) -> float | None:
+    """Say how long a worker had it; None while it still has."""
+    if turn["ended_at"] is None:
+        return None
+    began, ended = (dt.datetime.fromisoformat(turn[name]) for name in ("started_at", "ended_at"))
+    return (ended - began).total_seconds()
 
 
 def _has_ended(task: Mapping[str, Any]) -> bool:

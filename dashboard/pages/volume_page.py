@@ -28,10 +28,14 @@ MOST_LINES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A line as it is shown; points as SVG has them, level is sure, unsure or doubtful."""
+    """A line as it is shown: points as SVG has them, level sure, unsure, doubtful or empty.
+
+    frame is around what was cut out, core around what was detected.
+    """
 
     number: int
-    points: str
+    frame: str
+    core: str
     text: str | None
     percent: int | None
     level: str
@@ -94,12 +98,16 @@ def _page(
 
 
 def _shown(number: int, line: looking.Line) -> Shown:
-    points = " ".join(f"{x:g},{y:g}" for x, y in line.outline)
+    places = _points(line.corners or line.core), _points(line.core)
     if line.confidence is None or not line.text:
-        return Shown(number, points, line.text, None, "empty" if line.text == "" else "sure")
+        return Shown(number, *places, line.text, None, "empty" if line.text == "" else "sure")
     # Never rounded up to what it is not.
     percent = int(100 * line.confidence)
-    return Shown(number, points, line.text, percent, sheets.level_of(line.confidence))
+    return Shown(number, *places, line.text, percent, sheets.level_of(line.confidence))
+
+
+def _points(outline: Sequence[Sequence[float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in outline)
 
 
 def _ways(here: str, pages: Sequence[looking.Listed], shown: looking.Listed) -> dict[str, Any]:

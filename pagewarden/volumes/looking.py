@@ -59,9 +59,13 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line: its outline, rows of x and y in pixels of the rotated image, and its text."""
+    """A line: the outline of its core, the corners of what was cut out, and its text.
 
-    outline: Sequence[Sequence[float]]
+    Places are rows of x and y, pixels of the rotated image. What nobody knows yet is None.
+    """
+
+    core: Sequence[Sequence[float]]
+    corners: Sequence[Sequence[float]] | None = None
     text: str | None = None
     confidence: float | None = None
 
@@ -177,19 +181,18 @@ def _page(volume: _Volume, listed: Listed) -> Page:
     if volume.lines is None:
         contours = detected.filtered_contours or ()
         return Page(listed, detected, [Line(one) for one in contours], "line_extraction")
-    cut = volume.lines.picked("image_name", "ok", "line_guid", "contour", where=where)
-    outlines = [(row.line_guid, row.contour or ()) for row in cut if row.ok]
+    columns = ("image_name", "ok", "line_guid", "contour", "corners")
+    lines = [row for row in volume.lines.picked(*columns, where=where) if row.ok]
     if volume.texts is None:
-        return Page(listed, detected, [Line(outline) for _, outline in outlines], "ocr")
+        return Page(listed, detected, [_line(line, None) for line in lines], "ocr")
     columns = ("image_name", "ok", "line_guid", "text", "confidence")
     read = {row.line_guid: row for row in volume.texts.picked(*columns, where=where) if row.ok}
-    return Page(
-        listed, detected, [_line(outline, read.get(guid)) for guid, outline in outlines], None
-    )
+    return Page(listed, detected, [_line(line, read.get(line.line_guid)) for line in lines], None)
 
 
-def _line(outline: Sequence[Sequence[float]], found: rows.LineText | None) -> Line:
-    return Line(outline, found.text, found.confidence) if found else Line(outline)
+def _line(cut: rows.LineImage, read: rows.LineText | None) -> Line:
+    places = cut.contour or (), cut.corners
+    return Line(*places, read.text, read.confidence) if read else Line(*places)
 
 
 def _of_pages(names: Collection[str]) -> compute.Expression:

@@ -283,11 +283,12 @@ async def _require_places(page: Page, lines: list[rows.LineImage], width: int) -
     assert picture
     scale = picture["width"] / width
     for number, line in enumerate(lines, 1):
-        found = await page.locator(f"#mark-{number} polygon").evaluate(CORNERS)
-        assert line.contour
-        for corner, (x, y) in zip(found, line.contour, strict=True):
-            wanted = [picture["x"] + x * scale, picture["y"] + y * scale]
-            assert corner == pytest.approx(wanted, abs=0.5), number
+        for drawn, places in (("core", line.contour), ("frame", line.corners)):
+            found = await page.locator(f"#mark-{number} .{drawn}").evaluate(CORNERS)
+            assert places
+            for corner, (x, y) in zip(found, places, strict=True):
+                wanted = [picture["x"] + x * scale, picture["y"] + y * scale]
+                assert corner == pytest.approx(wanted, abs=0.5), (number, drawn)
 
 
 async def test_lines_are_drawn_where_they_were_found_with_their_text(
@@ -306,17 +307,17 @@ async def test_lines_are_drawn_where_they_were_found_with_their_text(
         await place.becomes(page, "document.getElementById('picture').naturalWidth > 0")
         await expect(page.locator("#lines .text")).to_have_text(texts)
         assert [text.split()[0] for text in texts] == ["to", "Nobody"]
-        await expect(page.locator("#marks polygon")).to_have_count(len(lines))
+        await expect(page.locator("#marks .frame")).to_have_count(len(lines))
         await _require_places(page, lines, detected.rotated_width)
         await page.get_by_role("button", name="Zoom in").click()
         await _require_places(page, lines, detected.rotated_width)
         await page.get_by_role("button", name="Fit").click()
         await page.locator("#line-2").hover()
         await expect(page.locator("#mark-2.lit")).to_be_visible()
-        await page.locator("#mark-1 polygon").hover()
+        await page.locator("#mark-1 .frame").hover()
         await expect(page.locator("#line-1.lit")).to_be_visible()
         await expect(page.locator("#mark-2.lit")).to_have_count(0)
-        await page.locator("#mark-2 polygon").click()
+        await page.locator("#mark-2 .frame").click()
         await expect(page.locator("#line-2 .number")).to_be_focused()
         await keys.press("l")  # after the last comes the first
         await expect(page.locator("#line-1 .number")).to_be_focused()
@@ -418,7 +419,7 @@ async def test_what_cannot_be_had_is_said(
         shelves.rewrite(book, page=lambda _: {"model_version": "x"}, fitting=False)
         again = await shown(client, f"{PATH}/pages/page3")
         assert "line_extraction and ocr come next" in again
-        assert again.count("<polygon") == 2
+        assert again.count('class="frame"') == 2
         detection.write_bytes(detection.read_bytes()[:-100])
         for path in (PATH, f"{PATH}/pages/page3"):
             assert "it is cut short" in await shown(client, path)
