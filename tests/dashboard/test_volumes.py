@@ -71,7 +71,6 @@ async def test_a_job_is_ordered_and_watched_to_its_end(place: places.Place, tmp_
         await expect(page.locator(".facts")).to_contain_text("alto")
         await expect(page.locator(".column.pending li")).to_have_count(3)
         await home.orchestrator.look()
-        await expect(page.locator(".column.line_detection li")).to_have_count(3)
         (first, *_) = await home.tasks("id")
         begun = {"p_task_id": first[0], "p_stage": "line_detection", "p_attempt": 1}
         answer = await home.link.rpc("start_volume_stage", **begun, p_worker_id="w7")
@@ -79,6 +78,7 @@ async def test_a_job_is_ordered_and_watched_to_its_end(place: places.Place, tmp_
         await home.link.rpc("extend_volume_lock", p_task_id=first[0], **pages)
         held = page.locator(".column.line_detection li.held")
         await expect(held).to_contain_text("3 of 12 pages")
+        await expect(page.locator(".column.line_detection li")).to_have_count(3)
         await home.abandon()
         await home.work(home.worker())
         await expect(page.locator(".facts .completed")).to_be_visible()
