@@ -49,8 +49,10 @@ class Book:
 
     @property
     def version(self) -> str:
-        """Name what is published at the moment: with each turn that ends, the task has changed."""
-        return str(self.task["updated_at"])
+        """Name what is published at the moment: when a turn begins or ends, it is another."""
+        task = self.task
+        is_held = task["token"] is not None
+        return f"{task['publications']} {task['current_stage']} {task['status']} {is_held}"
 
 
 async def _job(visitor: visitors.Signed, job_key: str) -> Mapping[str, Any]:
