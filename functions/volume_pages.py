@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Who goes through a volume page by page has its files at hand.
 _BYTES = 256_000_000
 _SECONDS = 600.0
+# Nobody looks at an empty page for longer.
+_PATIENCE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class VolumePages:
 
     bucket: artifacts.Bucket
     files: kept.Kept
+    patience_seconds: float = _PATIENCE_SECONDS
 
     async def pages(self, keys: layout.Volume, version: str) -> list[looking.Listed]:
         """List the pages of a volume."""
@@ -60,7 +63,8 @@ class VolumePages:
             )
         if image is None:
             return None
-        return await published.fetch_image(self.bucket, image, keys.line_detection)
+        async with self._patience():
+            return await published.fetch_image(self.bucket, image, keys.line_detection)
 
     @contextlib.asynccontextmanager
     async def _fetched(self, keys: layout.Volume, version: str) -> AsyncIterator[looking.Files]:
@@ -79,7 +83,19 @@ class VolumePages:
             yield looking.Files(keys, detected, lines, texts)
 
     def _file(self, key: str, version: str) -> contextlib.AbstractAsyncContextManager[Path]:
-        return self.files.file(f"{key} {version}", lambda path: self.bucket.fetch(key, path))
+        async def fetch(path: Path) -> None:
+            async with self._patience():
+                await self.bucket.fetch(key, path)
+
+        return self.files.file(f"{key} {version}", fetch)
+
+    @contextlib.asynccontextmanager
+    async def _patience(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self.patience_seconds):
+                yield
+        except TimeoutError as exc:
+            raise errors.StoreAway("the bucket does not answer; try again soon") from exc
 
 
 @contextlib.asynccontextmanager

@@ -13,12 +13,11 @@ from functions import kept, volume_pages
 from pagewarden import errors
 from pagewarden.volumes import artifacts
 from pagewarden.volumes.artifacts import parquet, rows
+from tests.files import s3_server
 from tests.volumes.stages import books
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tests.files import s3_server
 
 STAMP = parquet.Stamp("line_detection", "input", "config", "model", 200)
 
@@ -34,7 +33,7 @@ async def _uploaded(book: books.Book, output: artifacts.Bucket) -> None:
 async def test_pages_are_looked_at_over_s3(
     moto: s3_server.S3Server, finished: books.Book, tmp_path: Path
 ) -> None:
-    """Files are fetched once for each version; a bucket that is not there is told."""
+    """Files are fetched once for each version; a bucket that is away or not there is told."""
     moto.reset()
     name = f"output-{uuid.uuid4().hex}"
     moto.make_bucket(name)
@@ -62,9 +61,16 @@ async def test_pages_are_looked_at_over_s3(
         asked = len(moto.requests)
         await looked.pages(keys, "2")
         assert len(moto.requests) > asked
+        moto.faults.append(s3_server.Fault("GET .*line_detection", "wait"))
+        hasty = volume_pages.VolumePages(bucket, files, patience_seconds=0.2)
+        for look in (hasty.pages(keys, "3"), hasty.picture(keys, "2", "page1")):
+            with pytest.raises(errors.StoreAway, match="does not answer"):
+                await look
+        moto.go_on.set()
+        moto.faults.clear()
     async with artifacts.open_bucket("s3://no-such-bucket", chosen) as bucket:
         with pytest.raises(errors.StoreUnusable, match="no-such-bucket"):
-            await volume_pages.VolumePages(bucket, files).pages(keys, "3")
+            await volume_pages.VolumePages(bucket, files).pages(keys, "4")
 
 
 def test_groups_of_rows_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
