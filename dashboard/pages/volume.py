@@ -66,7 +66,7 @@ async def rerun(
     return volume_job.said(book.address, answer, stage)
 
 
-def failed_first(pages: Sequence[looking.Listed]) -> list[looking.Listed]:
+def _failed_first(pages: Sequence[looking.Listed]) -> list[looking.Listed]:
     """Bring the pages that failed to the front, otherwise as they were."""
     return sorted(pages, key=lambda page: page.trouble is None)
 
@@ -101,7 +101,7 @@ async def _pages(used: parts.Parts, book: books.Book, number: int) -> dict[str, 
     }  # fmt: skip
     try:
         looked, keys, version = await used.volumes.get(), book.keys, book.version
-        every = failed_first(await looked.pages(keys, version))
+        every = _failed_first(await looked.pages(keys, version))
         pages = every[PAGES * (number - 1) : PAGES * number]
         names = [page.image_name for page in pages if page.trouble is None]
         figures = await looked.figures(keys, version, names) if names else {}
