@@ -34,6 +34,10 @@ from dashboard.pages import (
     tasks,
     typing_by_hand,
     uploads,
+    volume,
+    volume_job,
+    volume_page,
+    volumes,
     workers,
 )
 
@@ -43,6 +47,7 @@ PAGES = (
     cases,
     reviews,
     checks,
+    volumes,
     tasks,
     dead_letters,
     stuck,
@@ -69,6 +74,9 @@ BEHIND = (
     case,
     check_picture,
     check_job,
+    volume_page,
+    volume,
+    volume_job,
 )
 """What pages lead to; each has a router."""
 

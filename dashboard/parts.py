@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
 from fastapi import Depends, Request
 
 from dashboard import entrances, navigation
-from pagewarden import database, keys, tokens
+from pagewarden import database, keys, lazy, tokens
 from pagewarden.checks import parcels
+from pagewarden.volumes import layout
+
+if TYPE_CHECKING:
+    from pagewarden.volumes import looking
 
 
 class Made(Protocol):
@@ -91,6 +95,28 @@ class Links(Protocol):
         """Give the first bytes of the file, which tell people what it may be."""
 
 
+class Volumes(Protocol):
+    """Looks into what stages have published of volumes; whoever asks may see the volume.
+
+    version is anything that changes when that may have changed. What cannot be had is a
+    PagewardenError.
+    """
+
+    async def pages(self, keys: layout.Volume, version: str) -> Sequence[looking.Listed]:
+        """List the pages of a volume in their order."""
+
+    async def figures(
+        self, keys: layout.Volume, version: str, names: Collection[str]
+    ) -> Mapping[str, looking.Figures]:
+        """Count the lines of some pages."""
+
+    async def page(self, keys: layout.Volume, version: str, name: str) -> looking.Page | None:
+        """Look at one page; None if the volume has none of this name."""
+
+    async def picture(self, keys: layout.Volume, version: str, name: str) -> bytes | None:
+        """Give the rotated image of a page as JPEG; None if there is no such page."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Database (as service role), sign-in, check of tokens, and what makes and takes files.
@@ -107,6 +133,7 @@ class Parts:
     take_in: TakeIn
     jobs: Jobs
     links: Links
+    volumes: lazy.Lazy[Volumes]
     pages: tuple[navigation.Page, ...]
     stopping: asyncio.Event
 

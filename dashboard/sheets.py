@@ -96,14 +96,20 @@ def differences(mine: str, theirs: str) -> list[tuple[str, str]]:
     ][:MOST_COMPARED]
 
 
+def level_of(confidence: float) -> str:
+    """Say how sure a reader is: sure, unsure or doubtful."""
+    if confidence >= _UNSURE:
+        return "sure"
+    return "doubtful" if confidence < _DOUBTFUL else "unsure"
+
+
 def _shown(number: int, line: pages.Line) -> Shown:
-    level = "doubtful" if line.confidence < _DOUBTFUL else "unsure"
     return Shown(
         number,
         line.text,
         line.block,
         # Never rounded up to what it is not.
         int(100 * line.confidence),
-        "sure" if line.confidence >= _UNSURE else level,
+        level_of(line.confidence),
         " ".join(f"{point.x:.1f},{point.y:.1f}" for point in line.quad),
     )

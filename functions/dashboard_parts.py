@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from dashboard import app as dashboard
 from dashboard import entrances, parts
 from functions import answers, exporting, job_intake, links, upload_to_dropbox
-from pagewarden import errors
+from pagewarden import errors, lazy
 from pagewarden.checks import parcels
 
 if TYPE_CHECKING:
@@ -39,7 +39,13 @@ async def opened(used: services.Services) -> AsyncIterator[parts.Parts]:
         with _as_pages_refuse():
             return await upload_to_dropbox.take_in(request, used, database, is_service=False)
 
-    async with _entrance(used) as entrance:
+    def volumes() -> contextlib.AbstractAsyncContextManager[parts.Volumes]:
+        # Few look at volumes, and what reads Parquet takes 45 MB.
+        from functions import volume_pages  # noqa: PLC0415
+
+        return volume_pages.opened(used.settings)
+
+    async with _entrance(used) as entrance, lazy.opened(volumes) as lazy_volumes:
         yield parts.Parts(
             used.settings.site_url,
             used.database,
@@ -50,6 +56,7 @@ async def opened(used: services.Services) -> AsyncIterator[parts.Parts]:
             take_in,
             Jobs(used),
             links.Links(used),
+            lazy_volumes,
             dashboard.MENU,
             used.stopping,
         )

@@ -12,18 +12,21 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from playwright import async_api as playwright
 
 from pagewarden.bench import system as systems
+from pagewarden.demo import drawing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 SIZE = playwright.ViewportSize(width=1280, height=800)
+JOB, VOLUME = "archive", "W1874-I23"
 PHONE = playwright.ViewportSize(width=390, height=844)
 
 _SIGN_IN = re.compile(r"the first sign-in: (\S+) with the password\n\s+(\S+)")
@@ -34,6 +37,7 @@ async def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     async with systems.running() as system:
         await _demo(system)
+        await _volume(system)
         match = _SIGN_IN.search("\n".join(system.said))
         assert match, "the system did not say how to sign in"  # noqa: S101  # a script
         async with playwright.async_playwright() as programs:
@@ -57,6 +61,21 @@ async def _demo(system: systems.System) -> None:
         seen = json.loads(await _run(system, "status", "--json"))["health"]
         if not seen["queued"] and not seen["processing"] and not seen["waiting_to_retry"]:
             return
+
+
+async def _volume(system: systems.System) -> None:
+    """Have the pictures among the samples read as a book, with one page that is none."""
+    with tempfile.TemporaryDirectory() as scratch:
+        samples, book = Path(scratch) / "samples", Path(scratch) / VOLUME
+        samples.mkdir()
+        book.mkdir()
+        for path in drawing.draw(samples):
+            if path.suffix in {".jpg", ".png"}:
+                path.rename(book / path.name)
+        (book / "zz-torn.jpg").write_bytes(b"torn")
+        words = ("--key", JOB, "--set", "failed_pages_allowed=0.5")
+        await _run(system, "volumes", "create", str(book), *words)
+    await _run(system, "volumes", "status", JOB, "--watch")
 
 
 async def _run(system: systems.System, *words: str) -> bytes:
@@ -93,7 +112,7 @@ async def _take(page: playwright.Page, name: str, path: str) -> None:
 
 
 async def _take_special(page: playwright.Page) -> None:
-    """Take what no entry of the menu shows: a document, its review, a check, the phone."""
+    """Take what no entry of the menu shows: a document, a check, a volume, the phone."""
     await page.goto("/documents")
     await page.get_by_role("link", name="land-registry-act.jpg").click()
     await page.wait_for_load_state()
@@ -105,6 +124,7 @@ async def _take_special(page: playwright.Page) -> None:
     await _take(page, "overview-dark", "/overview")
     await page.emulate_media(color_scheme="light")
     await _take_check(page)
+    await _take_volume(page)
     await page.set_viewport_size(PHONE)
     await _take(page, "documents-phone", "/documents")
 
@@ -118,6 +138,15 @@ async def _take_check(page: playwright.Page) -> None:
     await page.get_by_role("link", name="Decide about").click()
     await page.wait_for_load_state("networkidle")
     await _take(page, "check-picture", page.url)
+
+
+async def _take_volume(page: playwright.Page) -> None:
+    """Take the board of the job, and a page with its lines."""
+    await _take(page, "volume-job", f"/volumes/{JOB}")
+    await _take(page, "volume", f"/volumes/{JOB}/{VOLUME}")
+    await page.get_by_role("link", name="land-registry-act").click()
+    await page.wait_for_load_state("networkidle")
+    await _take(page, "volume-page", page.url)
 
 
 if __name__ == "__main__":

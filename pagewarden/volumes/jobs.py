@@ -148,7 +148,7 @@ class Jobs:
             p_max_attempts=max_attempts,
             p_stage_seconds=stage_seconds,
         )
-        _require(answer, hint="choose another --key")
+        _require(answer, hint="choose another, with --key on the command line")
         return Made(answer["job_id"], answer["job_key"], answer["volumes"])
 
     async def find(self, wanted: str) -> int:

@@ -11,6 +11,8 @@ from dashboard import app
 from tests.dashboard import scans, screens
 
 if TYPE_CHECKING:
+    from playwright.async_api import Page
+
     from tests.dashboard import place as places
 
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
@@ -20,6 +22,18 @@ AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 def reader() -> screens.Reader:
     """Read in pictures what was drawn in them."""
     return screens.Reader()
+
+
+async def require_usable(page: Page, path: str) -> None:
+    """See that axe finds nothing serious on a page, and that it is no wider than a phone."""
+    await page.goto(path)
+    await page.evaluate(AXE.read_text("utf-8"))
+    found = await page.evaluate("axe.run().then((found) => found.violations)")
+    serious = [x for x in found if x["impact"] in {"serious", "critical"}]
+    assert serious == [], path
+    await page.set_viewport_size({"width": 360, "height": 700})
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 360, path
+    await page.set_viewport_size({"width": 1200, "height": 800})
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -67,12 +81,5 @@ async def test_axe_finds_nothing_serious(
     )
     async with place.browser(person, dark=dark) as page:
         for path in pages:
-            await page.goto(path)
-            await page.evaluate(AXE.read_text("utf-8"))
-            found = await page.evaluate("axe.run().then((found) => found.violations)")
-            serious = [x for x in found if x["impact"] in {"serious", "critical"}]
-            assert serious == [], path
-            await page.set_viewport_size({"width": 360, "height": 700})
-            assert await page.evaluate("document.documentElement.scrollWidth") <= 360, path
-            await page.set_viewport_size({"width": 1200, "height": 800})
+            await require_usable(page, path)
         place.problems.clear()  # the browser tells of the page that is not there

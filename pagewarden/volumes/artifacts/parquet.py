@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
-from pyarrow import parquet
+from pyarrow import compute, parquet
 
 from pagewarden import errors
 from pagewarden.volumes.artifacts import rows
@@ -183,6 +183,7 @@ class Reader(Generic[R]):
 
     def __init__(self, path: Path, table: Table[R], key: str) -> None:
         self._table = table
+        self._path = path
         self._key = key
         with self._guarded():
             self._file = parquet.ParquetFile(path)
@@ -200,6 +201,19 @@ class Reader(Generic[R]):
         # Damage may only show here, far into the file.
         with self._guarded():
             for batch in self._file.iter_batches(self._table.at_a_time, columns=names):
+                for row in batch.to_pylist():
+                    yield self._table.row(**row)
+
+    def picked(self, *columns: str, where: compute.Expression | None = None) -> Iterator[R]:
+        """Go through some rows, with these columns only; image_name must be one of them.
+
+        Groups of rows in which there can be none are not read.
+        """
+        with self._guarded():
+            found = parquet.read_table(
+                self._path, columns=list(columns), filters=where, partitioning=None
+            )
+            for batch in found.to_batches(self._table.at_a_time):
                 for row in batch.to_pylist():
                     yield self._table.row(**row)
 

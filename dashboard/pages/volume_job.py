@@ -1,0 +1,124 @@
+"""One job of volumes: stages as a board, what each volume took, what can be done."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Query, Request, Response
+
+from dashboard import boards, books, forgery, lists, notices, outcomes, rendering, route, visitors
+from pagewarden.volumes import jobs, stages
+
+router = APIRouter(
+    prefix=f"{books.PATH}/{{job_key}}", route_class=route.Route, include_in_schema=False
+)
+
+ROWS = 50
+
+
+class Stage(enum.StrEnum):
+    """A stage that can be done again."""
+
+    LINE_DETECTION = "line_detection"
+    LINE_EXTRACTION = "line_extraction"
+    OCR = "ocr"
+    REDUCE = "reduce"
+
+
+class Act(enum.StrEnum):
+    """What else can be done with a job; the values are parts of paths."""
+
+    RETRY = "retry"
+    CANCEL = "cancel"
+
+
+class After(lists.Filter):
+    """Where the last page of the table ended."""
+
+    after_rank: int | None = None
+    after_id: int | None = None
+
+
+@router.get("")
+async def one(
+    request: Request, visitor: visitors.Signed, job: books.Job, after: Annotated[After, Query()]
+) -> Response:
+    """Show a job; while it is under way, the page asks for it again."""
+    seen = await visitor.database.rpc("volume_board", p_job_id=job["id"])
+    board = jobs.Board.from_answer(seen)
+    return rendering.page(
+        request,
+        "volume_job.html",
+        part=request.headers.get("HX-Target") == "job",
+        job=job,
+        board=board,
+        columns=await boards.laid(visitor, seen),
+        stages=stages.STAGES,
+        is_open=board.status == "running",
+        here=books.job_address(job["job_key"]),
+        **await _rows(visitor, job, after),
+    )
+
+
+@router.post("/rerun")
+async def rerun(
+    visitor: visitors.Signed,
+    _acting: forgery.Acting,
+    job: books.Job,
+    stage: Annotated[Stage, Form()],
+    only_failed: Annotated[bool, Form()] = False,  # noqa: FBT002  # a field of the form
+) -> Response:
+    """Have a stage of all volumes, or of those that failed, done again."""
+    answer = await visitor.database.rpc(
+        "rerun_volumes", p_job_id=job["id"], p_stage=stage, p_only_failed=only_failed
+    )
+    return said(books.job_address(job["job_key"]), answer, stage)
+
+
+@router.post("/{act}")
+async def act(
+    visitor: visitors.Signed, _acting: forgery.Acting, job: books.Job, act: Act
+) -> Response:
+    """Cancel the job, or have failed volumes go on where they failed."""
+    here, database = books.job_address(job["job_key"]), visitor.database
+    if act is Act.CANCEL:
+        answer = await database.rpc("cancel_volume_job", p_job_id=job["id"])
+        return notices.answered(here, answer, "The job is cancelled; what is done of it stays.")
+    answer = await database.rpc("rerun_volumes", p_job_id=job["id"])
+    if job["status"] == "cancelled":
+        return notices.answered(here, answer, "The job goes on.")
+    return said(here, answer, None)
+
+
+def said(path: str, answer: Mapping[str, Any], stage: str | None) -> Response:
+    """Say how many volumes go through a stage, or the one that failed, again."""
+    if not answer["success"]:
+        return notices.answered(path, dict(answer), "")
+    number, skipped = answer["rerun"], answer["skipped"]
+    again, queue = "is" if number == 1 else "are", stage or "the stage that failed"
+    words = f"{outcomes.count(number, 'volume')} {again} in the queue of {queue} again."
+    if not number:
+        words = "Nothing was done: no volume is such that this could be done again."
+    if skipped:
+        words += f" {outcomes.count(skipped, 'volume')} had not come to it yet."
+    return notices.after(path, words, bad=not number)
+
+
+async def _rows(visitor: visitors.Visitor, job: Mapping[str, Any], after: After) -> dict[str, Any]:
+    rows = await visitor.database.rpc(
+        "list_volume_tasks",
+        p_job_id=job["id"],
+        p_after_rank=after.after_rank,
+        p_after_id=after.after_id,
+        p_limit=ROWS + 1,
+    )
+    here = books.job_address(job["job_key"])
+
+    def go_on(last: Mapping[str, Any]) -> str:
+        return after.address(here, after_rank=last["rank"], after_id=last["task_id"])
+
+    shown, more = lists.cut(rows, ROWS, go_on)
+    longest = max((max(row["seconds"].values(), default=0) for row in shown), default=0)
+    return {"rows": shown, "more": more, "longest": longest or 1, "reload": after.address(here)}

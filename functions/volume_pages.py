@@ -1,0 +1,107 @@
+"""Pages of volumes for the dashboard: what stages published is fetched, and kept for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from functions import kept
+from pagewarden import errors
+from pagewarden.files import scratch
+from pagewarden.volumes import artifacts, looking, places
+from pagewarden.volumes.artifacts import published
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection
+    from pathlib import Path
+
+    from pagewarden.settings import Settings
+    from pagewarden.volumes import layout
+
+# Who goes through a volume page by page has its files at hand.
+_BYTES = 256_000_000
+_SECONDS = 600.0
+# Nobody looks at an empty page for longer.
+_PATIENCE_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class VolumePages:
+    """What is to be seen of volumes in the bucket of artifacts.
+
+    A version is asked for that changes whenever what is published may have changed.
+    """
+
+    bucket: artifacts.Bucket
+    files: kept.Kept
+    patience_seconds: float = _PATIENCE_SECONDS
+
+    async def pages(self, keys: layout.Volume, version: str) -> list[looking.Listed]:
+        """List the pages of a volume."""
+        async with self._fetched(keys, version) as files:
+            return await asyncio.to_thread(looking.pages, files)
+
+    async def figures(
+        self, keys: layout.Volume, version: str, names: Collection[str]
+    ) -> dict[str, looking.Figures]:
+        """Count the lines of some pages."""
+        async with self._fetched(keys, version) as files:
+            return await asyncio.to_thread(looking.figures, files, names)
+
+    async def page(self, keys: layout.Volume, version: str, name: str) -> looking.Page | None:
+        """Look at one page; None if the volume has none of this name."""
+        async with self._fetched(keys, version) as files:
+            return await asyncio.to_thread(looking.page, files, name)
+
+    async def picture(self, keys: layout.Volume, version: str, name: str) -> bytes | None:
+        """Give the rotated image of a page as JPEG; None if there is no such page."""
+        async with self._file(keys.line_detection, version) as detected:
+            image = await asyncio.to_thread(
+                looking.picture, looking.Files(keys, detected, None, None), name
+            )
+        if image is None:
+            return None
+        async with self._patience():
+            return await published.fetch_image(self.bucket, image, keys.line_detection)
+
+    @contextlib.asynccontextmanager
+    async def _fetched(self, keys: layout.Volume, version: str) -> AsyncIterator[looking.Files]:
+        async with contextlib.AsyncExitStack() as stack:
+
+            async def fetch(key: str) -> Path | None:
+                try:
+                    return await stack.enter_async_context(self._file(key, version))
+                except errors.FileNotThere:
+                    return None
+
+            detected = await fetch(keys.line_detection)
+            if detected is None:
+                raise errors.FileNotThere("its pages are not there yet; line_detection makes them")
+            lines, texts = await fetch(keys.line_images), await fetch(keys.ocr_results)
+            yield looking.Files(keys, detected, lines, texts)
+
+    def _file(self, key: str, version: str) -> contextlib.AbstractAsyncContextManager[Path]:
+        async def fetch(path: Path) -> None:
+            async with self._patience():
+                await self.bucket.fetch(key, path)
+
+        return self.files.file(f"{key} {version}", fetch)
+
+    @contextlib.asynccontextmanager
+    async def _patience(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self.patience_seconds):
+                yield
+        except TimeoutError as exc:
+            raise errors.StoreAway("the bucket does not answer; try again soon") from exc
+
+
+@contextlib.asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[VolumePages]:
+    """Look into the bucket of the settings."""
+    async with artifacts.open_bucket(places.output_of(settings), settings) as bucket:
+        with scratch.folder() as folder:
+            files = kept.Kept(folder, max_bytes=_BYTES, seconds=_SECONDS)
+            yield VolumePages(bucket, files)

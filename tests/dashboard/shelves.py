@@ -1,0 +1,99 @@
+"""Volumes for the dashboard: a real one, read once, and jobs that people ordered."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from pagewarden import database as gateways
+from pagewarden import settings
+from pagewarden.volumes import artifacts, layout, turns
+from pagewarden.volumes.artifacts import parquet
+from tests.volumes import fakes, house
+from tests.volumes.stages import books
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pagewarden.volumes import stages
+    from pagewarden.volumes.artifacts import rows
+    from tests.dashboard import place as places
+
+VOLUME = f"{books.W_ID}-{books.I_ID}"
+BROKEN = "page10"
+PATH = f"/volumes/{books.JOB}/{VOLUME}"
+
+
+def read(root: Path) -> books.Book:
+    """Have a volume read of which one page is broken."""
+    book = books.make(root).with_config(engine="tesseract", failed_pages_allowed=0.5)
+    (book.originals / f"{BROKEN}.png").write_bytes(b"no image")
+    books.run_sync(book, "line_detection", "line_extraction", "ocr")
+    return book
+
+
+def copied(book: books.Book, output: Path) -> books.Book:
+    """Have what was published for oneself, in this bucket."""
+    shutil.copytree(book.root / "output", output)
+    return dataclasses.replace(book, root=output.parent)
+
+
+async def ordering(place: places.Place, person: places.Person, scratch: Path) -> house.House:
+    """Have jobs ordered by this person, and workers of fake stages that write elsewhere."""
+    service = place.functions.used.database
+    elsewhere = artifacts.open_bucket(str(scratch / "elsewhere"), settings.Settings())
+    url = place.functions.database.url()
+    return house.House(
+        service.acting_as(gateways.User(str(person.id))),
+        service,
+        turns.Places(elsewhere, elsewhere),
+        scratch / "elsewhere",
+        url,
+        url,
+        place.functions.factory.conn,
+    )
+
+
+async def finished(
+    place: places.Place,
+    person: places.Person,
+    scratch: Path,
+    find: Callable[[str], stages.Stage] | None = None,
+) -> int:
+    """Have the job of the real volume ordered, and ended one way or another; return its id."""
+    home = await ordering(place, person, scratch)
+    job = await home.order(VOLUME, p_job_key=books.JOB, p_max_attempts=1)
+    await home.work(home.worker(find or fakes.steady(), name="reader-1"))
+    return job
+
+
+def rewrite(
+    book: books.Book,
+    *,
+    page: Callable[[rows.DetectedPage], dict[str, Any]] = lambda _: {},
+    text: Callable[[rows.LineText], dict[str, Any]] = lambda _: {},
+    fitting: bool = True,
+) -> None:
+    """Change rows of what was published; unless it is fitting, later files stay as they were."""
+    keys = layout.Volume(book.job_key, books.W_ID, books.I_ID)
+    changes: tuple[tuple[str, parquet.Table[Any], Callable[[Any], dict[str, Any]]], ...] = (
+        (keys.line_detection, parquet.LINE_DETECTION, page),
+        (keys.line_images, parquet.LINE_IMAGES, lambda _: {}),
+        (keys.ocr_results, parquet.OCR_RESULTS, text),
+    )
+    below = None
+    for key, table, change in changes if fitting else changes[:1]:
+        path = book.root / "output" / key
+        with parquet.Reader(path, table, key) as reader:
+            stamp, found = reader.stamp, list(reader)
+        if below is not None:
+            stamp = dataclasses.replace(stamp, input=below)
+        path.unlink()
+        writer = parquet.Writer(path, table, stamp)
+        for row in found:
+            writer.add(dataclasses.replace(row, **change(row)))
+        writer.close()
+        with parquet.Reader(path, table, key) as reader:
+            below = reader.digest

@@ -1,0 +1,96 @@
+"""Looking at a volume: of its files only what is shown is read, from a folder or over S3."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from pyarrow import compute  # type: ignore[import-untyped]  # it ships no types
+from pyarrow import parquet as pq
+
+from functions import kept, volume_pages
+from pagewarden import errors
+from pagewarden.volumes import artifacts
+from pagewarden.volumes.artifacts import parquet, rows
+from tests.files import s3_server
+from tests.volumes.stages import books
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STAMP = parquet.Stamp("line_detection", "input", "config", "model", 200)
+
+
+async def _uploaded(book: books.Book, output: artifacts.Bucket) -> None:
+    with output.scratch("me") as scratch:
+        for key in book.digests():
+            made = scratch / "made"
+            made.write_bytes((book.root / "output" / key).read_bytes())
+            await output.publish(made, key)
+
+
+async def test_pages_are_looked_at_over_s3(
+    moto: s3_server.S3Server, finished: books.Book, tmp_path: Path
+) -> None:
+    """Files are fetched once for each version; a bucket that is away or not there is told."""
+    moto.reset()
+    name = f"output-{uuid.uuid4().hex}"
+    moto.make_bucket(name)
+    chosen, keys = books.of_s3(moto), finished.work().keys
+    files = kept.Kept(tmp_path, max_bytes=10**8, seconds=60)
+    async with artifacts.open_bucket(f"s3://{name}/some/where", chosen) as bucket:
+        await _uploaded(finished, bucket)
+        looked = volume_pages.VolumePages(bucket, files)
+        pages = await looked.pages(keys, "1")
+        assert [(page.number, page.image_name, page.trouble) for page in pages] == [
+            (1, "page1", None), (2, "page2", None), (3, "page3", None),
+        ]  # fmt: skip
+        page = await looked.page(keys, "1", "page2")
+        assert page is not None
+        assert [line.text for line in page.lines] == books.text_of(
+            row for row in finished.texts() if row.image_name == "page2"
+        )
+        asked = len(moto.requests)
+        assert (await looked.figures(keys, "1", ["page3"]))["page3"].lines == 2
+        assert await looked.page(keys, "1", "../page2") is None
+        assert await looked.picture(keys, "1", "page9") is None
+        assert len(moto.requests) == asked
+        rotated = finished.artifacts / "line_detection" / "rotated_images" / "page2.jpg"
+        assert await looked.picture(keys, "1", "page2") == rotated.read_bytes()
+        asked = len(moto.requests)
+        await looked.pages(keys, "2")
+        assert len(moto.requests) > asked
+        moto.faults.append(s3_server.Fault("GET .*line_detection", "wait"))
+        hasty = volume_pages.VolumePages(bucket, files, patience_seconds=0.2)
+        for look in (hasty.pages(keys, "3"), hasty.picture(keys, "2", "page1")):
+            with pytest.raises(errors.StoreAway, match="does not answer"):
+                await look
+        moto.go_on.set()
+        moto.faults.clear()
+    async with artifacts.open_bucket("s3://no-such-bucket", chosen) as bucket:
+        with pytest.raises(errors.StoreUnusable, match="no-such-bucket"):
+            await volume_pages.VolumePages(bucket, files).pages(keys, "4")
+
+
+def test_groups_of_rows_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
+    """So one may be broken, and the others can be looked at all the same."""
+    path = tmp_path / "line_detection.parquet"
+    writer = parquet.Writer(path, parquet.LINE_DETECTION, STAMP)
+    for number in range(200):
+        writer.add(rows.DetectedPage(image_name=f"page{number:03}", width=number))
+    writer.close()
+    second = pq.ParquetFile(path).metadata.row_group(1)
+    begin = second.column(0).dictionary_page_offset or second.column(0).data_page_offset
+    data = bytearray(path.read_bytes())
+    data[begin : begin + 200] = bytes(200)
+    path.write_bytes(data)
+    with parquet.Reader(path, parquet.LINE_DETECTION, "key") as reader:
+        wanted = compute.field("image_name").isin(["page003", "page199"])
+        found = [
+            (row.image_name, row.width)
+            for row in reader.picked("image_name", "width", where=wanted)
+        ]
+        assert found == [("page003", 3), ("page199", 199)]
+        with pytest.raises(errors.ArtifactUnusable):
+            list(reader.picked("image_name"))
