@@ -1,4 +1,4 @@
-"""An orchestrator or a worker of fake stages in a process of its own, made to be killed."""
+"""An orchestrator or a worker in a process of its own, made to be killed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class Orders:
     name: str
     url: str
     output: str
+    input: str | None = None  # without originals, fake stages take their place
     stages: Sequence[str] = stages_module.STAGES[::-1]
     page_seconds: float = 0.05
     lock_seconds: float = 2.0
@@ -65,16 +66,17 @@ async def _run(orders: Orders) -> None:
 def _work(
     orders: Orders, chosen: settings.Settings, link: database.Database, hints: waking.Hints
 ) -> worker.Worker:
-    bucket = artifacts.open_bucket(orders.output, chosen)
+    output = artifacts.open_bucket(orders.output, chosen)
+    originals = artifacts.open_bucket(orders.input or orders.output, chosen)
     return worker.Worker(
         link,
         queues.open_queue(chosen, link, orders.stages),
-        turns.Places(bucket, bucket),
+        turns.Places(originals, output),
         worker_id=orders.name,
         stages=orders.stages,
         lock_seconds=orders.lock_seconds,
         heartbeat_seconds=orders.heartbeat_seconds,
         idle_seconds=orders.idle_seconds,
         hints=hints,
-        find=fakes.steady(orders.page_seconds),
+        find=stages_module.find if orders.input else fakes.steady(orders.page_seconds),
     )

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import hashlib
+from typing import TYPE_CHECKING
 
 import pytest
+from PIL import Image
 
 from pagewarden.volumes import stages
+from tests.reading import printed
+from tests.support import polling
 from tests.volumes import house, program, siege
+from tests.volumes.stages import books
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SEED = 20261117
+VOLUMES = 12
+PAGES = 4
 
 
 def _programs(home: house.House, workers: int) -> list[program.Orders]:
@@ -43,17 +55,13 @@ async def test_nothing_is_lost_doubled_or_mixed(
     expected = await _undisturbed(home, names)
     job = await home.order(*names, p_job_key="war")
 
-    async def is_over() -> bool:
-        query = f"select status <> 'running' from volume_jobs where id = {job}"
-        return await home.rows(query) == [(True,)]
-
     async with siege.laid(_programs(home, workers=3), SEED) as laid:
         await siege.storm(
             laid,
             deaths=deaths,
             pause=pause,
             mix_up=functools.partial(siege.mix_up, home.conn),
-            is_over=is_over,
+            is_over=functools.partial(_is_over, home, job),
         )
 
     assert await home.rows(f"select status from volume_jobs where id = {job}") == [("completed",)]
@@ -64,6 +72,65 @@ async def test_nothing_is_lost_doubled_or_mixed(
     assert await home.violations() == []
     deaths_seen = await home.rows("select count(*) from volume_runs where outcome = 'lost'")
     print(f"{laid.deaths} programs killed; turns lost: {deaths_seen}")  # noqa: T201
+
+
+@pytest.mark.long
+async def test_real_stages_make_what_they_make_in_peace(
+    home: house.House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages are really found, cut and read, 50 times somebody is killed: images equal, too."""
+    monkeypatch.setattr(siege, "PATIENCE_SECONDS", 600.0)
+    names = [f"W{n}-I{n}" for n in range(VOLUMES)]
+    pages = [books.TEXTS[n % len(books.TEXTS)] for n in range(PAGES)]
+    for name in names:
+        for number, lines in enumerate(pages):
+            folder = tmp_path / "input" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(printed.page(lines).pixels).save(folder / f"{number}.png")
+    given = {"language": "eng", "processes": 1}
+    orders = [
+        dataclasses.replace(
+            each, input=str(tmp_path / "input"), lock_seconds=6, heartbeat_seconds=1
+        )
+        for each in _programs(home, workers=3)
+    ]
+    job = await home.order(*names, p_job_key="peace", p_config=given)
+    async with siege.laid(orders, SEED):
+        await polling.until(functools.partial(_is_over, home, job), seconds=600)
+    expected = _files(home.output, "peace")
+
+    job = await home.order(*names, p_job_key="war", p_config=given)
+    async with siege.laid(orders, SEED) as laid:
+        await siege.storm(
+            laid,
+            deaths=50,
+            pause=3.0,
+            mix_up=functools.partial(siege.mix_up, home.conn),
+            is_over=functools.partial(_is_over, home, job),
+        )
+
+    assert await home.tasks("current_stage", "status") == [("done", "done")] * 2 * VOLUMES
+    assert _files(home.output, "war") == expected
+    assert await home.violations() == []
+    ends = await home.rows(
+        f"select outcome, count(*) from volume_runs where job_id = {job} group by 1 order by 1"
+    )
+    print(f"{laid.deaths} programs killed; {len(expected)} files equal; turns: {ends}")  # noqa: T201
+
+
+async def _is_over(home: house.House, job: int) -> bool:
+    query = f"select status <> 'running' from volume_jobs where id = {job}"
+    return await home.rows(query) == [(True,)]
+
+
+def _files(output: Path, job_key: str) -> dict[str, str]:
+    """Hash everything that a job has published."""
+    folder = output / "jobs" / job_key
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 async def _was_done_by_owners(home: house.House, job: int) -> None:
