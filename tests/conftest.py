@@ -10,6 +10,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 import pytest_asyncio
 import structlog
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 _HOME = pytest.StashKey[Path]()
+# How long an example takes depends on what else this machine does.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
