@@ -24,8 +24,8 @@ test: setup ## Check style, types and imports, then run the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 $(PYTEST_ARGS)
-	$(if $(OTHER_POSTGRES),$(BIN)/pytest -n 2 $(PYTEST_ARGS) tests/database \
+	$(BIN)/pytest -n 3 $(PYTEST_ARGS)
+	$(if $(OTHER_POSTGRES),$(BIN)/pytest -n 3 $(PYTEST_ARGS) tests/database \
 		--server-bin $(OTHER_POSTGRES),@echo "no other Postgres here to run the database tests on")
 
 test-long: setup ## Run the tests that take minutes
