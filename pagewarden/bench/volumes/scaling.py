@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pagewarden.database import Database
 
 WORKERS = (1, 2)
-VOLUMES = 6  # an even number, so that two have the same to do
-PAGES = 8
+VOLUMES = 4  # an even number, so that two have the same to do
+PAGES = 6
 STAGE_SECONDS = 3600.0
 _POLL_SECONDS = 0.1
 _WAITING = """
