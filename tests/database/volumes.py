@@ -155,7 +155,7 @@ async def fill(factory: factories.Factory, owner: uuid.UUID) -> dict[str, uuid.U
     made = Volumes(factory)
     job = await made.order(*(f"W{owner.hex}-I{n}" for n in range(3)), owner=owner)
     await made.advance("reduce")
-    held = await made.take("line_detection")
+    held = await made.take("line_detection", p_lock_seconds=43_200)
     waiting = await made.receive("line_detection", 60)
     return {
         "job": job,
