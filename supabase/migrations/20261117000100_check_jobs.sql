@@ -356,6 +356,10 @@ declare
   v_dlq_id uuid;
 begin
   perform private.note_error(p_document, p_kind, p_message, p_details, p_category, p_now);
+  if p_document.ocr_status <> 'processing' then
+    -- Somebody wanted to complete by hand what nobody reads: no attempt failed, it waits as before.
+    return jsonb_build_object('success', true, 'document_id', p_document.id, 'status', p_document.ocr_status);
+  end if;
   v_document.retry_count := p_document.retry_count + 1;
   v_document.ocr_error := p_message;
   if p_category = 'permanent' or v_document.retry_count >= p_document.max_attempts then
@@ -374,7 +378,7 @@ begin
 end;
 $$;
 comment on function private.fail(public.documents, text, text, jsonb, text, interval, timestamptz) is
-  'Count a failed attempt: try again later, or bury it when it is permanent or the attempts are used up.';
+  'Count a failed attempt, if there was one: try again later, or bury it when it is permanent or the attempts are used up.';
 
 create or replace function private.rescue(p_document public.documents, p_message text, p_now timestamptz)
 returns text

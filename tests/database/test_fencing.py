@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.database import factories, fingerprint
+from tests.database import factories, fingerprint, queries
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -199,3 +199,40 @@ async def test_a_document_typed_by_hand_leaves_no_task_behind(
     assert await found.fetchone() == (0,)
     hits = await factories.call(factory.conn, "search_documents", p_query="typed")
     assert [hit["document_id"] for hit in hits] == [str(letter.document_id)]
+
+
+async def test_completing_by_hand_what_nobody_reads_counts_no_attempt(
+    database: databases.Database,
+) -> None:
+    """Too many pages of the last reading failed: it is refused, and waits as before."""
+    factory = await factories.Factory.of(database)
+    admin = await database.connect("supabase_admin")
+    claim = await factory.claimed()
+    pages = [{"page_number": 1, "status": "failed", "error": "broken"}]
+    saved = await factory.call(
+        "save_document_pages",
+        p_document_id=claim.document_id,
+        p_lock_token=claim.lock_token,
+        p_pages=Jsonb(pages),
+        p_engine="null",
+        p_version="1",
+    )
+    assert saved["success"], saved
+    await _sweep(admin)
+
+    answer = await factory.call(
+        "process_ocr_atomic",
+        p_document_id=claim.document_id,
+        p_ocr_data=Jsonb({"summary": 1}),
+        p_confidence="0.9",
+        p_processing_time_ms=5,
+        p_engine="null",
+        p_version="1",
+    )
+
+    assert answer["error"] == "TOO_MANY_FAILED_PAGES"
+    query = "select ocr_status, attempts, retry_count, rescues from documents"
+    assert await queries.one(admin, query) == {
+        "ocr_status": "queued", "attempts": 1, "retry_count": 0, "rescues": 1,
+    }  # fmt: skip
+    assert await queries.violations(admin) == []

@@ -272,7 +272,7 @@ class Engine(RuleBasedStateMachine):
         )  # fmt: skip
         if self.expect(answer, refusal):
             self.model.complete(self.model.documents[document])
-        elif refusal == "TOO_MANY_FAILED_PAGES":
+        elif refusal == "TOO_MANY_FAILED_PAGES" and token is not None:
             self.model.fail(self.model.documents[document], "unknown", self.now)
             self.adopt(document)
 
