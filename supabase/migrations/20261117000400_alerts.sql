@@ -417,6 +417,7 @@ begin
       select count(*), string_agg(distinct r.function_name, ', ') into v_value, v_detail
       from private.function_runs as r
       where r.outcome = 'failed' and r.ended_at > v_since and r.ended_at <= p_now;
+    -- The outcomes are named as in the index of turns that went wrong, or it would not be used.
     when 'volume_outages' then
       select count(*), mode() within group (order by r.error ->> 'message') into v_value, v_detail
       from public.volume_runs as r
