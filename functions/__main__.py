@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 GRACE_SECONDS = 10
+# Longer than clients and balancers keep a connection: who closes first must not be us, or a request
+# that is just on its way is lost.
+KEEP_ALIVE_SECONDS = 75
 
 
 class _Server(uvicorn.Server):
@@ -43,6 +46,7 @@ def main() -> None:
         host=chosen.listen_host,
         port=chosen.listen_port,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         loop="asyncio",  # uvloop cannot start the embedded server under another account
         access_log=False,
         log_config=None,

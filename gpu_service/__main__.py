@@ -16,6 +16,9 @@ from pagewarden.reading import engines
 
 # Documents that take longer are cut off, and resume where they are.
 GRACE_SECONDS = 8
+# Longer than clients and balancers keep a connection: who closes first must not be us, or a request
+# that is just on its way is lost.
+KEEP_ALIVE_SECONDS = 75
 
 _ENGINES = ", ".join([plans.BATCHED, *engines.ENGINES])
 
@@ -42,6 +45,7 @@ def main(
         host=host or place.host or "",
         port=place.port if port is None else port,  # type: ignore[arg-type]  # http has one
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         loop="asyncio",  # whatever else is installed
         access_log=False,
         log_config=None,
