@@ -301,7 +301,7 @@ create table public.volume_runs (
 comment on table public.volume_runs is 'Each time a worker had a stage of a volume in hand, and how that ended.';
 comment on column public.volume_runs.outcome is
   'done; skipped: had been done before. failed, deadline: counted. lost: its worker died. given_back: its worker was '
-  'told to stop. outage: store or engine were away. taken_away: cancelled, or to be done anew. Null: not ended.';
+  'told to stop. outage: store or engine were away, or set up wrongly. taken_away: cancelled, or to be done anew. Null: not ended.';
 create index volume_runs_task_idx on public.volume_runs (task_id, id);
 create index volume_runs_trouble_idx on public.volume_runs (ended_at) where outcome in ('failed', 'deadline', 'lost', 'outage');
 create index volume_runs_done_idx on public.volume_runs (job_id, stage, id) where outcome = 'done';
@@ -421,7 +421,13 @@ comment on function private.wake_for_volumes(text) is
   'Tell the workers of a stage, or the orchestrator, that there is something to do.';
 
 -- Choosing the stage and publishing the message is one act: neither is ever there without the other.
-create function private.publish_volumes(p_task_ids bigint[], p_stage text, p_queue text, p_now timestamptz)
+create function private.publish_volumes(
+  p_task_ids bigint[],
+  p_stage text,
+  p_queue text,
+  p_now timestamptz,
+  p_delay_seconds integer default 0
+)
 returns integer
 language plpgsql
 volatile
@@ -445,22 +451,28 @@ begin
   loop
     v_count := v_count + 1;
     if p_queue = 'pgmq' then
-      perform pgmq.send('ocr_' || p_stage, v_task.message);
+      perform pgmq.send('ocr_' || p_stage, v_task.message, p_delay_seconds);
     else
-      insert into private.volume_outbox as o (task_id, stage, message, created_at)
-      values (v_task.id, p_stage, v_task.message, p_now)
+      -- FIFO queues delay no single message, so it waits here.
+      insert into private.volume_outbox as o (task_id, stage, message, claimed_until, created_at)
+      values (
+        v_task.id, p_stage, v_task.message,
+        case when p_delay_seconds > 0 then p_now + make_interval(secs => p_delay_seconds) else '-infinity' end, p_now
+      )
       on conflict on constraint volume_outbox_pkey do update
-      set stage = excluded.stage, message = excluded.message, claimed_until = '-infinity', created_at = excluded.created_at;
+      set stage = excluded.stage, message = excluded.message, claimed_until = excluded.claimed_until,
+          created_at = excluded.created_at;
     end if;
   end loop;
-  if v_count > 0 then
+  if v_count > 0 and p_delay_seconds = 0 then
     perform private.wake_for_volumes(p_stage);
   end if;
   return v_count;
 end;
 $$;
-comment on function private.publish_volumes(bigint[], text, text, timestamptz) is
-  'Move tasks, which the caller has locked, to a stage, and put their messages into its queue. Returns how many.';
+comment on function private.publish_volumes(bigint[], text, text, timestamptz, integer) is
+  'Move tasks, which the caller has locked, to a stage, and put their messages into its queue, where they show after '
+  'the delay. Returns how many.';
 
 create function private.volume_refusal(p_error text, p_id bigint)
 returns jsonb

@@ -711,6 +711,70 @@ comment on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer)
 grant execute on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer)
   to service_role, pagewarden_worker;
 
+create function private.is_no_outage(p_task public.volume_tasks, p_worker_id text, p_first_run bigint)
+returns boolean
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select exists (
+    select 1 from public.volume_runs as r
+    where r.job_id = p_task.job_id and r.stage = p_task.current_stage and r.outcome = 'done' and r.id > p_first_run
+      and r.task_id <> p_task.id and r.worker_id = p_worker_id
+  );
+$$;
+comment on function private.is_no_outage(public.volume_tasks, text, bigint) is
+  'Whether a worker that says a stage is out has, since this run, done it for another volume of the job.';
+
+create function private.put_volume_off(p_task public.volume_tasks, p_error jsonb, p_now timestamptz)
+returns jsonb
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  -- So often in a row it is an outage, whatever others meet.
+  c_believed constant integer := 4;
+  v_outages integer;
+  v_first_run bigint;
+begin
+  select count(*) + 1, min(r.id) into v_outages, v_first_run
+  from public.volume_runs as r
+  where r.task_id = p_task.id and r.ended_at is not null and r.id > coalesce(
+    (
+      select k.id from public.volume_runs as k
+      where k.task_id = p_task.id and (k.outcome, k.stage) <> ('outage', p_task.current_stage)
+      order by k.id desc limit 1
+    ), 0
+  );
+  if v_outages > c_believed and private.is_no_outage(p_task, p_task.locked_by, v_first_run) then
+    return private.fail_volume(
+      p_task, 'failed',
+      p_error || jsonb_build_object(
+        'type', 'OnlyThisVolume', 'category', 'configuration',
+        'message', format('others of the job do not meet this: %s', p_error ->> 'message')
+      ),
+      false, null, p_now
+    ) || jsonb_build_object('is_counted', true);
+  end if;
+  perform private.end_volume_run(p_task.token, 'outage', p_error, p_now);
+  perform private.free_volume(p_task.id, p_now);
+  update public.volume_tasks as t set last_error = p_error where t.id = p_task.id;
+  -- Behind all others, who may not meet the same.
+  perform private.publish_volumes(
+    array[p_task.id], p_task.current_stage, p_task.published_to, p_now,
+    least(30 * 2 ^ least(v_outages - 1, 10), 300)::integer
+  );
+  return jsonb_build_object('success', true, 'is_counted', false);
+end;
+$$;
+comment on function private.put_volume_off(public.volume_tasks, jsonb, timestamptz) is
+  'Publish a task, which the caller has locked, once more, later and behind all others: what its stage needs is away. '
+  'The pause grows from 30 seconds to 5 minutes. The fifth time in a row it is counted as a failure, if its worker has '
+  'done the stage for others of the job meanwhile.';
+
 create function private.release_volume_stage(
   p_task_id bigint,
   p_token uuid,
@@ -737,12 +801,12 @@ begin
     'type', case when p_outage then 'Outage' else 'GivenBack' end, 'category', 'transient', 'message', p_reason,
     'stage', v_task.current_stage, 'at', p_now
   );
-  perform private.end_volume_run(p_token, case when p_outage then 'outage' else 'given_back' end, v_error, p_now);
-  perform private.free_volume(p_task_id, p_now);
   if p_outage then
-    update public.volume_tasks as t set last_error = v_error where t.id = p_task_id;
+    return private.put_volume_off(v_task, v_error, p_now) || jsonb_build_object('task_id', p_task_id);
   end if;
-  return jsonb_build_object('success', true, 'task_id', p_task_id);
+  perform private.end_volume_run(p_token, 'given_back', v_error, p_now);
+  perform private.free_volume(p_task_id, p_now);
+  return jsonb_build_object('success', true, 'task_id', p_task_id, 'is_counted', false);
 end;
 $$;
 comment on function private.release_volume_stage(bigint, uuid, text, boolean, timestamptz) is
@@ -765,8 +829,9 @@ as $$
   select private.release_volume_stage(p_task_id, p_token, p_reason, coalesce(p_outage, false));
 $$;
 comment on function public.release_volume_stage(bigint, uuid, text, boolean) is
-  'Give a stage back, without counting it: because the worker stops, or (p_outage) store or engine are away. Its '
-  'message stays; let it show again when others may try.';
+  'Give a stage back, without counting it: because the worker stops, which leaves the message to others; or (p_outage) '
+  'as store or engine are away or set up wrongly: then a new message comes later, behind all others, and this one is to '
+  'be removed. is_counted: others of the job do not meet the outage, so it was a failure of this volume.';
 grant execute on function public.release_volume_stage(bigint, uuid, text, boolean) to service_role, pagewarden_worker;
 
 -- The orchestrator --------------------------------------------------------------------------

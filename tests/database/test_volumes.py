@@ -173,19 +173,110 @@ async def test_what_cannot_succeed_is_not_tried_again(made: volumes.Volumes) -> 
 
 
 async def test_giving_back_counts_nothing(made: volumes.Volumes) -> None:
-    """Neither for a stop nor for an outage; the same message starts the stage again."""
+    """The same message starts the stage again."""
     await made.order(p_max_attempts=1)
     await made.orchestrate()
-    for outage in (False, True):
-        delivery = await made.receive("line_detection")
-        answer = await made.start(delivery)
-        key = {"p_task_id": answer["task_id"], "p_token": answer["token"]}
-        await made.call("release_volume_stage", **key, p_reason="because", p_outage=outage)
+    answer = await made.start(await made.receive("line_detection"))
+    key = {"p_task_id": answer["task_id"], "p_token": answer["token"]}
+    await made.call("release_volume_stage", **key, p_reason="because")
+    task = await made.task()
+    assert (task["status"], task["attempts"], task["rescues"]) == ("running", 0, 0)
+    await made.complete(await made.take("line_detection"))
+    assert [outcome for _, outcome in await _outcomes(made)] == ["given_back", "done"]
+
+
+# Outages --------------------------------------------------------------------------------------
+
+
+async def _meet_outage(made: volumes.Volumes, volume: str, worker: str = "worker-1") -> Any:
+    """Have a worker that gets this volume find that what its stage needs is away."""
+    task = await queries.one(
+        made.factory.conn,
+        "select t.id, t.publications from volume_tasks as t "
+        "join volumes as v on v.id = t.volume_id where v.bdrc_i_id = %s",
+        (volume,),
+    )
+    message = {"task_id": task["id"], "attempt": task["publications"]}
+    answer = await made.start({"stage": "line_detection", "message": message}, worker)
+    key = {"p_task_id": answer["task_id"], "p_token": answer["token"]}
+    given_back = await made.call("release_volume_stage", **key, p_reason="no key", p_outage=True)
+    await made.factory.conn.execute(
+        "delete from pgmq.q_ocr_line_detection where message @> %s", (Jsonb(message),)
+    )
+    return given_back
+
+
+DELAYS = """
+    select extract(epoch from vt - enqueued_at)::integer as seconds
+    from pgmq.q_ocr_line_detection order by msg_id desc limit 1
+"""
+
+
+async def test_an_outage_counts_nothing_and_pauses_grow(made: volumes.Volumes) -> None:
+    """A message of its own comes each time, behind all others; none of before counts any more."""
+    await made.order(p_max_attempts=1)
+    await made.orchestrate()
+    first = await made.receive("line_detection")
+    seconds = []
+    for _ in range(6):
+        await _meet_outage(made, "I1")
+        seconds.append((await queries.one(made.factory.conn, DELAYS))["seconds"])
+    assert seconds == [30, 60, 120, 240, 300, 300]
+    assert (await made.start(first))["error"] == "STALE_MESSAGE"
     task = await made.task()
     assert (task["status"], task["attempts"], task["rescues"]) == ("running", 0, 0)
     assert task["last_error"]["type"] == "Outage"
+    assert [outcome for _, outcome in await _outcomes(made)] == ["outage"] * 6
+    assert await queries.violations(made.factory.conn) == []
+
+
+async def test_a_message_for_another_queue_waits_for_the_end_of_its_pause(
+    made: volumes.Volumes,
+) -> None:
+    """In the outbox, as FIFO queues delay no single message."""
+    await made.order()
+    await made.orchestrate(p_queue="sqs")
+    (row,) = await factories.call(made.factory.conn, "claim_volume_outbox")
+    sent = [{"task_id": row["message"]["task_id"], "attempt": 1}]
+    await made.call("settle_volume_outbox", p_messages=Jsonb(sent))
+    await _meet_outage(made, "I1")
+    assert await factories.call(made.factory.conn, "claim_volume_outbox") == []
+    later = "select private.claim_volume_outbox(1, 30, now() + interval '31 seconds') as row"
+    row = (await queries.one(made.factory.conn, later))["row"]
+    assert row["message"]["attempt"] == 2
+    assert await queries.violations(made.factory.conn) == []
+
+
+async def test_an_outage_that_others_do_not_meet_is_a_failure_of_the_volume(
+    made: volumes.Volumes,
+) -> None:
+    """The fifth time in a row, if its worker has done others of the job since the first."""
+    await made.order("W1-I1", "W1-I2", p_max_attempts=2)
+    await made.orchestrate()
+    await _meet_outage(made, "I1")
     await made.complete(await made.take("line_detection"))
-    assert [outcome for _, outcome in await _outcomes(made)] == ["given_back", "outage", "done"]
+    counted = [(await _meet_outage(made, "I1"))["is_counted"] for _ in range(4)]
+    assert counted == [False, False, False, True]
+    (task,) = [
+        row
+        for row in await queries.rows(made.factory.conn, "select * from volume_tasks")
+        if row["status"] == "failed"
+    ]
+    assert (task["attempts"], task["last_error"]["type"]) == (1, "OnlyThisVolume")
+    assert "others of the job do not meet this: no key" in task["last_error"]["message"]
+    assert task["retry_at"] is not None
+
+
+async def test_what_other_workers_have_done_makes_no_failure_of_an_outage(
+    made: volumes.Volumes,
+) -> None:
+    """The one that meets it may be set up wrongly."""
+    await made.order("W1-I1", "W1-I2")
+    await made.orchestrate()
+    await _meet_outage(made, "I1")
+    await made.complete(await made.take("line_detection", "somebody-else"))
+    counted = [(await _meet_outage(made, "I1"))["is_counted"] for _ in range(8)]
+    assert counted == [False] * 8
 
 
 # Fencing --------------------------------------------------------------------------------------
