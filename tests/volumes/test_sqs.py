@@ -9,10 +9,12 @@ import os
 from typing import TYPE_CHECKING
 from unittest import mock
 
+import botocore.stub  # type: ignore[import-untyped]  # it makes its classes at run time
 import pytest
 
 from pagewarden import errors, settings
 from pagewarden.volumes import messages, orchestrator, outbox, queues, stages
+from pagewarden.volumes.queues import sqs
 from tests.volumes import cloud, house, program, siege
 
 if TYPE_CHECKING:
@@ -92,6 +94,36 @@ async def test_a_queue_that_is_not_there_is_named(
     )
     with pytest.raises(errors.QueueAway, match="cannot be reached"):
         await queues.open_queue(nowhere, home.link, ["ocr"]).receive(["ocr"], seconds=1)
+
+
+def _refusing(there: settings.Settings, call: str, code: str) -> sqs.SqsQueues:
+    """Have queues that answer a call as Amazon would; moto's server takes what Amazon does not."""
+    client = sqs.connect(endpoint=None, region="us-east-1")
+    stubber = botocore.stub.Stubber(client)
+    stubber.add_client_error(call, service_error_code=code)
+    stubber.activate()
+    return sqs.SqsQueues({"ocr": str(there.sqs_ocr_url)}, client)
+
+
+async def test_a_queue_that_is_not_fifo_is_told(there: settings.Settings) -> None:
+    """It takes no message of ours, and nobody believes that it did."""
+    standard = _refusing(there, "send_message", "InvalidParameterValue")
+    with pytest.raises(errors.QueueUnusable, match="must be a FIFO queue"):
+        await standard.publish("ocr", MESSAGE)
+    with pytest.raises(errors.QueueUnusable):
+        await _refusing(there, "receive_message", "InvalidParameterValue").receive(
+            ["ocr"], seconds=20
+        )
+
+
+@pytest.mark.parametrize("code", ["ReceiptHandleIsInvalid", "InvalidParameterValue"])
+async def test_a_handle_that_no_longer_counts_matters_to_nobody(
+    there: settings.Settings, code: str
+) -> None:
+    """When a message is kept or removed."""
+    delivery = queues.Delivery("ocr", "handle", None)
+    await _refusing(there, "change_message_visibility", code).extend(delivery, 20)
+    await _refusing(there, "delete_message", code).ack(delivery)
 
 
 def test_settings_that_name_too_few_queues_are_refused(
