@@ -345,7 +345,8 @@ create table private.volume_outbox (
 comment on table private.volume_outbox is
   'Messages for queues outside of this database, written in the transaction that moved the task; a row goes when its '
   'message was sent. A newer message of a task takes the place of one that was not.';
-create index volume_outbox_order_idx on private.volume_outbox (created_at, task_id);
+-- What was tried comes after what was not: a queue that is away holds up no other.
+create index volume_outbox_order_idx on private.volume_outbox (claimed_until, created_at, task_id);
 alter table private.volume_outbox enable row level security;
 
 create table private.volume_state (
@@ -452,6 +453,8 @@ begin
     v_count := v_count + 1;
     if p_queue = 'pgmq' then
       perform pgmq.send('ocr_' || p_stage, v_task.message, p_delay_seconds);
+      -- From before the kind of queue was changed.
+      delete from private.volume_outbox as o where o.task_id = v_task.id;
     else
       -- FIFO queues delay no single message, so it waits here.
       insert into private.volume_outbox as o (task_id, stage, message, claimed_until, created_at)

@@ -1101,7 +1101,7 @@ begin
   with due as materialized (
     select o.task_id from private.volume_outbox as o
     where o.claimed_until <= p_now
-    order by o.created_at, o.task_id
+    order by o.claimed_until, o.created_at, o.task_id
     limit p_limit
     for update skip locked
   )

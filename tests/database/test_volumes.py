@@ -36,6 +36,16 @@ async def _expire(made: volumes.Volumes) -> None:
     )
 
 
+async def _let_an_hour_pass(made: volumes.Volumes) -> None:
+    """Let messages have been published, and looked for, an hour ago."""
+    await made.factory.conn.execute(
+        "update private.volume_state set reconciled_at = now() - interval '1 hour'"
+    )
+    await made.factory.conn.execute(
+        "update volume_tasks set published_at = now() - interval '1 hour'"
+    )
+
+
 async def _outcomes(made: volumes.Volumes) -> list[tuple[str, str]]:
     rows = await queries.rows(
         made.factory.conn, "select stage, outcome from volume_runs order by id"
@@ -418,12 +428,7 @@ async def test_messages_that_were_lost_are_published_again(made: volumes.Volumes
     """When somebody emptied a queue, after ten minutes; those that are there are left alone."""
     await made.order("W1-I1", "W1-I2")
     await made.orchestrate()
-    await made.factory.conn.execute(
-        "update private.volume_state set reconciled_at = now() - interval '1 hour'"
-    )
-    await made.factory.conn.execute(
-        "update volume_tasks set published_at = now() - interval '1 hour'"
-    )
+    await _let_an_hour_pass(made)
     lost = await made.receive("line_detection", 60)
     await made.call("remove_volume_message", p_stage="line_detection", p_handle=lost["handle"])
     assert await queries.violations(made.factory.conn) == [
@@ -467,6 +472,30 @@ async def test_messages_for_other_queues_wait_in_the_outbox(made: volumes.Volume
     assert await queries.one(made.factory.conn, newer) == {"attempt": 2}
     late = [{"task_id": rows[0]["message"]["task_id"], "attempt": 1}]
     assert await made.call("settle_volume_outbox", p_messages=Jsonb(late)) == 0
+
+
+async def test_messages_that_could_not_be_sent_let_others_go_first(made: volumes.Volumes) -> None:
+    """Whatever is wrong with their queue; when all have been tried, their turn comes again."""
+    await made.order("W1-I1", "W1-I2", "W1-I3")
+    await made.orchestrate(p_queue="sqs")
+    claim = "select private.claim_volume_outbox(1, 30, now() + %s * interval '1 minute') as row"
+    tried = [
+        (await queries.one(made.factory.conn, claim, (minute,)))["row"]["message"]["task_id"]
+        for minute in range(4)
+    ]
+    assert tried == [*sorted({*tried}), tried[0]]
+
+
+async def test_a_message_for_another_queue_goes_when_the_kind_of_queue_changes(
+    made: volumes.Volumes,
+) -> None:
+    """It is published anew, here, and nothing that no longer counts is left to be sent."""
+    await made.order()
+    await made.orchestrate(p_queue="sqs")
+    await _let_an_hour_pass(made)
+    assert (await made.orchestrate(p_queue="pgmq"))["republished"] == 1
+    assert await queries.rows(made.factory.conn, "select task_id from private.volume_outbox") == []
+    assert await queries.violations(made.factory.conn) == []
 
 
 # Once more ------------------------------------------------------------------------------------

@@ -175,6 +175,25 @@ async def test_a_queue_that_is_away_costs_no_message(
     assert (seen.published, seen.sent) == (0, 1)
 
 
+async def test_a_queue_that_is_away_holds_up_no_other(
+    home: house.House, moto: cloud.Cloud, there: settings.Settings
+) -> None:
+    """What is for others is sent, however much waits for the one; then its error is raised."""
+    await home.order(*(f"W1-I{n}" for n in range(150)), p_job_key="many")
+    await home.order("W2-I1")
+    await home.link.rpc("orchestrate_volumes", p_queue="sqs", p_process="test")
+    await home.conn.execute(
+        "update private.volume_outbox set stage = 'ocr' where message ->> 'job_key' = 'many'"
+    )
+    away = there.model_copy(update={"sqs_ocr_url": f"{there.sqs_ocr_url}-nope"})
+    with pytest.raises(errors.QueueUnusable, match="-nope"):
+        await outbox.drain(home.link, _publisher(away))
+    assert moto.count("line_detection") == 1
+    assert await home.rows("select stage, count(*) from private.volume_outbox group by 1") == [
+        ("ocr", 150)
+    ]
+
+
 def _programs(home: house.House, moto: cloud.Cloud) -> list[program.Orders]:
     """Have a worker for each stage, which knows its own queue only, and an orchestrator."""
     known = {key: value for key, value in moto.environment.items() if "SQS" not in key}
