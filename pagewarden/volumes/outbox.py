@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-RECONCILE_SECONDS = 300.0
+# A queue knows of what is older.
+YOUNG_SECONDS = 300
+LONGEST_KEPT_SECONDS = 1_209_600
 # What nobody has settled by then is sent once more; SQS drops it if it came the first time.
 LEASE_SECONDS = 30
 _BATCH = 100
@@ -72,19 +74,24 @@ async def _send(
 
 
 async def reconcile(database: Database, publisher: queues.Publisher) -> int:
-    """Send again what waits for a message that its queue does not have any more.
+    """Have sent again what waits for a message that its queue does not have any more.
 
-    A queue that says it is empty has lost it: it was purged, kept the message for as long as it
-    keeps any, or gave it to its dead letters. What was sent in the last minutes does not count:
-    a queue knows only roughly how many it has.
+    A queue that says it is empty has lost it: it was purged, or gave it to its dead letters. What
+    was sent in the last minutes does not count: a queue knows only roughly how many it has. One
+    that is not empty has lost what is older than it keeps any. An old message that is still
+    there after all is stale.
     """
     lost = 0
     for stage in stages.STAGES:
-        if await publisher.is_empty(stage):
-            lost += await database.rpc(
-                "republish_volumes", p_stage=stage, p_older_seconds=round(RECONCILE_SECONDS)
-            )
+        try:
+            is_empty = await publisher.is_empty(stage)
+            older = YOUNG_SECONDS if is_empty else await publisher.keeps_seconds(stage)
+        except errors.QueueError as exc:
+            log.warning("queue_not_seen", stage=stage, error=str(exc))
+            continue
+        lost += await database.rpc(
+            "republish_volumes", p_stage=stage, p_older_seconds=min(older, LONGEST_KEPT_SECONDS)
+        )
     if lost:
         log.warning("messages_lost", volumes=lost)
-        await drain(database, publisher)
     return lost

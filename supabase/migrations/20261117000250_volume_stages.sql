@@ -1000,6 +1000,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_state private.volume_state;
+  v_is_reconciling boolean;
   v_job_id bigint;
   v_stage text;
   v_left integer := p_limit;
@@ -1036,7 +1037,8 @@ begin
     v_completed := v_completed + (v_ended is not distinct from 'completed')::integer;
     v_failed := v_failed + (v_ended is not distinct from 'failed')::integer;
   end loop;
-  if coalesce(v_state.reconciled_at < p_now - interval '10 minutes', true) then
+  v_is_reconciling := coalesce(v_state.reconciled_at < p_now - interval '10 minutes', true);
+  if v_is_reconciling then
     v_lost := private.republish_lost_volumes(p_queue, p_now);
     update private.volume_state as s set reconciled_at = p_now;
   end if;
@@ -1044,6 +1046,8 @@ begin
     'published', p_limit - v_left, 'republished', v_lost, 'rescued', v_rescued, 'completed', v_completed,
     'failed', v_failed,
     'is_more', v_left = 0,
+    -- Whoever knows queues outside of the database asks them now; see republish_volumes.
+    'is_reconciling', v_is_reconciling,
     'is_busy', exists (select 1 from public.volume_jobs as j where j.status = 'running'),
     'outbox', (select count(*) from (select 1 from private.volume_outbox as o limit 1000) as o),
     -- When the next failed task may try again, so that nobody has to look before.
@@ -1171,7 +1175,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.require_volume_stage(p_stage);
-  perform private.require_seconds('p_older_seconds', p_older_seconds, 0);
+  -- No queue keeps a message for longer than 14 days.
+  if (p_older_seconds between 0 and 1209600) is not true then
+    raise exception 'p_older_seconds must be 0 to 1209600, got %', coalesce(p_older_seconds::text, 'null')
+      using errcode = '22023', hint = 'It is how long the queue keeps messages, or some minutes if it is empty.';
+  end if;
   return private.publish_volumes(
     array(
       select t.id
@@ -1201,6 +1209,6 @@ as $$
   select private.republish_volumes(p_stage, p_older_seconds);
 $$;
 comment on function public.republish_volumes(text, integer) is
-  'The queue of this stage, outside of the database, is empty: send again what has waited in it for longer than this. '
-  'Returns how many.';
+  'The queue of this stage, outside of the database, is empty, or keeps messages for so long only: send again what has '
+  'waited in it for longer than this. Returns how many.';
 grant execute on function public.republish_volumes(text, integer) to service_role, pagewarden_worker;

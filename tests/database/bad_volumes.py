@@ -119,7 +119,7 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
     (
         "republish_volumes",
         {"p_stage": "'ocr'"},
-        {"p_stage": STAGES, "p_older_seconds": ["null", "-1", "43201"]},
+        {"p_stage": STAGES, "p_older_seconds": ["null", "-1", "1209601"]},
     ),
 ]
 

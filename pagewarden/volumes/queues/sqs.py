@@ -31,6 +31,7 @@ _COUNTS = (
     "ApproximateNumberOfMessagesNotVisible",
     "ApproximateNumberOfMessagesDelayed",
 )
+_KEPT = "MessageRetentionPeriod"
 _MISSING = frozenset({"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"})
 _REFUSED = frozenset(
     {"AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "SignatureDoesNotMatch"}
@@ -90,8 +91,17 @@ class SqsQueues:
 
     async def is_empty(self, stage: str) -> bool:
         """Count what waits, what is in hand and what is delayed."""
-        answer = await self._call("get_queue_attributes", stage, AttributeNames=list(_COUNTS))
-        return not any(int(answer["Attributes"].get(name, 0)) for name in _COUNTS)
+        attributes = await self._attributes(stage, *_COUNTS)
+        return not any(int(attributes.get(name, 0)) for name in _COUNTS)
+
+    async def keeps_seconds(self, stage: str) -> int:
+        """Ask for its retention period, which is 14 days at most."""
+        return int((await self._attributes(stage, _KEPT))[_KEPT])
+
+    async def _attributes(self, stage: str, *names: str) -> Mapping[str, str]:
+        answer = await self._call("get_queue_attributes", stage, AttributeNames=list(names))
+        found: Mapping[str, str] = answer["Attributes"]
+        return found
 
     async def _call(self, name: str, stage: str, **arguments: object) -> dict[str, Any]:
         url = self.urls[stage]
