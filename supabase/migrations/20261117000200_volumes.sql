@@ -410,7 +410,9 @@ as $$
 begin
   perform pg_notify('pagewarden_volumes', p_whom);
   if p_whom = 'orchestrator' and exists (select 1 from pg_catalog.pg_namespace as n where n.nspname = 'net') then
-    -- Once until it has come. Whoever comes while it is at work waits for its end: it may have looked already.
+    -- Once until it has come. Whoever comes while it is at work waits for its end: it may have looked already. Only a
+    -- lock waits: an update of a row that is not to be changed, as far as it can see, passes by.
+    perform 1 from private.volume_state as s for update;
     update private.volume_state as s set is_hinted = true where not s.is_hinted;
     if found then
       perform private.try_function('volume-orchestrator', '{}');

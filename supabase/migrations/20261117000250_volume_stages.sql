@@ -6,7 +6,8 @@
 -- Locks:    none that anybody could notice.
 --
 -- Rows are locked in one order: the job, then its tasks. Workers lock their one task only. The orchestrator passes by
--- what is locked, so nobody waits for it and it waits for nobody.
+-- what is locked, so nobody waits for it and it waits for nobody. Jobs are locked "for no key update", as their tasks
+-- refer to them: whoever changes a task twice in a transaction has Postgres look at its job.
 
 -- What stages took --------------------------------------------------------------------------
 
@@ -1026,7 +1027,7 @@ begin
   returning s.* into v_state;
   v_rescued := private.sweep_volumes(p_now);
   for v_job_id in
-    select j.id from public.volume_jobs as j where j.status = 'running' order by j.id for update skip locked
+    select j.id from public.volume_jobs as j where j.status = 'running' order by j.id for no key update skip locked
   loop
     -- The last stage first: what is nearly done makes room.
     foreach v_stage in array array['reduce', 'ocr', 'line_extraction', 'line_detection'] loop

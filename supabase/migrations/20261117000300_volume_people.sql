@@ -196,7 +196,7 @@ declare
 begin
   perform private.require_volume_job(p_job_id);
   perform private.require_optional_text('p_reason', p_reason, 10000);
-  select j.* into v_job from public.volume_jobs as j where j.id = p_job_id for update;
+  select j.* into v_job from public.volume_jobs as j where j.id = p_job_id for no key update;
   if not found then
     return private.volume_refusal('VOLUME_JOB_NOT_FOUND', p_job_id);
   end if;
@@ -260,7 +260,7 @@ begin
   if p_stage is not null then
     perform private.require_volume_stage(p_stage);
   end if;
-  select j.* into v_job from public.volume_jobs as j where j.id = p_job_id for update;
+  select j.* into v_job from public.volume_jobs as j where j.id = p_job_id for no key update;
   if not found then
     return private.volume_refusal('VOLUME_JOB_NOT_FOUND', p_job_id);
   end if;
@@ -713,7 +713,7 @@ begin
     raise exception 'of a task, stage, status, attempts, max_attempts, last_error and times can be changed'
       using errcode = '22023', hint = 'Order volumes with create_volume_job.';
   end if;
-  perform 1 from public.volume_jobs as j where j.id = p_old.job_id for update;
+  perform 1 from public.volume_jobs as j where j.id = p_old.job_id for no key update;
   -- Waits for whoever is changing it; then the state is read anew.
   select t.* into v_task from public.volume_tasks as t where t.id = p_old.id for update;
   if v_task.token is not null
@@ -797,7 +797,7 @@ begin
       using errcode = '22023', hint = 'Order volumes with create_volume_job.';
   end if;
   perform private.require_volume_config(p_new.config);
-  select j.* into v_job from public.volume_jobs as j where j.id = p_old.id for update;
+  select j.* into v_job from public.volume_jobs as j where j.id = p_old.id for no key update;
   if v_job.status is distinct from p_old.status then
     return false;
   end if;

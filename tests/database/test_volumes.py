@@ -13,6 +13,8 @@ from tests.database import factories, queries, stand_ins, volumes
 from tests.support import crowd
 
 if TYPE_CHECKING:
+    import psycopg
+
     from tests.support import databases
 
 MESSAGE = {"task_id", "job_id", "volume_id", "bdrc_w_id", "bdrc_i_id", "attempt", "job_key"}
@@ -616,6 +618,29 @@ async def test_the_function_is_called_once_until_it_came(database: databases.Dat
     assert len(await queries.rows(made.factory.conn, sent)) == 2
 
 
+async def test_the_function_is_called_again_for_what_happens_while_it_looks(
+    database: databases.Database,
+) -> None:
+    """It may have looked there already."""
+    made, worker = await volumes.Volumes.of(database), await volumes.Volumes.of(database)
+    observer = await database.connect("supabase_admin")
+    await made.order()
+    await made.orchestrate()
+    held = await made.take("line_detection")
+    await stand_ins.install_pg_net(
+        made.factory.conn, pagewarden_url=stand_ins.URL, pagewarden_key=stand_ins.KEY
+    )
+    await made.order("W1-I2")
+    sent = "select url from net.sent"
+    assert len(await queries.rows(observer, sent)) == 1
+    async with made.factory.conn.transaction():
+        await made.orchestrate()
+        end = asyncio.create_task(worker.fail(held))
+        await _until_waiting(observer, "fail_volume_stage")
+    assert (await end)["success"]
+    assert len(await queries.rows(observer, sent)) == 2
+
+
 # Races ----------------------------------------------------------------------------------------
 
 
@@ -632,6 +657,18 @@ async def test_of_many_who_get_the_same_message_one_starts(database: databases.D
     assert len(await _outcomes(made)) == 1
 
 
+async def test_nobody_waits_for_an_orchestrator(database: databases.Database) -> None:
+    """Workers start and finish stages of jobs that it is looking at."""
+    made, worker = await volumes.Volumes.of(database), await volumes.Volumes.of(database)
+    await made.order("W1-I1", "W1-I2")
+    await made.orchestrate()
+    await worker.factory.conn.execute("set lock_timeout = '5s'")
+    async with made.factory.conn.transaction():
+        await made.orchestrate()
+        assert (await worker.complete(await worker.take("line_detection")))["success"]
+        assert (await worker.fail(await worker.take("line_detection")))["success"]
+
+
 async def test_a_start_that_waited_for_a_cancellation_gets_nothing(
     database: databases.Database,
 ) -> None:
@@ -644,14 +681,19 @@ async def test_a_start_that_waited_for_a_cancellation_gets_nothing(
     async with made.factory.conn.transaction():
         await made.call("cancel_volume_job", p_job_id=job)
         start = asyncio.create_task(worker.start(delivery))
-        waiting = """
-            select count(*) from pg_stat_activity
-            where wait_event_type = 'Lock' and query like '%%start_volume_stage%%'
-        """
-        async with asyncio.timeout(10):
-            while not await crowd.call(observer, waiting):  # noqa: ASYNC110  # another session
-                await asyncio.sleep(0.01)
+        await _until_waiting(observer, "start_volume_stage")
     assert (await start)["error"] == "STALE_MESSAGE"
+
+
+async def _until_waiting(observer: psycopg.AsyncConnection, call: str) -> None:
+    """Return when somebody who made this call waits for a lock."""
+    waiting = f"""
+        select count(*) from pg_stat_activity
+        where wait_event_type = 'Lock' and query like '%%{call}%%'
+    """
+    async with asyncio.timeout(10):
+        while not await crowd.call(observer, waiting):  # noqa: ASYNC110  # another session
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("crowd_size", [6])
