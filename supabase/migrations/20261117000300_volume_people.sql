@@ -695,6 +695,23 @@ comment on view volumes.volume_results is 'public.volume_results, by job and vol
 grant select on volumes.volume_results to authenticated, service_role;
 grant insert, update on volumes.volume_results to service_role;
 
+create function private.reopen_volume_job(p_job_id bigint, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update public.volume_jobs as j set status = 'running', finished_at = null, updated_at = p_now
+  where j.id = p_job_id and j.status in ('completed', 'failed') and private.end_of_volume_job(p_job_id) is null;
+  perform private.wake_for_volumes('orchestrator');
+end;
+$$;
+comment on function private.reopen_volume_job(bigint, timestamptz) is
+  'Let a job, which the caller has locked, run again if it had ended and there is something to do again. One that was '
+  'cancelled stays so.';
+
 -- Answers whether the task was still where the caller saw it, and in nobody's hands.
 create function private.move_volume_task(p_old volumes.tasks, p_new volumes.tasks, p_now timestamptz default now())
 returns boolean
@@ -725,8 +742,12 @@ begin
     when (p_new.current_stage, p_new.status, p_new.attempts) = (p_old.current_stage, p_old.status, p_old.attempts) then
       update public.volume_tasks as t
       set started_at = p_new.started_at, done_at = p_new.done_at, last_error = p_new.last_error,
-          max_attempts = p_new.max_attempts, updated_at = p_now
+          max_attempts = p_new.max_attempts, updated_at = p_now,
+          retry_at = case when t.status = 'failed' and t.attempts < p_new.max_attempts then coalesce(t.retry_at, p_now) end
       where t.id = p_old.id;
+      if v_task.status = 'failed' and p_new.max_attempts <> v_task.max_attempts then
+        perform private.reopen_volume_job(p_old.job_id, p_now);
+      end if;
     when p_old.status = 'running' and p_new.status = 'done'
       and p_new.current_stage = coalesce(nullif(p_old.current_stage, 'reduce'), 'done') then
       perform private.finish_volume_stage(v_task, null, p_now);
@@ -745,9 +766,7 @@ begin
       update public.volume_tasks as t
       set attempts = p_new.attempts, max_attempts = p_new.max_attempts, rescues = 0
       where t.id = p_old.id;
-      update public.volume_jobs as j set status = 'running', finished_at = null, updated_at = p_now
-      where j.id = p_old.job_id and j.status in ('completed', 'failed');
-      perform private.wake_for_volumes('orchestrator');
+      perform private.reopen_volume_job(p_old.job_id, p_now);
     when p_new.current_stage = p_old.current_stage and p_new.status in ('running', 'done', 'failed') then
       return false;   -- what somebody says who comes late
     else
