@@ -262,6 +262,8 @@ as $$
   select case p_status when 'failed' then 0 when 'running' then 1 when 'done' then 2 else 3 end;
 $$;
 comment on function private.volume_rank(text) is 'The order in which people look at tasks: failed ones first.';
+-- For whoever wants all of them: here nothing moves while one turns the pages.
+create index volume_tasks_all_idx on public.volume_tasks (job_id, id);
 create index volume_tasks_shown_idx on public.volume_tasks (job_id, private.volume_rank(status), id);
 
 alter table public.volume_tasks enable row level security;

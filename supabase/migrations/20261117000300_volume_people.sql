@@ -519,7 +519,8 @@ create function private.list_volume_tasks(
   p_status text,
   p_after_rank integer,
   p_after_id bigint,
-  p_limit integer
+  p_limit integer,
+  p_by_id boolean
 )
 returns table (
   task_id bigint,
@@ -549,9 +550,29 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 as $$
+declare
+  v_ids bigint[];
 begin
   perform private.require_volume_job(p_job_id);
   perform private.require_page_size(p_limit);
+  if p_by_id then
+    v_ids := array(
+      select k.id from public.volume_tasks as k
+      where k.job_id = p_job_id and k.id > coalesce(p_after_id, 0)
+        and (p_stage is null or k.current_stage = p_stage) and (p_status is null or k.status = p_status)
+      order by k.id
+      limit p_limit
+    );
+  else
+    v_ids := array(
+      select k.id from public.volume_tasks as k
+      where k.job_id = p_job_id
+        and (private.volume_rank(k.status), k.id) > (coalesce(p_after_rank, -1), coalesce(p_after_id, 0))
+        and (p_stage is null or k.current_stage = p_stage) and (p_status is null or k.status = p_status)
+      order by private.volume_rank(k.status), k.id
+      limit p_limit
+    );
+  end if;
   return query
   select t.id, t.volume_id, v.bdrc_w_id::text, v.bdrc_i_id::text, t.current_stage, t.status,
     private.volume_rank(t.status), t.attempts::integer, t.max_attempts::integer, t.last_error, t.locked_by,
@@ -560,22 +581,15 @@ begin
       select coalesce(jsonb_object_agg(s.stage, s.seconds), '{}') from private.stage_seconds(t.id) as s
     ),
     (select to_jsonb(x) - 'task_id' from public.volume_results as x where x.task_id = t.id)
-  from (
-    select k.* from public.volume_tasks as k
-    where k.job_id = p_job_id
-      and (private.volume_rank(k.status), k.id) > (coalesce(p_after_rank, -1), coalesce(p_after_id, 0))
-      and (p_stage is null or k.current_stage = p_stage)
-      and (p_status is null or k.status = p_status)
-    order by private.volume_rank(k.status), k.id
-    limit p_limit
-  ) as t
+  from unnest(v_ids) with ordinality as i (id, place)
+  join public.volume_tasks as t on t.id = i.id
   join public.volumes as v on v.id = t.volume_id
-  order by private.volume_rank(t.status), t.id;
+  order by i.place;
 end;
 $$;
-comment on function private.list_volume_tasks(bigint, text, text, integer, bigint, integer) is
+comment on function private.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean) is
   'See public.list_volume_tasks.';
-grant execute on function private.list_volume_tasks(bigint, text, text, integer, bigint, integer)
+grant execute on function private.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean)
   to authenticated, service_role;
 
 create function public.list_volume_tasks(
@@ -584,7 +598,8 @@ create function public.list_volume_tasks(
   p_status text default null,
   p_after_rank integer default null,
   p_after_id bigint default null,
-  p_limit integer default 50
+  p_limit integer default 50,
+  p_by_id boolean default false
 )
 returns table (
   task_id bigint,
@@ -610,12 +625,14 @@ stable
 security invoker
 set search_path = ''
 as $$
-  select * from private.list_volume_tasks(p_job_id, p_stage, p_status, p_after_rank, p_after_id, p_limit);
+  select * from private.list_volume_tasks(
+    p_job_id, p_stage, p_status, p_after_rank, p_after_id, p_limit, coalesce(p_by_id, false)
+  );
 $$;
-comment on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer) is
+comment on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean) is
   'Volumes of a job, failed ones first, with what each stage took and what came out. Goes on after the one whose rank '
-  'and task_id are given.';
-grant execute on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer)
+  'and task_id are given. p_by_id: in the order of task_id, which stays as it is while volumes go on, after p_after_id.';
+grant execute on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean)
   to authenticated, service_role;
 
 create function private.volume_history(p_task_id bigint, p_limit integer)

@@ -115,6 +115,11 @@ async def test_volumes_are_listed_failed_ones_first_with_their_timing(
         after = {"p_after_rank": last["rank"], "p_after_id": last["task_id"]}
         paged += await _list(made, "list_volume_tasks", p_job_id=job, p_limit=1, **after)
     assert paged == everything
+    by_id = [
+        (await _list(made, "list_volume_tasks", p_job_id=job, p_by_id=True, p_limit=1, **after))[0]
+        for after in ({}, *({"p_after_id": task} for task in sorted(await made.where())[:3]))
+    ]
+    assert by_id == sorted(everything, key=lambda row: row["task_id"])
     by_stage = await _list(made, "list_volume_tasks", p_job_id=job, p_stage="done")
     assert [row["task_id"] for row in by_stage] == [everything[-1]["task_id"]]
 
@@ -167,5 +172,6 @@ async def test_with_many_volumes_the_hot_calls_read_a_few(database: databases.Da
         beat = "select public.extend_volume_lock(id, token) from volume_tasks where id = 2"
         assert (await _reads(conn, beat))["volume_tasks"] <= 2
         (job,) = await queries.rows(owner, "select id from volume_jobs where job_key = 'many'")
-        page = f"select * from public.list_volume_tasks({job['id']}, p_limit => 20)"
-        assert (await _reads(conn, page))["volume_tasks"] <= 100
+        for order in ("", ", p_by_id => true, p_after_id => 5000"):
+            page = f"select * from public.list_volume_tasks({job['id']}, p_limit => 20{order})"
+            assert (await _reads(conn, page))["volume_tasks"] <= 100
