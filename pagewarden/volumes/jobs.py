@@ -172,8 +172,10 @@ class Jobs:
         found: list[dict[str, Any]] = await self.database.rpc("list_volume_jobs", p_limit=limit)
         return found
 
-    async def tasks(self, job_id: int, *, status: str | None = None) -> list[dict[str, Any]]:
-        """List all volumes of a job, failed ones first.
+    async def tasks(
+        self, job_id: int, *, stage: str | None = None, status: str | None = None
+    ) -> list[dict[str, Any]]:
+        """List all volumes of a job, or those of a stage or status, failed ones first.
 
         Pages are turned in an order in which nothing moves, so none is missing.
         """
@@ -182,6 +184,7 @@ class Jobs:
             page = await self.database.rpc(
                 "list_volume_tasks",
                 p_job_id=job_id,
+                p_stage=stage,
                 p_status=status,
                 p_after_id=found[-1]["task_id"] if found else None,
                 p_limit=_PAGE,
@@ -190,6 +193,14 @@ class Jobs:
             found += page
             if len(page) < _PAGE:
                 return sorted(found, key=lambda row: (row["rank"], row["task_id"]))
+
+    async def history(self, job_id: int, volume: Name) -> list[dict[str, Any]]:
+        """List the newest turns of workers at a volume, the last one first."""
+        (task_id,) = await self._ids(job_id, [volume])
+        found: list[dict[str, Any]] = await self.database.rpc(
+            "volume_history", p_task_id=task_id, p_limit=_PAGE
+        )
+        return found
 
     async def rerun(
         self,
