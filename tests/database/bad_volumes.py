@@ -158,6 +158,7 @@ TAKES_ANYTHING = {
     ("list_volume_jobs", "p_before_id"),
     ("list_volume_tasks", "p_after_id"),
     ("list_volume_tasks", "p_after_rank"),
+    ("list_volume_tasks", "p_by_id"),
     ("list_volume_tasks", "p_job_id"),
     ("list_volume_tasks", "p_stage"),
     ("list_volume_tasks", "p_status"),
