@@ -263,7 +263,7 @@ async def test_a_source_that_is_not_there_is_named(copied: books.Book) -> None:
 @pytest.mark.parametrize("job", ["first", "b"])
 async def test_a_source_that_is_named_twice_counts_once(copied: books.Book, job: str) -> None:
     """That of the job itself counts anyway; nothing outvotes others by being named often."""
-    _alter(copied, "b", lambda text: replace(text, text="otherwise", confidence=0.6))
+    _alter(copied, "b", lambda text: replace(text, text="otherwise", confidence=0.9))
     _alter(copied, "c", lambda text: text)
     await _combined(copied, "c", "b", job, job)
     assert books.text_of(_rows(copied)) == [line for page in books.TEXTS for line in page]
