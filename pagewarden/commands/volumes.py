@@ -15,16 +15,18 @@ import structlog
 import typer
 from rich.live import Live
 
-from pagewarden import errors, settings
+from pagewarden import bars, errors, settings
 from pagewarden.commands import ending, volume_jobs, volume_lists, volume_programs
 from pagewarden.local import stack
 from pagewarden.volumes import (
     artifacts,
     bringing,
+    layout,
     places,
     showing,
     stages,
 )
+from pagewarden.volumes import config as configs
 from pagewarden.volumes import jobs as jobs_module
 
 if TYPE_CHECKING:
@@ -86,7 +88,8 @@ def create(  # noqa: PLR0913  # each is an option of the command
     named = [*(volumes or ()), *_lines(list_)]
     if not named:
         raise typer.BadParameter("name volumes, or a file with --list")
-    config = _config(set_)
+    config = read_config(set_)
+    configs.Config.parse(config)  # before many images are copied for nothing
     chosen = settings.load()
 
     async def order(found: jobs_module.Jobs) -> jobs_module.Made:
@@ -124,7 +127,11 @@ async def _brought(text: str, bucket: artifacts.Bucket) -> jobs_module.Name:
     if not await asyncio.to_thread(folder.is_dir):
         return jobs_module.Name.parse(text)
     name = jobs_module.Name.parse((await asyncio.to_thread(folder.resolve)).name)
-    pages = await bringing.bring(folder, bucket, name)
+    with bars.one_bar(err) as bar:
+        task = bar.add_task(str(name), unit="images")
+        pages = await bringing.bring(
+            folder, bucket, name, lambda done, total: bar.update(task, completed=done, total=total)
+        )
     err.print(f"{name}: {pages:,} images")
     return name
 
@@ -136,8 +143,8 @@ def _lines(path: Path | None) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def _config(given: Sequence[str] | None) -> dict[str, Any]:
-    """Read KEY=VALUE; a value that is JSON is what it is, everything else is text."""
+def read_config(given: Sequence[str] | None) -> dict[str, Any]:
+    """Read KEY=VALUE; a value that is JSON is what it is, everything else text, or texts."""
     config: dict[str, Any] = {}
     for pair in given or ():
         key, sign, value = pair.partition("=")
@@ -146,7 +153,7 @@ def _config(given: Sequence[str] | None) -> dict[str, Any]:
         try:
             config[key] = json_module.loads(value)
         except ValueError:
-            config[key] = value
+            config[key] = value.split(",") if key in configs.LISTS else value
     return config
 
 
@@ -242,7 +249,7 @@ def rerun(
     """Do a stage again, and those after it; nothing before it is done again."""
     if stage not in stages.STAGES:
         raise typer.BadParameter(f"there is no stage {stage!r}; one of {', '.join(stages.STAGES)}")
-    _rerun(job, stage, volumes, only_failed=failed, config=_config(set_))
+    _rerun(job, stage, volumes, only_failed=failed, config=read_config(set_))
 
 
 def _rerun(
@@ -301,6 +308,7 @@ def export(
     async def act(found: jobs_module.Jobs) -> int:
         job_id = await found.find(job)
         key = (await found.board(job_id)).job_key
+        wanted = configs.Config.parse(await found.config(job_id))
         rows = await found.tasks(job_id)
         known = [jobs_module.Name(row["bdrc_w_id"], row["bdrc_i_id"]) for row in rows]
         if missing := [str(name) for name in names if name not in known]:
@@ -308,7 +316,13 @@ def export(
         async with artifacts.open_bucket(places.output_of(chosen, output_bucket), chosen) as bucket:
             return sum(
                 [
-                    await bringing.export(bucket, key, name, output, pictures=images)
+                    await bringing.export(
+                        bucket,
+                        layout.Volume(key, name.w_id, name.i_id),
+                        wanted,
+                        output,
+                        pictures=images,
+                    )
                     for name in names or known
                 ]
             )
