@@ -25,6 +25,35 @@ end;
 $$;
 comment on function private.require_volume_job(bigint) is 'Refuse everybody but the owner of a job, HAC and our services (42501).';
 
+create function private.require_volume_sources(p_config jsonb)
+returns void
+language plpgsql
+stable
+security definer          -- the one who asks may not read the jobs of others
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_source text;
+begin
+  if private.is_service() or private.is_admin() then
+    return;
+  end if;
+  select s.value into v_source
+  from jsonb_array_elements_text(coalesce(p_config -> 'sources', '[]')) as s
+  where s.value not like 'jobs/_%/_%' or not exists (
+    select 1 from public.volume_jobs as j
+    where j.job_key = split_part(s.value, '/', 2) and j.user_id = auth.uid()
+  )
+  limit 1;
+  if found then
+    raise exception 'the source % is not of a job of yours', left(v_source, 450)
+      using errcode = '42501', hint = 'Name files of jobs that you have ordered, jobs/…/ocr_results.parquet; HAC may name all.';
+  end if;
+end;
+$$;
+comment on function private.require_volume_sources(jsonb) is
+  'Refuse to combine with texts that whoever asks may not see (42501): they would be in what the job makes.';
+
 -- Ordering ----------------------------------------------------------------------------------
 
 create function private.require_volumes(p_volumes jsonb)
@@ -83,6 +112,7 @@ begin
   end if;
   perform private.require_volumes(p_volumes);
   perform private.require_volume_config(p_config);
+  perform private.require_volume_sources(p_config);
   if (octet_length(v_key) <= 200 and v_key ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]*$') is not true then
     raise exception 'a job cannot be called %', left(v_key, 200)
       using errcode = '22023', hint = 'Its key is letters, digits, dots, dashes and underscores; leave it out to get one.';
@@ -266,6 +296,7 @@ begin
   end if;
   v_config := jsonb_strip_nulls(v_job.config || coalesce(p_config, '{}'));
   perform private.require_volume_config(v_config);
+  perform private.require_volume_sources(v_config);
   v_wanted := array(
     select t.id from public.volume_tasks as t
     where t.job_id = p_job_id and (p_task_ids is null or t.id = any (p_task_ids))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.database import factories, plans, queries, volumes
 
 if TYPE_CHECKING:
-    import psycopg
-
     from tests.support import databases
 
 # Past the functions: sixty thousand orders would take a while.
@@ -175,3 +175,31 @@ async def test_with_many_volumes_the_hot_calls_read_a_few(database: databases.Da
         for order in ("", ", p_by_id => true, p_after_id => 5000"):
             page = f"select * from public.list_volume_tasks({job['id']}, p_limit => 20{order})"
             assert (await _reads(conn, page))["volume_tasks"] <= 100
+
+
+SOURCE = "jobs/{key}/volumes/{{w_id}}-{{i_id}}/ocr/ocr_results.parquet"
+
+
+@pytest.mark.parametrize(
+    "source", [SOURCE.format(key="theirs"), SOURCE.format(key="nobodys"), "elsewhere/a.parquet"]
+)
+async def test_nobody_gets_at_texts_of_others_by_combining(
+    made: volumes.Volumes, source: str
+) -> None:
+    """Neither when a job is ordered, nor when it is done again; HAC may combine everything."""
+    owner, other = await made.factory.user(), await made.factory.user()
+    admin = await made.factory.user(admin=True)
+    await made.order("W1-I1", owner=other, p_job_key="theirs")
+    mine = await made.order("W1-I1", owner=owner, p_job_key="mine")
+
+    def combining(key: str) -> Jsonb:
+        return Jsonb({"reducer": "combine", "sources": [SOURCE.format(key="mine"), key]})
+
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="is not of a job of yours"):
+        await made.order("W1-I1", owner=owner, p_config=combining(source))
+    async with made.factory.database.acting_as(owner) as conn:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            await factories.call(conn, "rerun_volumes", p_job_id=mine, p_config=combining(source))
+    await made.order("W1-I1", owner=owner, p_config=combining(SOURCE.format(key="mine")))
+    await made.order("W1-I1", owner=admin, p_config=combining(source))
+    await made.order("W1-I1", p_config=combining(source))
