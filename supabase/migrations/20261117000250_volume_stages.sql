@@ -407,6 +407,8 @@ begin
   where t.id = p_task_id;
   insert into public.volume_runs (task_id, job_id, stage, attempt, token, worker_id, started_at)
   values (p_task_id, v_job.id, p_stage, p_attempt, v_token, p_worker_id, p_now);
+  -- The message has come, even if whoever sent it did not live to say so.
+  delete from private.volume_outbox as o where o.task_id = p_task_id;
   return jsonb_build_object(
     'success', true, 'task_id', p_task_id, 'token', v_token, 'stage', p_stage, 'job_key', v_job.job_key,
     'bdrc_w_id', v_volume.bdrc_w_id, 'bdrc_i_id', v_volume.bdrc_i_id, 'config', v_job.config,

@@ -476,6 +476,20 @@ async def test_messages_for_other_queues_wait_in_the_outbox(made: volumes.Volume
     assert await made.call("settle_volume_outbox", p_messages=Jsonb(late)) == 0
 
 
+async def test_a_message_that_has_come_is_not_sent_once_more(made: volumes.Volumes) -> None:
+    """Though whoever sent it died before saying so, and the volume is done meanwhile."""
+    await made.order()
+    for _ in volumes.STAGES:
+        await made.orchestrate(p_queue="sqs")
+        (sent,) = await factories.call(made.factory.conn, "claim_volume_outbox")
+        begun = await made.start(sent)
+        key = {"p_task_id": begun["task_id"], "p_token": begun["token"]}
+        metrics = volumes.METRICS if sent["stage"] == "reduce" else {}
+        await made.call("complete_volume_stage", **key, p_pages=2, p_metrics=Jsonb(metrics))
+        assert await queries.violations(made.factory.conn) == []
+    assert (await made.task())["current_stage"] == "done"
+
+
 async def test_messages_that_could_not_be_sent_let_others_go_first(made: volumes.Volumes) -> None:
     """Whatever is wrong with their queue; when all have been tried, their turn comes again."""
     await made.order("W1-I1", "W1-I2", "W1-I3")
