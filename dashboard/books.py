@@ -10,7 +10,7 @@ from fastapi import Depends
 from starlette.exceptions import HTTPException
 
 from dashboard import visitors
-from pagewarden.volumes import layout
+from pagewarden.volumes import editions, layout
 
 PATH = "/volumes"
 
@@ -43,12 +43,16 @@ class Book:
         return f"{job_address(self.job['job_key'])}/{self.name}"
 
     @property
-    def keys(self) -> layout.Volume:
-        """Say where its artifacts are; a PagewardenError where none can be."""
-        return layout.Volume(self.job["job_key"], self.w_id, self.i_id)
+    def edition(self) -> editions.Edition:
+        """Say what is published of it; a PagewardenError where nothing can be."""
+        return editions.Edition(
+            layout.Volume(self.job["job_key"], self.w_id, self.i_id),
+            self._version,
+            combined=self.job["config"].get("reducer") == "combine",
+        )
 
     @property
-    def version(self) -> str:
+    def _version(self) -> str:
         """Name what is published at the moment: when a turn begins or ends, it is another."""
         task = self.task
         is_held = task["token"] is not None

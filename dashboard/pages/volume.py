@@ -100,11 +100,11 @@ async def _pages(used: parts.Parts, book: books.Book, number: int) -> dict[str, 
         "last": 1, "why_none": "", "is_linked": paths.is_path,
     }  # fmt: skip
     try:
-        looked, keys, version = await used.volumes.get(), book.keys, book.version
-        every = _failed_first(await looked.pages(keys, version))
+        looked, edition = await used.volumes.get(), book.edition
+        every = _failed_first(await looked.pages(edition))
         pages = every[PAGES * (number - 1) : PAGES * number]
         names = [page.image_name for page in pages if page.trouble is None]
-        figures = await looked.figures(keys, version, names) if names else {}
+        figures = await looked.figures(edition, names) if names else {}
     except errors.PagewardenError as exc:
         return shown | {"why_none": str(exc)}
     return shown | {

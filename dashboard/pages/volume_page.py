@@ -45,9 +45,9 @@ class Shown:
 async def one(request: Request, used: parts.Used, book: books.Seen, image_name: str) -> Response:
     """Show a page; what cannot be had of it is said."""
     try:
-        looked, keys, version = await used.volumes.get(), book.keys, book.version
-        pages = await looked.pages(keys, version)
-        page = await looked.page(keys, version, image_name)
+        looked, edition = await used.volumes.get(), book.edition
+        pages = await looked.pages(edition)
+        page = await looked.page(edition, image_name)
     except errors.PagewardenError as exc:
         return _page(request, book, image_name, why_none=str(exc))
     if page is None:
@@ -67,8 +67,8 @@ async def one(request: Request, used: parts.Used, book: books.Seen, image_name: 
 async def picture(used: parts.Used, book: books.Seen, image_name: str) -> Response:
     """Hand out the rotated image; the name only finds the row that says where it is."""
     try:
-        looked, keys, version = await used.volumes.get(), book.keys, book.version
-        data = await looked.picture(keys, version, image_name)
+        looked, edition = await used.volumes.get(), book.edition
+        data = await looked.picture(edition, image_name)
     except errors.FileNotThere as exc:
         raise HTTPException(404, str(exc)) from exc
     except errors.PagewardenError as exc:

@@ -11,7 +11,7 @@ from pyarrow import parquet as pq
 
 from functions import kept, volume_pages
 from pagewarden import errors
-from pagewarden.volumes import artifacts
+from pagewarden.volumes import artifacts, editions
 from pagewarden.volumes.artifacts import parquet, rows
 from tests.files import s3_server
 from tests.volumes.stages import books
@@ -38,39 +38,40 @@ async def test_pages_are_looked_at_over_s3(
     name = f"output-{uuid.uuid4().hex}"
     moto.make_bucket(name)
     chosen, keys = books.of_s3(moto), finished.work().keys
+    first, second, third = (editions.Edition(keys, version) for version in "123")
     files = kept.Kept(tmp_path, max_bytes=10**8, seconds=60)
     async with artifacts.open_bucket(f"s3://{name}/some/where", chosen) as bucket:
         await _uploaded(finished, bucket)
         looked = volume_pages.VolumePages(bucket, files)
-        pages = await looked.pages(keys, "1")
+        pages = await looked.pages(first)
         assert [(page.number, page.image_name, page.trouble) for page in pages] == [
             (1, "page1", None), (2, "page2", None), (3, "page3", None),
         ]  # fmt: skip
-        page = await looked.page(keys, "1", "page2")
+        page = await looked.page(first, "page2")
         assert page is not None
         assert [line.text for line in page.lines] == books.text_of(
             row for row in finished.texts() if row.image_name == "page2"
         )
         asked = len(moto.requests)
-        assert (await looked.figures(keys, "1", ["page3"]))["page3"].lines == 2
-        assert await looked.page(keys, "1", "../page2") is None
-        assert await looked.picture(keys, "1", "page9") is None
+        assert (await looked.figures(first, ["page3"]))["page3"].lines == 2
+        assert await looked.page(first, "../page2") is None
+        assert await looked.picture(first, "page9") is None
         assert len(moto.requests) == asked
         rotated = finished.artifacts / "line_detection" / "rotated_images" / "page2.jpg"
-        assert await looked.picture(keys, "1", "page2") == rotated.read_bytes()
+        assert await looked.picture(first, "page2") == rotated.read_bytes()
         asked = len(moto.requests)
-        await looked.pages(keys, "2")
+        await looked.pages(second)
         assert len(moto.requests) > asked
         moto.faults.append(s3_server.Fault("GET .*line_detection", "wait"))
         hasty = volume_pages.VolumePages(bucket, files, patience_seconds=0.2)
-        for look in (hasty.pages(keys, "3"), hasty.picture(keys, "2", "page1")):
+        for look in (hasty.pages(third), hasty.picture(second, "page1")):
             with pytest.raises(errors.StoreAway, match="does not answer"):
                 await look
         moto.go_on.set()
         moto.faults.clear()
     async with artifacts.open_bucket("s3://no-such-bucket", chosen) as bucket:
         with pytest.raises(errors.StoreUnusable, match="no-such-bucket"):
-            await volume_pages.VolumePages(bucket, files).pages(keys, "4")
+            await volume_pages.VolumePages(bucket, files).pages(third)
 
 
 def test_groups_of_rows_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
