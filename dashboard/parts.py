@@ -18,7 +18,7 @@ from pagewarden.checks import parcels
 from pagewarden.volumes import editions
 
 if TYPE_CHECKING:
-    from pagewarden.volumes import looking
+    from pagewarden.volumes import downloads, looking
 
 
 class Made(Protocol):
@@ -114,6 +114,14 @@ class Volumes(Protocol):
 
     async def picture(self, edition: editions.Edition, name: str) -> bytes | None:
         """Give the rotated image of a page as JPEG; None if there is no such page."""
+
+    async def downloadable(self, edition: editions.Edition) -> Sequence[downloads.Found]:
+        """List what can be downloaded of a volume; only what is there."""
+
+    def download(
+        self, edition: editions.Edition, name: str
+    ) -> contextlib.AbstractAsyncContextManager[Made]:
+        """Have a copy of one of these files; FileNotThere for any other name."""
 
 
 @dataclass(frozen=True, slots=True)

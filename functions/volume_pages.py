@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from functions import kept
 from pagewarden import errors
 from pagewarden.files import scratch
-from pagewarden.volumes import artifacts, looking, places
+from pagewarden.volumes import artifacts, downloads, looking, places
 from pagewarden.volumes.artifacts import published
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ _BYTES = 256_000_000
 _SECONDS = 600.0
 # Nobody looks at an empty page for longer.
 _PATIENCE_SECONDS = 20.0
+# Whoever wants a file as a whole has more patience; it is sent when all of it has come.
+_DOWNLOAD_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,35 @@ class VolumePages:
             )
         if image is None:
             return None
-        async with self._patience():
+        async with self._patience(self.patience_seconds):
             return await published.fetch_image(self.bucket, image, keys.line_detection)
+
+    async def downloadable(self, edition: editions.Edition) -> list[downloads.Found]:
+        """List what can be downloaded of a volume; only what is there."""
+        keys = edition.keys
+        found = []
+        for file in downloads.of_stages(keys):
+            # There may be very many pictures beside these; and who looks at pages has them already.
+            with contextlib.suppress(errors.FileNotThere):
+                async with self._file(edition, file.key) as path:
+                    found.append(downloads.Found(file, path.stat().st_size))
+        async with self._patience(self.patience_seconds):
+            folder = keys.combined.rpartition("/")[0]
+            sizes = {entry.key: entry.size async for entry in self.bucket.list(folder)}
+        return found + [
+            downloads.Found(file, sizes[file.key])
+            for file in downloads.of_reduce(keys)
+            if file.key in sizes
+        ]
+
+    @contextlib.asynccontextmanager
+    async def download(self, edition: editions.Edition, name: str) -> AsyncIterator[downloads.Copy]:
+        """Have a copy of one of these files; FileNotThere for any other name."""
+        file = downloads.find(edition.keys, name)
+        if file is None:
+            raise errors.FileNotThere("there is no such file of a volume")
+        async with self._file(edition, file.key, _DOWNLOAD_SECONDS) as path:
+            yield downloads.Copy(path, file.name, file.media_type)
 
     @contextlib.asynccontextmanager
     async def _fetched(self, edition: editions.Edition) -> AsyncIterator[looking.Files]:
@@ -82,18 +111,18 @@ class VolumePages:
             yield looking.Files(keys, detected, lines, texts)
 
     def _file(
-        self, edition: editions.Edition, key: str
+        self, edition: editions.Edition, key: str, patience: float | None = None
     ) -> contextlib.AbstractAsyncContextManager[Path]:
         async def fetch(path: Path) -> None:
-            async with self._patience():
+            async with self._patience(patience or self.patience_seconds):
                 await self.bucket.fetch(key, path)
 
         return self.files.file(f"{key} {edition.version}", fetch)
 
     @contextlib.asynccontextmanager
-    async def _patience(self) -> AsyncIterator[None]:
+    async def _patience(self, seconds: float) -> AsyncIterator[None]:
         try:
-            async with asyncio.timeout(self.patience_seconds):
+            async with asyncio.timeout(seconds):
                 yield
         except TimeoutError as exc:
             raise errors.StoreAway("the bucket does not answer; try again soon") from exc

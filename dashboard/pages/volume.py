@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Form, Query, Request, Response
 
 from dashboard import books, forgery, parts, rendering, route, visitors
-from dashboard.pages import volume_job
+from dashboard.pages import volume_files, volume_job
 from pagewarden import errors
 from pagewarden.files import paths
 from pagewarden.volumes import stages
@@ -48,6 +48,7 @@ async def one(
         result=results[0] if results else None,
         possible=_possible(book.task),
         is_open=book.job["status"] == "running" and not _has_ended(book.task),
+        **await volume_files.shown(used, book),
         **await _pages(used, book, page),
     )
 

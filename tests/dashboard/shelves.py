@@ -6,6 +6,8 @@ import dataclasses
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from pagewarden import database as gateways
 from pagewarden import settings
 from pagewarden.volumes import artifacts, layout, turns
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from pagewarden import settings as settings_module
     from pagewarden.volumes import stages
     from pagewarden.volumes.artifacts import rows
     from tests.dashboard import place as places
@@ -26,7 +29,7 @@ BROKEN = "page10"
 PATH = f"/volumes/{books.JOB}/{VOLUME}"
 
 
-def read(root: Path) -> books.Book:
+def _read(root: Path) -> books.Book:
     """Have a volume read of which one page is broken."""
     book = books.make(root).with_config(engine="tesseract", failed_pages_allowed=0.5)
     (book.originals / f"{BROKEN}.png").write_bytes(b"no image")
@@ -34,10 +37,28 @@ def read(root: Path) -> books.Book:
     return book
 
 
-def copied(book: books.Book, output: Path) -> books.Book:
+def _copied(book: books.Book, output: Path) -> books.Book:
     """Have what was published for oneself, in this bucket."""
     shutil.copytree(book.root / "output", output)
     return dataclasses.replace(book, root=output.parent)
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> books.Book:
+    """Have a volume that went through real stages, which nobody may change."""
+    return _read(tmp_path_factory.mktemp("read"))
+
+
+@pytest.fixture
+def chosen(chosen: settings_module.Settings, tmp_path: Path) -> settings_module.Settings:
+    """Look for artifacts in a folder of the test's own."""
+    return chosen.model_copy(update={"volume_output": str(tmp_path / "shelf" / "output")})
+
+
+@pytest.fixture
+def book(read: books.Book, tmp_path: Path) -> books.Book:
+    """Have the volume in that folder."""
+    return _copied(read, tmp_path / "shelf" / "output")
 
 
 async def ordering(place: places.Place, person: places.Person, scratch: Path) -> house.House:
@@ -61,10 +82,12 @@ async def finished(
     person: places.Person,
     scratch: Path,
     find: Callable[[str], stages.Stage] | None = None,
+    *,
+    config: dict[str, Any] | None = None,
 ) -> int:
     """Have the job of the real volume ordered, and ended one way or another; return its id."""
     home = await ordering(place, person, scratch)
-    job = await home.order(VOLUME, p_job_key=books.JOB, p_max_attempts=1)
+    job = await home.order(VOLUME, p_job_key=books.JOB, p_max_attempts=1, p_config=config or {})
     await home.work(home.worker(find or fakes.steady(), name="reader-1"))
     return job
 

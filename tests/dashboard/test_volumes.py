@@ -10,6 +10,7 @@ from playwright.async_api import expect
 
 from pagewarden import errors
 from tests.dashboard import shelves
+from tests.dashboard.shelves import book, chosen, read
 from tests.dashboard.test_accessibility import require_usable
 from tests.dashboard.test_checks import CORNERS
 from tests.dashboard.test_doors import csrf
@@ -23,29 +24,12 @@ if TYPE_CHECKING:
     import httpx
     from playwright.async_api import Page
 
-    from pagewarden import settings as settings_module
     from pagewarden.volumes.artifacts import rows
     from tests.dashboard import place as places
 
+__all__ = ["book", "chosen", "read"]
+
 PATH, JOB = shelves.PATH, f"/volumes/{books.JOB}"
-
-
-@pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory) -> books.Book:
-    """Have a volume that went through real stages, which nobody may change."""
-    return shelves.read(tmp_path_factory.mktemp("read"))
-
-
-@pytest.fixture
-def chosen(chosen: settings_module.Settings, tmp_path: Path) -> settings_module.Settings:
-    """Look for artifacts in a folder of the test's own."""
-    return chosen.model_copy(update={"volume_output": str(tmp_path / "shelf" / "output")})
-
-
-@pytest.fixture
-def book(read: books.Book, tmp_path: Path) -> books.Book:
-    """Have the volume in that folder."""
-    return shelves.copied(read, tmp_path / "shelf" / "output")
 
 
 async def _tasks(place: places.Place) -> list[tuple[str, str, str | None]]:

@@ -74,6 +74,45 @@ async def test_pages_are_looked_at_over_s3(
             await volume_pages.VolumePages(bucket, files).pages(third)
 
 
+async def test_files_are_downloaded_over_s3(
+    moto: s3_server.S3Server, finished: books.Book, tmp_path: Path
+) -> None:
+    """Only those of the fixed set that are there, fetched once; a bucket that is away is told."""
+    moto.reset()
+    name = f"output-{uuid.uuid4().hex}"
+    moto.make_bucket(name)
+    keys, files = finished.work().keys, kept.Kept(tmp_path, max_bytes=10**8, seconds=60)
+    first, second = (editions.Edition(keys, version) for version in "12")
+    async with artifacts.open_bucket(f"s3://{name}/some/where", books.of_s3(moto)) as bucket:
+        await _uploaded(finished, bucket)
+        with bucket.scratch("me") as scratch:
+            for key in (keys.export(".txt"), f"{keys.folder}/reduce/other.txt"):
+                (scratch / "made").write_bytes(b"text")
+                await bucket.publish(scratch / "made", key)
+        looked = volume_pages.VolumePages(bucket, files)
+        sizes = {found.file.name: found.size for found in await looked.downloadable(first)}
+        texts = (finished.root / "output" / keys.ocr_results).read_bytes()
+        assert list(sizes) == [
+            f"{keys.name}_line_detection.parquet", f"{keys.name}_line_images.parquet",
+            f"{keys.name}_ocr_results.parquet", f"{keys.name}.txt",
+        ]  # fmt: skip
+        assert sizes[f"{keys.name}_ocr_results.parquet"] == len(texts)
+        assert sizes[f"{keys.name}.txt"] == 4
+        asked = len(moto.requests)
+        async with looked.download(first, f"{keys.name}_ocr_results.parquet") as copy:
+            assert copy.path.read_bytes() == texts
+        assert len(moto.requests) == asked
+        for wrong in ("other.txt", "", keys.ocr_results, "../reduce/other.txt"):
+            with pytest.raises(errors.FileNotThere):
+                await looked.download(first, wrong).__aenter__()
+        moto.faults.append(s3_server.Fault("GET .*", "wait"))
+        hasty = volume_pages.VolumePages(bucket, files, patience_seconds=0.2)
+        with pytest.raises(errors.StoreAway, match="does not answer"):
+            await hasty.downloadable(second)
+        moto.go_on.set()
+        moto.faults.clear()
+
+
 def test_groups_of_rows_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
     """So one may be broken, and the others can be looked at all the same."""
     path = tmp_path / "line_detection.parquet"
