@@ -23,6 +23,14 @@ def job_address(job_key: str) -> str:
     return f"{PATH}/{job_key}"
 
 
+def job_of(key: str) -> str | None:
+    """Name the job whose artifact this is; None if it is nobody's."""
+    match key.split("/"):
+        case ["jobs", job_key, _, *_]:
+            return job_key
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Book:
     """A volume of a job: rows of volume_jobs and volume_tasks."""

@@ -108,7 +108,8 @@ class VolumePages:
             if detected is None:
                 raise errors.FileNotThere("its pages are not there yet; line_detection makes them")
             lines, texts = await fetch(keys.line_images), await fetch(keys.ocr_results)
-            yield looking.Files(keys, detected, lines, texts)
+            combined = await fetch(keys.combined) if edition.combined else None
+            yield looking.Files(keys, detected, lines, texts, combined)
 
     def _file(
         self, edition: editions.Edition, key: str, patience: float | None = None

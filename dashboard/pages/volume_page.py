@@ -30,7 +30,8 @@ MOST_LINES = 1000
 class Shown:
     """A line as it is shown: points as SVG has them, level sure, unsure, doubtful or empty.
 
-    frame is around what was cut out, core around what was detected.
+    frame is around what was cut out, core around what was detected. Of a line that was combined,
+    whose is where it came from and how many agree, and source the key of that file.
     """
 
     number: int
@@ -39,6 +40,8 @@ class Shown:
     text: str | None
     percent: int | None
     level: str
+    whose: str
+    source: str | None
 
 
 @router.get("/pages/{image_name:path}")
@@ -57,7 +60,9 @@ async def one(request: Request, used: parts.Used, book: books.Seen, image_name: 
         book,
         image_name,
         page=page,
-        lines=[_shown(number, line) for number, line in enumerate(page.lines[:MOST_LINES], 1)],
+        lines=[
+            _shown(book, number, line) for number, line in enumerate(page.lines[:MOST_LINES], 1)
+        ],
         count=len(pages),
         **_ways(book.address, pages, page.listed),
     )
@@ -97,13 +102,34 @@ def _page(
     )
 
 
-def _shown(number: int, line: looking.Line) -> Shown:
-    places = _points(line.corners or line.core), _points(line.core)
-    if line.confidence is None or not line.text:
-        return Shown(number, *places, line.text, None, "empty" if line.text == "" else "sure")
+def _shown(book: books.Book, number: int, line: looking.Line) -> Shown:
     # Never rounded up to what it is not.
-    percent = int(100 * line.confidence)
-    return Shown(number, *places, line.text, percent, sheets.level_of(line.confidence))
+    percent = int(100 * line.confidence) if line.confidence is not None and line.text else None
+    return Shown(
+        number,
+        _points(line.corners or line.core),
+        _points(line.core),
+        line.text,
+        percent,
+        _level(line),
+        _whose(book, line),
+        line.source,
+    )
+
+
+def _level(line: looking.Line) -> str:
+    if line.confidence is None or not line.text:
+        return "empty" if line.text == "" else "sure"
+    return sheets.level_of(line.confidence)
+
+
+def _whose(book: books.Book, line: looking.Line) -> str:
+    if line.source is None:
+        return ""
+    job = books.job_of(line.source) or line.source
+    name = "this job" if line.source == book.edition.keys.ocr_results else job
+    sources = 1 + len(book.job["config"].get("sources", ()))
+    return f"{name}, {line.agreeing} of {sources} agree"
 
 
 def _points(outline: Sequence[Sequence[float]]) -> str:

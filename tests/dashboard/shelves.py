@@ -11,7 +11,7 @@ import pytest
 from pagewarden import database as gateways
 from pagewarden import settings
 from pagewarden.volumes import artifacts, layout, turns
-from pagewarden.volumes.artifacts import parquet
+from pagewarden.volumes.artifacts import parquet, rows
 from tests.volumes import fakes, house
 from tests.volumes.stages import books
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pagewarden import settings as settings_module
     from pagewarden.volumes import stages
-    from pagewarden.volumes.artifacts import rows
     from tests.dashboard import place as places
 
 VOLUME = f"{books.W_ID}-{books.I_ID}"
@@ -120,3 +119,42 @@ def rewrite(
         writer.close()
         with parquet.Reader(path, table, key) as reader:
             below = reader.digest
+
+
+OTHER = f"jobs/other/volumes/{VOLUME}/ocr/ocr_results.parquet"
+"""Where another job has its texts of the same lines."""
+
+
+def combine(book: books.Book, *, lost: str, made_of: str | None = None) -> None:
+    """Publish texts as 'combine' makes them, where a page was lost that the other job has read.
+
+    All lines of that page are the other's, and the first of every page is what both say. made_of
+    is the digest of other texts than those of the volume.
+    """
+    keys = layout.Volume(book.job_key, books.W_ID, books.I_ID)
+    lines, texts = book.lines(), {row.line_guid: row for row in book.texts() if row.ok}
+    trouble = {"ok": False, "error_stage": "ocr", "error_type": "EngineFailed"}
+    rewrite(book, text=lambda row: trouble if row.image_name == lost else {})
+    own = book.root / "output" / keys.ocr_results
+    with parquet.Reader(own, parquet.OCR_RESULTS, keys.ocr_results) as reader:
+        stamp = parquet.Stamp("reduce", made_of or reader.digest, "others", "", reader.stamp.pages)
+    path = book.root / "output" / keys.combined
+    path.parent.mkdir(exist_ok=True)
+    writer = parquet.Writer(path, parquet.COMBINED, stamp)
+    for line in lines:
+        if line.trouble:
+            writer.add(rows.CombinedText(image_name=line.image_name, ok=False))
+            continue
+        read = texts[line.line_guid]
+        writer.add(
+            rows.CombinedText(
+                image_name=line.image_name,
+                line_index=line.line_index,
+                line_guid=line.line_guid,
+                text=f"best: {read.text}",
+                confidence=read.confidence,
+                source=OTHER if line.image_name == lost else keys.ocr_results,
+                agreeing=1 if line.line_index else 2,
+            )
+        )
+    writer.close()

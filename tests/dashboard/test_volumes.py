@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -317,6 +318,58 @@ async def test_lines_are_drawn_where_they_were_found_with_their_text(
         await page.get_by_role("button", name="Close").click()
         await keys.press("p")
         await expect(title).to_have_text(shelves.BROKEN)
+
+
+async def test_what_was_combined_is_shown_with_where_it_came_from(
+    place: places.Place, book: books.Book, tmp_path: Path
+) -> None:
+    """A page that another job has read is no failed one; each line says whose text it has."""
+    person = await place.person()
+    shelves.combine(book, lost="page2")
+    combining = {"reducer": "combine", "sources": [shelves.OTHER]}
+    await shelves.finished(place, person, tmp_path, config=combining)
+    async with place.browser(person) as page:
+        await page.goto(PATH)
+        await expect(page.locator(".leaves .failed th")).to_have_text([shelves.BROKEN])
+        await page.get_by_role("link", name="page2").click()
+        lines = page.locator("#lines li")
+        await expect(lines.locator(".text")).to_contain_text(["best: to cut", "best: Nobody"])
+        await expect(lines.locator(".source")).to_have_text(
+            ["other, 2 of 2 agree", "other, 1 of 2 agree"]
+        )
+        await page.goto(f"{PATH}/pages/page1")
+        await expect(lines.locator(".source")).to_have_text(
+            ["this job, 2 of 2 agree", "this job, 1 of 2 agree"]
+        )
+        await require_usable(page, f"{PATH}/pages/page1")
+
+
+async def test_combined_texts_that_do_not_fit_are_not_shown(
+    place: places.Place, book: books.Book, tmp_path: Path
+) -> None:
+    """Neither of lines that were read anew since, nor where the job does not combine any more."""
+    person = await place.person()
+    shelves.combine(book, lost="page2")
+    combining = {"reducer": "combine", "sources": [shelves.OTHER]}
+    job = await shelves.finished(place, person, tmp_path, config=combining)
+    conn = place.functions.factory.conn
+    async with place.visitor(person) as client:
+
+        async def failed() -> tuple[bool, bool]:
+            await conn.execute("update volume_tasks set publications = publications + 1")
+            listed = (await client.get(PATH)).text
+            shown = (await client.get(f"{PATH}/pages/page2")).text
+            return "failed in ocr" in listed, "best: " in shown
+
+        assert await failed() == (False, True)
+        await conn.execute("update volume_jobs set config = '{}' where id = %s", (job,))
+        assert await failed() == (True, False)
+        await conn.execute(
+            "update volume_jobs set config = %s where id = %s", (json.dumps(combining), job)
+        )
+        assert await failed() == (False, True)
+        shelves.rewrite(book, text=lambda row: {"model_version": "newer"} if row.ok else {})
+        assert await failed() == (True, False)
 
 
 async def test_names_lead_nowhere_but_to_pages(
