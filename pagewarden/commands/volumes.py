@@ -16,16 +16,18 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from pagewarden import errors, settings
+from pagewarden import bars, errors, settings
 from pagewarden.commands import ending, volume_programs
 from pagewarden.local import stack
 from pagewarden.volumes import (
     artifacts,
     bringing,
+    layout,
     places,
     showing,
     stages,
 )
+from pagewarden.volumes import config as configs
 from pagewarden.volumes import jobs as jobs_module
 
 if TYPE_CHECKING:
@@ -118,7 +120,11 @@ async def _brought(text: str, bucket: artifacts.Bucket) -> jobs_module.Name:
     if not await asyncio.to_thread(folder.is_dir):
         return jobs_module.Name.parse(text)
     name = jobs_module.Name.parse((await asyncio.to_thread(folder.resolve)).name)
-    pages = await bringing.bring(folder, bucket, name)
+    with bars.one_bar(err) as bar:
+        task = bar.add_task(str(name), unit="images")
+        pages = await bringing.bring(
+            folder, bucket, name, lambda done, total: bar.update(task, completed=done, total=total)
+        )
     err.print(f"{name}: {pages:,} images")
     return name
 
@@ -285,6 +291,7 @@ def export(
     async def act(found: jobs_module.Jobs) -> int:
         job_id = await found.find(job)
         key = (await found.board(job_id)).job_key
+        wanted = configs.Config.parse(await found.config(job_id))
         rows = await found.tasks(job_id)
         known = [jobs_module.Name(row["bdrc_w_id"], row["bdrc_i_id"]) for row in rows]
         if missing := [str(name) for name in names if name not in known]:
@@ -292,7 +299,13 @@ def export(
         async with artifacts.open_bucket(places.output_of(chosen, output_bucket), chosen) as bucket:
             return sum(
                 [
-                    await bringing.export(bucket, key, name, output, pictures=images)
+                    await bringing.export(
+                        bucket,
+                        layout.Volume(key, name.w_id, name.i_id),
+                        wanted,
+                        output,
+                        pictures=images,
+                    )
                     for name in names or known
                 ]
             )

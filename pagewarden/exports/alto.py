@@ -91,10 +91,10 @@ def _blocks(page: pages.ReadPage) -> Iterator[ET.Element]:
 def _line(place: str, line: pages.Line, page: pages.ReadPage) -> ET.Element:
     attributes = {
         "ID": f"line_{place}",
-        "BASELINE": markup.points(markup.baseline(line.quad), page),
-        **_position(line.quad, page),
+        "BASELINE": markup.points(markup.stand(line), page),
+        **_position(markup.shape(line), page),
     }
-    children = [_shape(line.quad, page), *_strings(place, line, page)]
+    children = [_shape(markup.shape(line), page), *_strings(place, line, page)]
     return markup.element("TextLine", attributes, children)
 
 
@@ -111,8 +111,8 @@ def _strings(place: str, line: pages.Line, page: pages.ReadPage) -> Iterator[ET.
         yield markup.element("String", attributes, [_shape(word.quad, page)])
 
 
-def _shape(quad: pages.Quad, page: pages.ReadPage) -> ET.Element:
-    polygon = markup.element("Polygon", {"POINTS": markup.points(quad, page)})
+def _shape(corners: Iterable[pages.Point], page: pages.ReadPage) -> ET.Element:
+    polygon = markup.element("Polygon", {"POINTS": markup.points(corners, page)})
     return markup.element("Shape", {}, [polygon])
 
 

@@ -58,9 +58,24 @@ def points(corners: Iterable[pages.Point], page: pages.ReadPage) -> str:
     return " ".join(f"{x},{y}" for x, y in (_inside(corner, page) for corner in corners))
 
 
+def shape(line: pages.Line) -> Sequence[pages.Point]:
+    """Give the corners of a line, clockwise from where its text begins."""
+    if isinstance(line, pages.CurvedLine):
+        upper, lower = zip(*line.edges, strict=True)
+        return *upper, *reversed(lower)
+    return line.quad
+
+
+def stand(line: pages.Line) -> Sequence[pages.Point]:
+    """Guess what the text of a line stands on, from its beginning to its end."""
+    if isinstance(line, pages.CurvedLine):
+        return [tidy.along(above, below, ASCENT) for above, below in line.edges]
+    return baseline(line.quad)
+
+
 def outline(lines: Sequence[pages.Line]) -> Sequence[pages.Point]:
     """Find the upright rectangle around lines."""
-    corners = [corner for line in lines for corner in line.quad]
+    corners = [corner for line in lines for corner in shape(line)]
     xs, ys = [corner.x for corner in corners], [corner.y for corner in corners]
     return pages.Box(min(xs), min(ys), max(xs), max(ys)).quad()
 

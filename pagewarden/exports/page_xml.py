@@ -118,12 +118,12 @@ def _region(place: str, lines: Sequence[pages.Line], page: pages.ReadPage) -> ET
 
 
 def _line(place: str, line: pages.Line, page: pages.ReadPage) -> ET.Element:
-    stand = markup.points(markup.baseline(line.quad), page)
+    stand = markup.points(markup.stand(line), page)
     return markup.element(
         "TextLine",
         {"id": f"line_{place}"},
         [
-            _coords(line.quad, page),
+            _coords(markup.shape(line), page),
             markup.element("Baseline", {"points": stand}),
             *(_word(f"{place}_{count}", word, page) for count, word in enumerate(line.words, 1)),
             _text(line.text, line.confidence),

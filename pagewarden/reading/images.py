@@ -60,6 +60,7 @@ _TURNS = {
 class Plan:
     """How a frame becomes a page: scaled by this much to this size, turned, of this resolution."""
 
+    original: tuple[int, int]
     scale: float
     size: tuple[int, int]
     orientation: int
@@ -185,7 +186,8 @@ class ImagePage:
         self._document = document
         self._number = number
         self._plan = plan
-        self.width, self.height = plan.size[:: -1 if plan.orientation >= 5 else 1]
+        self.width, self.height = _turned(plan.size, plan.orientation)
+        self.original = _turned(plan.original, plan.orientation)
         self.dpi = plan.dpi
 
     def layer(self) -> tuple[pages.Line, ...] | None:
@@ -197,14 +199,18 @@ class ImagePage:
         return engine.PageImage(self._document.load(self._number, self._plan), self.dpi)
 
 
+def _turned(size: tuple[int, int], orientation: int) -> tuple[int, int]:
+    width, height = size
+    return (height, width) if orientation >= 5 else (width, height)
+
+
 def _plan(image: Image.Image, limits: Limits) -> Plan:
     scale = min(1.0, math.sqrt(limits.working_pixels / math.prod(image.size)))
     size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
     # Pillow turns TIFFs itself while it loads them, and states their size turned.
     orientation = 1 if image.format == "TIFF" else image.getexif().get(_ORIENTATION_TAG, 1)
-    return Plan(
-        scale, size, orientation if orientation in _TURNS else 1, _resolution(image) * scale
-    )
+    turn = orientation if orientation in _TURNS else 1
+    return Plan(image.size, scale, size, turn, _resolution(image) * scale)
 
 
 def _resolution(image: Image.Image) -> float:

@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 
 
 class PageSource(Protocol):
-    """One page; width, height (pixels) and dpi are those of the image that render gives."""
+    """One page; width, height (pixels) and dpi are those of the image that render gives.
+
+    original is width and height of the picture in the file: more, where that is enormous.
+    """
 
     width: int
     height: int
     dpi: float
+    original: tuple[int, int]
 
     def layer(self) -> tuple[pages.Line, ...] | None:
         """Give the lines of a sound text layer, in pixels of the page image; None without one."""

@@ -71,6 +71,17 @@ class Line:
     block: int = 0
 
 
+Edge = tuple[Point, Point]
+"""What is above and what is below a place along a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurvedLine(Line):
+    """A line that is not straight; edges go from its beginning to its end, quad is its ends'."""
+
+    edges: tuple[Edge, ...] = ()
+
+
 class Source(enum.StrEnum):
     """Where the text of a page comes from."""
 

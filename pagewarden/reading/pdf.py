@@ -154,6 +154,7 @@ class PdfPage:
         self.dpi = fitting_dpi(self._wanted_dpi(), width, height, document.limits)
         self.width = max(1, round(width * self.dpi / 72))
         self.height = max(1, round(height * self.dpi / 72))
+        self.original = self.width, self.height
 
     def layer(self) -> tuple[pages.Line, ...] | None:
         """Give the text layer if it is sound."""
@@ -214,6 +215,7 @@ class PopplerPage:
         self._image = image
         self.width = image.width
         self.height = image.height
+        self.original = image.width, image.height
         self.dpi = image.dpi
 
     def layer(self) -> tuple[pages.Line, ...] | None:

@@ -3,59 +3,140 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import shutil
-from typing import TYPE_CHECKING
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pagewarden import errors
+from pagewarden.files import paths
+from pagewarden.volumes import exports, layout
+from pagewarden.volumes.artifacts import parquet, published
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
-    from pagewarden.volumes import artifacts
+    from pagewarden.volumes import artifacts, config
     from pagewarden.volumes.jobs import Name
 
-_IMAGES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".heic", ".bmp", ".gif"})
-# Of these there are as many as lines; nobody wants them who does not ask.
-_PICTURES = ("line_detection/rotated_images/", "line_extraction/lines/")
+_NAMED = 5  # of files that are in the way, or left out
 
 
-def images_of(folder: Path) -> Sequence[Path]:
-    """List the page images of a folder; one without any is refused."""
-    found = sorted(
-        path
-        for path in folder.iterdir()
-        if path.suffix.lower() in _IMAGES and not path.name.startswith(".")
-    )
+def images_of(folder: Path) -> Mapping[str, Path]:
+    """Find the page images of a folder and those below it, by the names they will have."""
+    found = {}
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for path in (Path(place, name) for name in names if not name.startswith(".")):
+            # Files of a Mac have names in another form of Unicode.
+            name = unicodedata.normalize("NFC", path.relative_to(folder).as_posix())
+            if layout.is_image(name) and path.is_file():
+                paths.check_path(name)
+                found[name] = path
     if not found:
         raise errors.LocalFileError(f"{folder} has no images; a volume has one for each page")
-    return found
+    return dict(sorted(found.items()))
 
 
-async def bring(folder: Path, bucket: artifacts.Bucket, name: Name) -> int:
-    """Copy the images of a folder to where workers find those of a volume; count them."""
+async def bring(
+    folder: Path, bucket: artifacts.Bucket, name: Name, progress: Callable[[int, int], None]
+) -> int:
+    """Copy the images of a folder to where workers find those of a volume; count them.
+
+    Images that the bucket has of the volume and the folder has not would become pages, too: then
+    nothing is copied.
+    """
     images = await asyncio.to_thread(images_of, folder)
     await bucket.prepare()
+    await _require_no_others(bucket, layout.originals(name.w_id, name.i_id), images)
     with bucket.scratch(str(name)) as scratch:
-        for image in images:
-            made = scratch / image.name
+        for number, (key, image) in enumerate(images.items(), 1):
+            made = scratch / str(number)
             await asyncio.to_thread(shutil.copyfile, image, made)
-            await bucket.publish(made, f"{name}/{image.name}")
+            await bucket.publish(made, f"{name}/{key}")
+            progress(number, len(images))
     return len(images)
 
 
 async def export(
-    bucket: artifacts.Bucket, job_key: str, name: Name, folder: Path, *, pictures: bool
+    bucket: artifacts.Bucket,
+    keys: layout.Volume,
+    wanted: config.Config,
+    folder: Path,
+    *,
+    pictures: bool,
 ) -> int:
-    """Copy the artifacts of a volume into a folder of this machine; count the files."""
-    root = f"jobs/{job_key}/volumes/{name}/"
+    """Copy what was made of a volume into a folder of this machine; count the files.
+
+    Those that an earlier run left in the bucket, and that no file of today names, stay there.
+    """
     count = 0
-    async for entry in bucket.list(root.rstrip("/")):
-        inner = entry.key.removeprefix(root)
-        if inner.startswith(_PICTURES) and not pictures:
-            continue
-        target = folder / str(name) / inner
-        await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
-        await asyncio.to_thread(target.write_bytes, await bucket.get(entry.key))
-        count += 1
+    with bucket.scratch(keys.name) as scratch:
+        files = _files(bucket, keys, wanted, scratch, pictures=pictures)
+        async with contextlib.aclosing(files):
+            async for key, made in files:
+                inner = paths.check_path(key.removeprefix(f"{keys.folder}/"))
+                await asyncio.to_thread(_put, made, folder.joinpath(keys.name, *inner))
+                count += 1
     return count
+
+
+async def _require_no_others(
+    bucket: artifacts.Bucket, folder: str, images: Mapping[str, Path]
+) -> None:
+    others = [
+        name
+        async for entry in bucket.list(folder)
+        if layout.is_image(name := entry.key.removeprefix(f"{folder}/")) and name not in images
+    ]
+    if others:
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        raise errors.LocalFileError(
+            f"{bucket.address}/{folder} has images that the folder has not: "
+            f"{', '.join(sorted(others)[:_NAMED])}{more}. They would be pages of the volume, too: "
+            "remove them there, or give the folder another name"
+        )
+
+
+async def _files(
+    bucket: artifacts.Bucket,
+    keys: layout.Volume,
+    wanted: config.Config,
+    scratch: Path,
+    *,
+    pictures: bool,
+) -> AsyncGenerator[tuple[str, Path]]:
+    """Fetch files one after another; who asks for the next is done with the last."""
+    made = scratch / "file"
+    for key in _keys(keys, wanted):
+        try:
+            await bucket.fetch(key, made)
+        except errors.FileNotThere:
+            continue
+        yield key, made
+    if not pictures:
+        return
+    tables: Sequence[tuple[parquet.Table[Any], str]] = (
+        (parquet.LINE_DETECTION, keys.line_detection),
+        (parquet.LINE_IMAGES, keys.line_images),
+    )
+    for table, key in tables:
+        async with published.opened(bucket, table, key, scratch) as rows:
+            for image in (row.image for row in rows if row.image):
+                made.unlink(missing_ok=True)
+                made.write_bytes(await published.fetch_image(bucket, image, key))
+                yield image.key, made
+
+
+def _keys(keys: layout.Volume, wanted: config.Config) -> list[str]:
+    combined = [keys.combined] if wanted.reducer == "combine" else []
+    exported = [keys.export(exports.SUFFIXES[name]) for name in wanted.exports]
+    return [keys.line_detection, keys.line_images, keys.ocr_results, *combined, *exported]
+
+
+def _put(made: Path, target: Path) -> None:
+    """Have a copy that may be changed without changing what is in the bucket."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(made, target)

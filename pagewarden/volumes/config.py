@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pagewarden import errors
+from pagewarden.files import paths
 from pagewarden.reading import engines
 
 if TYPE_CHECKING:
@@ -91,6 +92,18 @@ class Config(BaseModel):
             raise ValueError(str(exc)) from exc
         return name
 
+    @field_validator("sources")
+    @classmethod
+    def _require_files(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
+        for key in keys:
+            try:
+                paths.check_path(filled_in(key, w_id="W", i_id="I"))
+            except errors.UnsafePath as exc:
+                raise ValueError(str(exc)) from exc
+            if not key.endswith(".parquet"):
+                raise ValueError(f"{key!r} is no Parquet file; name an ocr_results.parquet")
+        return keys
+
     @model_validator(mode="after")
     def _require_sources(self) -> Self:
         if (self.reducer == "combine") != bool(self.sources):
@@ -110,6 +123,11 @@ class Config(BaseModel):
         """Name that part by its SHA-256."""
         text = json.dumps(self.part(stage), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def filled_in(source: str, *, w_id: str, i_id: str) -> str:
+    """Give the key of a source for one volume."""
+    return source.replace("{w_id}", w_id).replace("{i_id}", i_id)
 
 
 def _explain(exc: ValidationError) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pagewarden.volumes import artifacts
 
 R = TypeVar("R", bound=rows.Row)
+
+_EDGES = 9  # along a line that was curved: no page is so wavy that there should be more
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +74,8 @@ class Volume:
     texts: parquet.Reader[rows.LineText]
 
     def __post_init__(self) -> None:
-        for earlier, later in ((self.detected, self.lines), (self.lines, self.texts)):
-            if later.stamp.input != earlier.digest:
-                raise errors.ArtifactUnusable(
-                    f"{later.key} was made of another {earlier.key} than there is now. Run the "
-                    "stage again that makes it."
-                )
+        require_made_of(self.lines, self.detected)
+        require_made_of(self.texts, self.lines)
 
     def pages(self, texts: Iterable[rows.LineText] | None = None) -> Iterator[Page]:
         """Go through the pages; texts may be others than those of the volume itself."""
@@ -84,6 +83,15 @@ class Volume:
         for number, detected in enumerate(self.detected, 1):
             name = detected.image_name
             yield _page(number, detected, lines.of(name), words.of(name))
+
+
+def require_made_of(later: parquet.Reader[Any], earlier: parquet.Reader[Any]) -> None:
+    """Refuse a file that was made of another one than there is now."""
+    if later.stamp.input != earlier.digest:
+        raise errors.ArtifactUnusable(
+            f"{later.key} was made of another {earlier.key} than there is now. Run the stage "
+            "again that makes it."
+        )
 
 
 @contextlib.asynccontextmanager
@@ -140,7 +148,10 @@ def _line(line: rows.LineImage, text: rows.LineText, way: geometry.WayBack) -> p
     words = text.words or ()
     left = min((word["left"] for word in words), default=0.0)
     right = max((word["right"] for word in words), default=1.0)
-    return pages.Line(
+    kind = (
+        partial(pages.CurvedLine, edges=_edges(crop, left, right, way)) if way.bends else pages.Line
+    )
+    return kind(
         text.text or "",
         _back(crop.part(left, right), way),
         text.confidence or 0.0,
@@ -151,6 +162,20 @@ def _line(line: rows.LineImage, text: rows.LineText, way: geometry.WayBack) -> p
             for word in words
         ),
         line.block or 0,
+    )
+
+
+def _edges(
+    crop: crops.Crop, left: float, right: float, way: geometry.WayBack
+) -> tuple[pages.Edge, ...]:
+    """Give points above and below each other along a line, as they were before dewarping."""
+    places = np.linspace(left, right, _EDGES)
+    found = [crop.part(place, place) for place in places]
+    upper = way.places([quad[0] for quad in found]).tolist()
+    lower = way.places([quad[3] for quad in found]).tolist()
+    return tuple(
+        (pages.Point(*above), pages.Point(*below))
+        for above, below in zip(upper, lower, strict=True)
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pagewarden import errors, exports
 from pagewarden.exports import files as export_files
-from pagewarden.files import settling
+from pagewarden.files import paths, settling
 from pagewarden.volumes import contents
 from pagewarden.volumes.artifacts import parquet, published
 
@@ -47,6 +47,7 @@ async def export(  # noqa: PLR0913  # which volume, in what form, to where
             if combined:
                 file = published.opened(bucket, parquet.COMBINED, keys.combined, scratch)
                 texts = await stack.enter_async_context(file)
+                contents.require_made_of(texts, volume.texts)
             pages = volume.pages(texts)
             await settling.in_thread(
                 write, format_name, pages, made, name=keys.name, languages=languages
@@ -87,7 +88,13 @@ def _add(
     original = page.detected.source_path or page.detected.image_name
     named = original.rpartition("/")[2]
     exports.write(format_name, [page.read()], scratch, scratch, name=named, languages=languages)
-    entry = zipfile.ZipInfo(f"{page.detected.image_name}.xml", _NO_DATE)
+    entry = zipfile.ZipInfo(f"{_inside(page)}.xml", _NO_DATE)
     entry.compress_type = zipfile.ZIP_DEFLATED
     archive.writestr(entry, scratch.read_bytes())
     scratch.unlink()
+
+
+def _inside(page: contents.Page) -> str:
+    """Keep a name that was refused from leading out of the folder an archive is unpacked in."""
+    name = page.detected.image_name
+    return name if paths.is_path(name) else f"{page.number}_{paths.safe_name(name)}"

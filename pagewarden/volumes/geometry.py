@@ -18,16 +18,18 @@ if TYPE_CHECKING:
 
 
 class WayBack:
-    """Undoes what line_detection did to a page: first the dewarping, then the turning."""
+    """Undoes what line_detection did to a page: dewarping, then turning, then scaling down."""
 
     def __init__(self, page: rows.DetectedPage) -> None:
+        scaled = page.scaled_width or 0, page.scaled_height or 0
         # Turning by both is turning by their sum, see page_angle.
         self._matrix = turning.way_back(
             0,
             -(page.page_angle or 0.0),
             (page.rotated_width or 0, page.rotated_height or 0),
-            (page.width or 0, page.height or 0),
+            scaled,
         )
+        self._growth = np.array((page.width or 1, page.height or 1)) / np.maximum(scaled, 1)
         self._spline = splines.through(page.tps_points) if page.tps_points else None
 
     def places(self, points: Sequence[Sequence[float]]) -> NDArray[np.float64]:
@@ -35,4 +37,10 @@ class WayBack:
         moved = np.array(points, np.float64).reshape(-1, 2)
         if self._spline is not None:
             moved[:, 1] += self._spline.heights(moved)
-        return np.asarray(moved @ self._matrix[:, :2].T + self._matrix[:, 2])
+        turned = moved @ self._matrix[:, :2].T + self._matrix[:, 2]
+        return np.asarray(turned * self._growth)
+
+    @property
+    def bends(self) -> bool:
+        """Tell whether what is straight on the rotated image may be bent on the original."""
+        return self._spline is not None

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pagewarden import errors
+from pagewarden.volumes import changes, stages
 from pagewarden.volumes import config as configs
-from pagewarden.volumes import stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -196,7 +196,13 @@ class Jobs:
         only_failed: bool = False,
         config: Mapping[str, Any] | None = None,
     ) -> tuple[int, int]:
-        """Have a stage, or the one that failed, done again; tell how many, and how many not."""
+        """Have a stage, or the one that failed, done again; tell how many, and how many not.
+
+        A config is that of the job, so it may only change when it concerns no other volumes.
+        """
+        if config:
+            await self._require_change(job_id, stage or stages.STAGES[0], config)
+            await self._require_no_others(job_id, volumes, only_failed=only_failed)
         answer = await self.database.rpc(
             "rerun_volumes",
             p_job_id=job_id,
@@ -208,12 +214,38 @@ class Jobs:
         _require(answer)
         return answer["rerun"], answer["skipped"]
 
+    async def config(self, job_id: int) -> dict[str, Any]:
+        """Give the config of a job, as it was ordered and changed since."""
+        (row,) = await self.database.select("volume_jobs", columns="config", where={"id": job_id})
+        found: dict[str, Any] = row["config"]
+        return found
+
     async def cancel(self, job_id: int, reason: str | None = None) -> int:
         """End a job now; tell how many volumes were taken from queues and workers."""
         answer = await self.database.rpc("cancel_volume_job", p_job_id=job_id, p_reason=reason)
         _require(answer)
         taken: int = answer["taken_back"]
         return taken
+
+    async def _require_change(self, job_id: int, stage: str, config: Mapping[str, Any]) -> None:
+        changes.require(stage, await self.config(job_id), config)
+
+    async def _require_no_others(
+        self, job_id: int, volumes: Sequence[Name], *, only_failed: bool
+    ) -> None:
+        """Refuse to change the config under volumes that nobody meant, and that still go on."""
+        if not volumes and not only_failed:
+            return
+        others = 0
+        for row in await self.tasks(job_id):
+            meant = not volumes or Name(row["bdrc_w_id"], row["bdrc_i_id"]) in volumes
+            meant = meant and (row["status"] == "failed" or not only_failed)
+            others += not meant and not _has_ended(row)
+        if others:
+            raise errors.InvalidCall(
+                f"the config is that of the whole job, and {others:,} other volumes of it go on",
+                hint="wait for them, or order these volumes as a job of their own",
+            )
 
     async def _ids(self, job_id: int, volumes: Sequence[Name]) -> list[int]:
         known = {
@@ -224,6 +256,12 @@ class Jobs:
         if missing:
             raise errors.InvalidCall(f"the job has no volume {', '.join(missing)}")
         return [known[name] for name in volumes]
+
+
+def _has_ended(task: Mapping[str, Any]) -> bool:
+    if task["status"] == "failed":
+        return bool(task["attempts"] >= task["max_attempts"])
+    return bool(task["stage"] == "done")
 
 
 def _require(answer: Mapping[str, Any], hint: str | None = None) -> None:

@@ -13,10 +13,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from pagewarden import errors
 from pagewarden.files import paths
 
+# What is in a file decides how it is read; the name only tells pages from what lies beside them.
+_IMAGES = frozenset(
+    {
+        *(".avif", ".bmp", ".gif", ".heic", ".heif", ".j2k", ".jp2"),
+        *(".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"),
+    }
+)
 _NUMBERS = re.compile(r"(\d+)")
 
 
@@ -25,6 +33,11 @@ def page_order(image_name: str) -> tuple[list[tuple[bool, int, str]], str]:
     parts = [part for part in _NUMBERS.split(image_name) if part]
     key = [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
     return key, image_name
+
+
+def is_image(key: str) -> bool:
+    """Tell whether a file of a volume is one of its pages."""
+    return PurePosixPath(key).suffix.lower() in _IMAGES
 
 
 def originals(w_id: str, i_id: str) -> str:

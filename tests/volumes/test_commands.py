@@ -78,6 +78,29 @@ async def test_volumes_are_ordered_from_folders_names_and_lists(desk: Desk, tmp_
     assert config == [({"k_factor": 3, "engine": "tesseract"},)]
 
 
+async def test_no_page_of_a_folder_is_left_out_silently(desk: Desk, tmp_path: Path) -> None:
+    """Whatever kind of image, in folders below, and named as a Mac does."""
+    folder = desk.volume("W1-I1", pages=1)
+    (folder / "inner").mkdir()
+    (folder / "odd.jpg").mkdir()
+    for name in ("0002.jp2", "inner/3.avif", "u\N{COMBINING DIAERESIS}.png", ".hidden.jpg"):
+        (folder / name).write_bytes(b"an image")
+    await desk.run("create", str(folder))
+    there = tmp_path / "input" / "W1-I1"
+    brought = [str(path.relative_to(there)) for path in there.rglob("*") if path.is_file()]
+    assert sorted(brought) == ["0000.jpg", "0002.jp2", "inner/3.avif", "ü.png"]
+
+
+async def test_images_that_only_the_bucket_has_do_not_become_pages(desk: Desk) -> None:
+    """A page that was taken out of the folder would stay in the book."""
+    folder = desk.volume("W1-I1", pages=3)
+    await desk.run("create", str(folder), "--key", "one")
+    (folder / "0001.jpg").unlink()
+    with pytest.raises(errors.LocalFileError, match=r"that the folder has not: 0001.jpg\."):
+        await desk.run("create", str(folder), "--key", "two")
+    assert await desk.home.rows("select job_key from volume_jobs") == [("one",)]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -173,6 +196,38 @@ async def test_a_stage_of_one_volume_is_done_again(desk: Desk) -> None:
         await desk.run("rerun", "mine", "ocr", "W9-I9")
 
 
+@pytest.mark.parametrize(
+    ("stage", "change", "said"),
+    [
+        ("ocr", "engine=tesserakt", "there is no engine 'tesserakt'"),
+        ("ocr", "k_factor=99", "less than or equal to 10"),
+        ("ocr", "k_factor=3", "it matters in line_extraction"),
+        ("reduce", "engine=rapid", "it matters in ocr"),
+        ("ocr", "language=heb", "the direction of the language"),
+    ],
+)
+async def test_a_config_that_a_stage_would_not_follow_is_refused(
+    desk: Desk, stage: str, change: str, said: str
+) -> None:
+    """Before anything is done again; the job keeps its own."""
+    await desk.run("create", "W1-I1", "--key", "mine", "--set", "language=deu")
+    await desk.home.work(desk.home.worker())
+    with pytest.raises(errors.SettingsError, match=said):
+        await desk.run("rerun", "mine", stage, "--set", change)
+    assert await desk.home.tasks("current_stage") == [("done",)]
+    assert await desk.home.rows("select config from volume_jobs") == [({"language": "deu"},)]
+
+
+async def test_a_config_is_not_changed_under_volumes_that_go_on(desk: Desk) -> None:
+    """It is that of the whole job."""
+    await desk.run("create", "W1-I1", "W1-I2", "--key", "mine")
+    await desk.home.orchestrator.look()
+    with pytest.raises(errors.InvalidCall, match="1 other volumes of it go on"):
+        await desk.run("rerun", "mine", "line_detection", "W1-I1", "--set", "use_tps=true")
+    said = await desk.run("rerun", "mine", "line_detection", "--set", "use_tps=true")
+    assert "2 volumes: line_detection once more" in said
+
+
 async def test_a_job_is_cancelled_and_goes_on(desk: Desk) -> None:
     """Retry resumes it."""
     await desk.run("create", "W1-I1", "--key", "mine")
@@ -197,10 +252,9 @@ async def test_artifacts_are_copied_here(desk: Desk, tmp_path: Path) -> None:
         "W1-I1/line_detection/line_detection.parquet",
         "W1-I1/line_extraction/line_images.parquet",
         "W1-I1/ocr/ocr_results.parquet",
-        "W1-I1/reduce/text.parquet",
     ]
     await desk.run("export", "mine", "-o", str(tmp_path / "all"))
-    assert len(list((tmp_path / "all").rglob("*.parquet"))) == 8
+    assert len(list((tmp_path / "all").rglob("*.parquet"))) == 6
 
 
 async def test_programs_run_until_they_are_told_to_stop(desk: Desk) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import shutil
 from typing import TYPE_CHECKING, Self
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _OTHERWISE = "give another bucket"
 # Within the bucket, so that publishing is renaming; hidden, so that nobody takes it for more.
 _UNPUBLISHED = ".unpublished"
+_NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 class Folder:
@@ -49,6 +51,11 @@ class Folder:
         """Read a file."""
         with self._translated(key):
             return await asyncio.to_thread(self._path(key).read_bytes)
+
+    async def digest(self, key: str) -> str:
+        """Read a file piece by piece."""
+        with self._translated(key):
+            return await asyncio.to_thread(_digest, self._path(key))
 
     async def fetch(self, key: str, target: Path) -> None:
         """Link to a file: who publishes another one puts it in its place, and changes nothing."""
@@ -95,14 +102,20 @@ class Folder:
         try:
             with disk.translated(self._root, otherwise=_OTHERWISE):
                 yield
-        except errors.StoreUnusable as exc:
-            missing = isinstance(exc.__cause__, FileNotFoundError) and self._root.is_dir()
+        except errors.FileStoreError as exc:
+            missing = isinstance(exc.__cause__, _NO_FILE) and self._root.is_dir()
             if key is None or not missing:
                 raise
             raise errors.FileNotThere(f"there is no file {key!r} in {self._root}") from exc
 
 
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _link(source: Path, target: Path) -> None:
+    target.unlink(missing_ok=True)
     try:
         target.hardlink_to(source)
     except FileNotFoundError:

@@ -45,6 +45,10 @@ class Bucket(Protocol):
         """Give the content of a file."""
         ...
 
+    async def digest(self, key: str) -> str:
+        """Name the content of a file by its SHA-256, however large it is."""
+        ...
+
     async def fetch(self, key: str, target: Path) -> None:
         """Have a copy of a file in the scratch folder, which stays as it is now."""
         ...

@@ -86,6 +86,8 @@ LINE_DETECTION = Table(
             ("width", pa.int32()),
             ("height", pa.int32()),
             ("dpi", pa.float64()),
+            ("scaled_width", pa.int32()),
+            ("scaled_height", pa.int32()),
             ("rotated_width", pa.int32()),
             ("rotated_height", pa.int32()),
             ("rotated_image_sha256", pa.string()),

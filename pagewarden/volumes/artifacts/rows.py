@@ -67,7 +67,8 @@ class DetectedPage(Row):
         looked.
     tps_points: rows of x, y and by how many pixels further down the same place was before
         dewarping; null without dewarping.
-    width, height, dpi: of the original as a person sees it, scaled down if it is enormous.
+    width, height, dpi: of the original as a person sees it.
+    scaled_width, scaled_height: of what was worked on; less, if the original is enormous.
     """
 
     rotated_image_path: str | None = None
@@ -81,6 +82,8 @@ class DetectedPage(Row):
     width: int | None = None
     height: int | None = None
     dpi: float | None = None
+    scaled_width: int | None = None
+    scaled_height: int | None = None
     rotated_width: int | None = None
     rotated_height: int | None = None
     rotated_image_sha256: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 from typing import TYPE_CHECKING, Self
 
 import obstore
@@ -61,6 +62,13 @@ class S3Bucket:
     async def get(self, key: str) -> bytes:
         """Get an object."""
         return b"".join([chunk async for chunk in self._read(key)])
+
+    async def digest(self, key: str) -> str:
+        """Go through an object."""
+        whole = hashlib.sha256()
+        async for chunk in self._read(key):
+            whole.update(chunk)
+        return whole.hexdigest()
 
     async def fetch(self, key: str, target: Path) -> None:
         """Download an object."""

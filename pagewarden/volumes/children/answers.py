@@ -31,6 +31,8 @@ class Detected:
     width: Pixel
     height: Pixel
     dpi: Real
+    scaled_width: Pixel
+    scaled_height: Pixel
     rotated_width: Pixel
     rotated_height: Pixel
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pagewarden.reading import engine, limits
+    from pagewarden.reading import limits
     from pagewarden.reading.sandbox import duties, wire
 
 
@@ -39,7 +39,8 @@ class Detection:
 
     def do(self, work: duties.Work) -> tuple[wire.Message, bytes]:
         """Take the file of an image; give what was found, the rotated image and the mask."""
-        image = _open(work.blob, work.request["name"], work.bounds)
+        page = _open(work.blob, work.request["name"], work.bounds)
+        image, (width, height) = page.render(), page.original
         straight = upright.straighten(image)
         pixels, marked = straight.image.pixels, self._detector.mark(straight.image.pixels)
         ratio, points = None, None
@@ -53,9 +54,11 @@ class Detection:
             tps_points=points,
             contours=[[(x, y) for x, y in outline.tolist()] for outline in _outlines(marked)],
             confidences=[core.confidence for core in marked.cores],
-            width=image.width,
-            height=image.height,
-            dpi=image.dpi,
+            width=width,
+            height=height,
+            dpi=image.dpi * width / image.width,
+            scaled_width=image.width,
+            scaled_height=image.height,
             rotated_width=pixels.shape[1],
             rotated_height=pixels.shape[0],
         )
@@ -81,8 +84,8 @@ class Detection:
         return straight, marked, points
 
 
-def _open(data: bytes, name: str, bounds: limits.Limits) -> engine.PageImage:
-    """Decode an image of any kind that is read at all."""
+def _open(data: bytes, name: str, bounds: limits.Limits) -> opening.PageSource:
+    """Open an image of any kind that is read at all."""
     path = Path("original")
     path.write_bytes(data)
     document = opening.open_document(path, bounds, name=name)
@@ -91,7 +94,7 @@ def _open(data: bytes, name: str, bounds: limits.Limits) -> engine.PageImage:
             f"{name}: it has {document.page_count} pages, and in a volume each page is a file of "
             "its own. Split it."
         )
-    return document.page(1).render()
+    return document.page(1)
 
 
 def _midlines(marked: detection.Marked, pixels: NDArray[np.uint8]) -> list[curves.Midline]:

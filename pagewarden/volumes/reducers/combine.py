@@ -19,7 +19,7 @@ from pagewarden.volumes.artifacts import parquet, rows
 from pagewarden.volumes.reducers import interface, metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 # How sure somebody is who says that there is no text: as sure as engines have to be of noise.
@@ -57,16 +57,22 @@ def _write(given: interface.Given, path: Path) -> dict[str, int]:
     sources = [given.volume.texts, *given.others]
     writer = parquet.Writer(path, parquet.COMBINED, _stamp(sources))
     texts = [(source.key, contents.Grouped(source)) for source in sources]
-    with_choice = from_elsewhere = 0
-    for _, group in itertools.groupby(given.volume.lines, key=lambda line: line.image_name):
+    count = with_choice = from_elsewhere = 0
+    for name, group in itertools.groupby(given.volume.lines, key=lambda line: line.image_name):
         lines = list(group)
-        candidates = _candidates(lines, texts)
-        for row in _combined(lines, candidates):
+        said = [(key, source.of(name)) for key, source in texts]
+        candidates = _candidates(lines, said)
+        if all(candidates):
+            found = [_row(line, each) for line, each in zip(lines, candidates, strict=True)]
+        else:
+            found = [_failed(name, [*lines, *(text for _, its in said for text in its)])]
+        for row in found:
             writer.add(row)
             from_elsewhere += row.ok and row.source != sources[0].key
+        count += len(lines)
         with_choice += sum(len(each) > 1 for each in candidates)
     writer.close()
-    if not with_choice:
+    if count and not with_choice:
         raise errors.ArtifactUnusable(
             f"none of {', '.join(source.key for source in given.others)} is of the lines of "
             f"{given.volume.lines.key}. Give texts that were read from the same lines."
@@ -75,40 +81,37 @@ def _write(given: interface.Given, path: Path) -> dict[str, int]:
 
 
 def _stamp(sources: Sequence[parquet.Reader[rows.LineText]]) -> parquet.Stamp:
-    digests = "".join(source.digest for source in sources)
+    """Say of which texts of this volume it was made, as files of stages do, and of which others."""
+    own, *others = sources
+    digests = "".join(source.digest for source in others)
     made_of = hashlib.sha256(digests.encode()).hexdigest()
-    return parquet.Stamp("reduce", made_of, "combine", "", sources[0].stamp.pages)
+    return parquet.Stamp("reduce", own.digest, made_of, "", own.stamp.pages)
 
 
 def _candidates(
-    lines: Sequence[rows.LineImage],
-    texts: Sequence[tuple[str, contents.Grouped[rows.LineText]]],
+    lines: Sequence[rows.LineImage], said: Sequence[tuple[str, Sequence[rows.LineText]]]
 ) -> list[list[_Candidate]]:
-    """Find what the sources say of each line of a page; one that failed at it says nothing."""
+    """Sort what the sources say of a page by its lines; one that failed at it says nothing."""
     found: dict[str | None, list[_Candidate]] = {line.line_guid: [] for line in lines}
-    for key, source in texts:
-        for text in source.of(lines[0].image_name):
+    for key, texts in said:
+        for text in texts:
             if text.ok and text.line_guid in found:
                 found[text.line_guid].append(_Candidate(text, key))
     return [found[line.line_guid] for line in lines]
 
 
-def _combined(
-    lines: Sequence[rows.LineImage], candidates: Sequence[Sequence[_Candidate]]
-) -> Iterator[rows.CombinedText]:
-    """Give the rows of a page, or the one that says that nobody has read it."""
-    if all(candidates):
-        yield from (
-            _row(line, _best(said), said) for line, said in zip(lines, candidates, strict=True)
-        )
-        return
-    trouble = lines[0].trouble
-    yield rows.CombinedText(
-        image_name=lines[0].image_name,
+def _failed(image_name: str, found: Sequence[rows.Row]) -> rows.CombinedText:
+    """Say that nobody has read a page, as the first of those said who failed at it."""
+    nobody = rows.Trouble(
+        "ocr", errors.ReadingError.__name__, "no source has read all of its lines"
+    )
+    trouble = next((row.trouble for row in found if row.trouble), nobody)
+    return rows.CombinedText(
+        image_name=image_name,
         ok=False,
-        error_stage=trouble.stage if trouble else "ocr",
-        error_type=trouble.type if trouble else errors.ReadingError.__name__,
-        error_message=trouble.message if trouble else "no source has read all of its lines",
+        error_stage=trouble.stage,
+        error_type=trouble.type,
+        error_message=trouble.message,
     )
 
 
@@ -129,7 +132,8 @@ def _support(candidate: _Candidate, said: Sequence[_Candidate]) -> float:
     )
 
 
-def _row(line: rows.LineImage, best: _Candidate, said: Sequence[_Candidate]) -> rows.CombinedText:
+def _row(line: rows.LineImage, said: Sequence[_Candidate]) -> rows.CombinedText:
+    best = _best(said)
     return rows.CombinedText(
         image_name=line.image_name,
         line_index=line.line_index,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pagewarden.volumes.stages import interface
 
 _LIMITS = limits.Limits()
+_MOST_LINES = 99_999  # of a page: pictures of its lines are named by their numbers, too
 
 
 class LineDetection:
@@ -69,6 +70,7 @@ class LineDetection:
     ) -> runs.Made[rows.DetectedPage]:
         name, entry = original.image_name, original.entry
         paths.check_path(name)
+        paths.check_path(work.keys.line_image(name, _MOST_LINES))
         if entry.size > _LIMITS.file_bytes:
             raise trouble.too_many_bytes(name, entry.size, _LIMITS)
         data = await work.input.get(entry.key)
@@ -90,6 +92,8 @@ class LineDetection:
             width=found.width,
             height=found.height,
             dpi=found.dpi,
+            scaled_width=found.scaled_width,
+            scaled_height=found.scaled_height,
             rotated_width=found.rotated_width,
             rotated_height=found.rotated_height,
             rotated_image_sha256=drafts.digest(image),

@@ -10,21 +10,12 @@ from typing import TYPE_CHECKING
 
 from pagewarden import errors
 from pagewarden.volumes import layout
-from pagewarden.volumes.artifacts import drafts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pagewarden.volumes import artifacts
     from pagewarden.volumes.stages import interface
-
-# What is in a file decides how it is read; the name only tells pages from what lies beside them.
-_SUFFIXES = frozenset(
-    {
-        *(".avif", ".bmp", ".gif", ".heic", ".heif", ".j2k", ".jp2"),
-        *(".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +29,7 @@ class Original:
 async def find(work: interface.Work) -> list[Original]:
     """Look for the pages of the volume; FileNotThere if it has none."""
     folder = layout.originals(work.w_id, work.i_id)
-    entries = [entry async for entry in work.input.list(folder) if _is_image(entry.key)]
+    entries = [entry async for entry in work.input.list(folder) if layout.is_image(entry.key)]
     if not entries:
         raise errors.FileNotThere(
             f"there are no images of the volume in {work.input.address}/{folder}; put them there, "
@@ -59,25 +50,18 @@ async def digest(work: interface.Work, originals: Sequence[Original]) -> str:
 
 
 async def version_of(bucket: artifacts.Bucket, entry: artifacts.Entry) -> str:
-    """Name what is in a file, by its ETag or its digest; nothing, once it is gone."""
+    """Name what is in a file, by its ETag or its digest; nothing, if it cannot be had."""
     if entry.etag is not None:
         return entry.etag.strip('"')
     try:
-        return drafts.digest(await bucket.get(entry.key))
-    except errors.FileNotThere:
+        return await bucket.digest(entry.key)
+    except (errors.FileNotThere, errors.UnsafePath):  # its page will tell
         return ""
 
 
-def _is_image(key: str) -> bool:
-    return PurePosixPath(key).suffix.lower() in _SUFFIXES
-
-
 def _named(paths: Iterable[PurePosixPath]) -> list[str]:
-    """Leave out the suffixes, but where names would then be the same."""
-    every = list(paths)
-    bare = Counter(path.with_suffix("").as_posix() for path in every)
-    return [
-        path.as_posix() if bare[name] > 1 else name
-        for path in every
-        for name in [path.with_suffix("").as_posix()]
-    ]
+    """Leave out the suffixes, but where a name would then be that of another page, too."""
+    whole = [path.as_posix() for path in paths]
+    bare = [name.removesuffix(PurePosixPath(name).suffix) for name in whole]
+    taken = Counter([*whole, *bare])
+    return [full if taken[short] > 1 else short for full, short in zip(whole, bare, strict=True)]

@@ -7,6 +7,8 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
+from pagewarden import errors
+from pagewarden.volumes import config as configs
 from pagewarden.volumes import contents, exports, reducers
 from pagewarden.volumes.artifacts import parquet, published
 from pagewarden.volumes.stages import interface, models
@@ -51,10 +53,16 @@ async def _given(work: interface.Work, scratch: Path) -> AsyncGenerator[reducers
 
 
 def _sources(work: interface.Work) -> list[str]:
-    """Fill in the ids of the volume."""
-    return [
-        key.replace("{w_id}", work.w_id).replace("{i_id}", work.i_id) for key in work.config.sources
-    ]
+    """Fill in the ids of the volume; nothing counts twice, and its own texts count anyway."""
+    ids = {"w_id": work.w_id, "i_id": work.i_id}
+    keys = dict.fromkeys(configs.filled_in(source, **ids) for source in work.config.sources)
+    others = [key for key in keys if key != work.keys.ocr_results]
+    if keys and not others:
+        raise errors.ArtifactUnusable(
+            f"sources of the job name only what it reads itself ({work.keys.ocr_results}). Name "
+            "texts of other jobs, or take reducer 'metrics'."
+        )
+    return others
 
 
 def _reduce(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -65,6 +66,7 @@ async def test_what_is_published_can_be_found_and_got(place: Place, tmp_path: Pa
         assert await bucket.get("a/ü 2.jpg") == b"three"
         await bucket.fetch("a/b/c.jpg", tmp_path / "fetched")
         assert (tmp_path / "fetched").read_bytes() == b"one"
+        assert await bucket.digest("a/b/c.jpg") == hashlib.sha256(b"one").hexdigest()
 
 
 async def test_publishing_replaces_and_what_was_fetched_before_stays(
@@ -103,6 +105,25 @@ async def test_a_file_that_is_not_there_is_named(place: Place, tmp_path: Path) -
             with pytest.raises(errors.FileNotThere, match="a/g"):
                 await call
         assert not (tmp_path / "g").exists()
+
+
+@pytest.mark.parametrize("key", ["a", "a/f/g"], ids=["a folder", "below a file"])
+async def test_what_is_no_file_is_not_there(place: Place, tmp_path: Path, key: str) -> None:
+    """It is no outage, which would be waited for."""
+    async with artifacts.open_bucket(place.address, place.settings) as bucket:
+        await put(bucket, "a/f", b"something")
+        for call in (bucket.get(key), bucket.fetch(key, tmp_path / "g"), bucket.digest(key)):
+            with pytest.raises(errors.FileNotThere):
+                await call
+
+
+async def test_a_file_can_be_fetched_again(place: Place, tmp_path: Path) -> None:
+    """The copy is replaced."""
+    async with artifacts.open_bucket(place.address, place.settings) as bucket:
+        for data in (b"old", b"new"):
+            await put(bucket, "a/f", data)
+            await bucket.fetch("a/f", tmp_path / "fetched")
+            assert (tmp_path / "fetched").read_bytes() == data
 
 
 async def test_a_bucket_that_does_not_exist_is_an_outage_of_configuration(place: Place) -> None:

@@ -33,6 +33,8 @@ def test_defaults_are_those_agreed_on() -> None:
         ({"exports": ["pdf"]}, "exports.0: Input should be 'txt', 'alto' or 'page'"),
         ({"failed_pages_allowed": 1.5}, "failed_pages_allowed"),
         ({"reducer": "combine"}, "reducer 'combine' wants sources"),
+        ({"reducer": "combine", "sources": ["jobs"]}, "'jobs' is no Parquet file"),
+        ({"reducer": "combine", "sources": ["../a.parquet"]}, "'../a.parquet' cannot be used"),
     ],
 )
 def test_a_wrong_config_is_refused_by_name(given: dict[str, Any], said: str) -> None:

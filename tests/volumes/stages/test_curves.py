@@ -114,6 +114,7 @@ def test_the_way_back_keeps_distances_and_leads_middle_to_middle(
     """Whatever the page was turned by."""
     page = rows.DetectedPage(
         image_name="p", page_angle=angle, width=size[0], height=size[1],
+        scaled_width=size[0], scaled_height=size[1],
         rotated_width=size[1], rotated_height=size[0],
     )  # fmt: skip
     middle, right = geometry.WayBack(page).places(

@@ -117,13 +117,14 @@ async def test_pages_of_a_multipage_file_are_not_lost_silently(book: books.Book)
 async def test_names_of_pages(tmp_path: Path) -> None:
     """In the order of their numbers, apart where only suffixes differ, whatever lies beside."""
     book = books.Book(tmp_path)
-    for name in ("p10.png", "p9.png", "p9.tif", "inner/p1.JPG"):
+    for name in ("p10.png", "p9.png", "p9.tif", "p9.tif.gif", "inner/p1.JPG"):
         (book.originals / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (60, 40), 255).save(book.originals / name)
     (book.originals / "dimensions.json").write_text("{}")
     (book.originals / ".hidden.png").write_bytes(b"")
     done = await book.run(STAGE)
-    assert [page.image_name for page in book.detected()] == ["inner/p1", "p9.png", "p9.tif", "p10"]
+    names = ["inner/p1", "p9.png", "p9.tif", "p9.tif.gif", "p10"]
+    assert [page.image_name for page in book.detected()] == names
     assert (book.artifacts / "line_detection/rotated_images/inner/p1.jpg").exists()
     assert done.failed_pages == 0
 
@@ -167,6 +168,40 @@ async def test_a_page_with_an_unfit_name_is_not_lost(book: books.Book) -> None:
     await book.with_config(failed_pages_allowed=0.5).run(STAGE, input=images)
     (bad,) = (page for page in book.detected() if not page.ok)
     assert (bad.image_name, bad.error_type) == ("a:b?", "UnsafePath")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["~p.png", "u\N{COMBINING DIAERESIS}.png", f"{'p' * 248}.png"],
+    ids=["tilde", "mac", "long"],
+)
+async def test_an_unfit_name_in_a_folder_costs_its_page_only(book: books.Book, name: str) -> None:
+    """Pictures of its lines have names that are longer still."""
+    book.add("page1.png", books.TEXTS[0]).rename(book.originals / name)
+    done = await book.with_config(failed_pages_allowed=0.5).run(STAGE, "line_extraction")
+    assert (done.pages, done.failed_pages) == (3, 1)
+    (bad,) = (page for page in book.detected() if not page.ok)
+    assert (bad.image_name, bad.error_type) == (name.removesuffix(".png"), "UnsafePath")
+
+
+async def test_places_of_an_enormous_page_are_those_of_its_file(tmp_path: Path) -> None:
+    """It is worked on in a smaller size, and nobody else has to know."""
+    book = books.Book(tmp_path)
+    small = printed.page(printed.ENGLISH, size=30).pixels
+    factor = int(np.sqrt(26_000_000 / small.size)) + 1
+    large = np.kron(small, np.ones((factor, factor), np.uint8))
+    book.add_pixels("p.png", large)
+    await book.run(STAGE)
+    (page,) = book.detected()
+    assert (page.width, page.height) == large.shape[::-1]
+    assert (page.scaled_width or 0) < 0.99 * large.shape[1]
+    words = printed.placed(printed.ENGLISH, size=30)
+    for row, contour in enumerate(sorted(page.filtered_contours, key=_top)):
+        places = geometry.WayBack(page).places(contour) / factor
+        of_line = [word.box for word in words if word.text in printed.ENGLISH[row].split()]
+        top = min(box.top for box in of_line if box.top > places[:, 1].min() - 30)
+        assert 0 < places[:, 1].mean() - top < 36
+        assert abs(places[:, 0].max() - max(box.right for box in of_line)) < 30
 
 
 async def test_a_volume_without_images_says_where_they_should_be(tmp_path: Path) -> None:

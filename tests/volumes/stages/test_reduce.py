@@ -7,17 +7,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pytest
 
 from pagewarden import errors
-from pagewarden.volumes import exports
-from pagewarden.volumes.artifacts import parquet, rows
+from pagewarden.volumes import artifacts, exports
+from pagewarden.volumes.artifacts import folder, parquet, rows
 from tests.reading import printed
 from tests.volumes.stages import books
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 STAGE = "reduce"
 ALTO = "{http://www.loc.gov/standards/alto/ns-v4#}"
@@ -90,6 +93,32 @@ async def test_places_in_exports_are_those_of_the_original(tmp_path: Path) -> No
     for ends, high in zip(zip(first, last, strict=True), middle, strict=True):
         between = sum(int(end.get("VPOS") or 0) for end in ends) / 2
         assert 6 < between - int(high.get("VPOS") or 0) < 24
+
+
+@pytest.mark.parametrize("form", ["alto", "page"])
+async def test_a_line_of_a_curved_page_is_around_its_words(tmp_path: Path, form: str) -> None:
+    """A straight box between its ends would leave the middle out."""
+    book = _curved(tmp_path).with_config(exports=[form])
+    await book.run("line_detection", "line_extraction", "ocr", STAGE)
+    with zipfile.ZipFile(book.artifacts / "reduce" / f"W22084-I0886.{form}.zip") as archive:
+        root = _parsed(archive, "p.xml")
+    kinds = ("String", "BASELINE") if form == "alto" else ("Word", "Baseline")
+    lines = [element for element in root.iter() if element.tag.endswith("}TextLine")]
+    assert len(lines) == 6
+    for line in lines:
+        outline = _points(line)
+        words = [_points(word) for word in line if word.tag.endswith(kinds[0])]
+        for word in words:
+            (left, top), (right, bottom) = word.min(axis=0), word.max(axis=0)
+            above = np.interp((left + right) / 2, *outline[: len(outline) // 2].T)
+            below = np.interp((left + right) / 2, *outline[len(outline) // 2 :][::-1].T)
+            assert abs(above - top) < 4
+            assert abs(below - bottom) < 4
+        stand = line.get(kinds[1]) or next(
+            child.get("points") for child in line if child.tag.endswith(kinds[1])
+        )
+        heights = [int(point.partition(",")[2]) for point in (stand or "").split()]
+        assert heights[0] - min(heights) > 8
 
 
 async def test_the_same_volume_gives_the_same_exports(copied: books.Book) -> None:
@@ -229,6 +258,78 @@ async def test_a_source_that_is_not_there_is_named(copied: books.Book) -> None:
     """With its key."""
     with pytest.raises(errors.FileNotThere, match="jobs/nobody/"):
         await _combined(copied, "nobody")
+
+
+@pytest.mark.parametrize("job", ["first", "b"])
+async def test_a_source_that_is_named_twice_counts_once(copied: books.Book, job: str) -> None:
+    """That of the job itself counts anyway; nothing outvotes others by being named often."""
+    _alter(copied, "b", lambda text: replace(text, text="otherwise", confidence=0.9))
+    _alter(copied, "c", lambda text: text)
+    await _combined(copied, "c", "b", job, job)
+    assert books.text_of(_rows(copied)) == [line for page in books.TEXTS for line in page]
+    assert {row.agreeing for row in _rows(copied)} == {2}
+
+
+async def test_combining_with_itself_alone_is_refused(copied: books.Book) -> None:
+    """It would combine nothing."""
+    with pytest.raises(errors.ArtifactUnusable, match="only what it reads itself"):
+        await _combined(copied, "first")
+
+
+async def test_a_volume_without_lines_is_combined_to_nothing(tmp_path: Path) -> None:
+    """It is nobody's fault."""
+    book = books.Book(tmp_path)
+    book.add_pixels("blank.png", printed.page([" "]).pixels)
+    for job in ("b", "first"):
+        await replace(book, job_key=job).run("line_detection", "line_extraction", "ocr")
+    done = await _combined(book, "b")
+    assert (done["total_lines"], done["blank_images"]) == (0, 1)
+
+
+async def test_why_nobody_could_read_a_page_is_kept(copied: books.Book) -> None:
+    """What the first of them met says more than that nobody could."""
+    _fail(copied, "page2")
+    _alter(copied, "b", lambda text: text)
+    await _combined(copied, "b")
+    (bad,) = (row for row in _rows(copied) if not row.ok)
+    assert (bad.error_type, bad.error_message) == ("ReaderKilled", "it died")
+
+
+async def test_a_combined_text_of_another_reading_is_not_exported(
+    copied: books.Book, tmp_path: Path
+) -> None:
+    """The volume was read anew since."""
+    _alter(copied, "b", lambda text: text)
+    await _combined(copied, "b")
+    _fail(copied, "page2")
+    work = copied.work()
+    with pytest.raises(errors.ArtifactUnusable, match=r"combined.parquet was made of another"):
+        await exports.export(work.output, work.keys, "txt", tmp_path / "exported", combined=True)
+
+
+async def test_no_name_in_an_archive_leads_out_of_it(book: books.Book) -> None:
+    """Pages with unfit names failed, but are in it, and others of this name too."""
+
+    class Odd(folder.Folder):
+        async def list(self, within: str) -> AsyncGenerator[artifacts.Entry, None]:
+            async for entry in super().list(within):
+                yield entry
+            yield artifacts.Entry(f"{within}/..\\page1.png", 1000, "etag")
+
+    wanting = book.with_config(failed_pages_allowed=0.5, exports=["alto"], engine="null")
+    await wanting.run("line_detection", input=Odd(book.root / "images"))
+    await wanting.run("line_extraction", "ocr", STAGE)
+    with zipfile.ZipFile(book.artifacts / "reduce" / "W22084-I0886.alto.zip") as archive:
+        assert sorted(archive.namelist()) == [
+            "1_page1.xml", "page1.xml", "page2.xml", "page3.xml",
+        ]  # fmt: skip
+
+
+def _points(element: ET.Element) -> NDArray[np.float64]:
+    """Read the outline of an element of ALTO or PAGE."""
+    own = [child for child in element if child.tag.endswith(("}Coords", "}Shape"))]
+    text = own[0].get("points") or own[0][0].get("POINTS") or ""
+    return np.array([point.split(",") for point in text.split()], np.float64)
 
 
 def _parsed(archive: zipfile.ZipFile, name: str) -> ET.Element:
