@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
 
-from dashboard import books, forgery, parts, rendering, route, visitors
+from dashboard import books, forgery, notices, parts, rendering, route, visitors
 from dashboard.pages import volume_files, volume_job
 from pagewarden import errors
 from pagewarden.files import paths
@@ -64,7 +64,9 @@ async def rerun(
     answer = await visitor.database.rpc(
         "rerun_volumes", p_job_id=book.job["id"], p_stage=stage, p_task_ids=[book.task["id"]]
     )
-    return volume_job.said(book.address, answer, stage)
+    if not answer["success"]:
+        return notices.answered(book.address, answer, "")
+    return volume_job.said(book.address, answer["rerun"], answer["skipped"], stage)
 
 
 def _failed_first(pages: Sequence[looking.Listed]) -> list[looking.Listed]:
