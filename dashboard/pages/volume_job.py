@@ -19,6 +19,7 @@ from dashboard import (
     rendering,
     route,
     visitors,
+    waits,
 )
 from pagewarden import errors
 from pagewarden.volumes import jobs, stages
@@ -77,6 +78,8 @@ async def one(
         stages=stages.STAGES,
         is_open=board.status == "running",
         choices=recipes.CHOICES,
+        is_unmoved=waits.is_unmoved(board),
+        waits=await waits.for_workers(visitor, board),
         here=books.job_address(job["job_key"]),
         **await _rows(visitor, job, after),
     )
