@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi.responses import RedirectResponse
 
 from dashboard import (
     boards,
@@ -29,6 +30,7 @@ router = APIRouter(
 )
 
 ROWS = 50
+_FOUND = 200
 
 
 class Stage(enum.StrEnum):
@@ -48,10 +50,11 @@ class Act(enum.StrEnum):
 
 
 class After(lists.Filter):
-    """Where the last page of the table ended."""
+    """Where the last page of the table ended, and which volume is looked for."""
 
     after_rank: int | None = None
     after_id: int | None = None
+    find: str = ""
 
 
 class Again(recipes.Changed):
@@ -65,13 +68,19 @@ class Again(recipes.Changed):
 async def one(
     request: Request, visitor: visitors.Signed, job: books.Job, after: Annotated[After, Query()]
 ) -> Response:
-    """Show a job; while it is under way, the page asks for it again."""
+    """Show a job, or the volume of it that is looked for.
+
+    While it is under way, the page asks for it again.
+    """
+    sought, part = after.find.strip(), request.headers.get("HX-Target") == "job"
+    if sought and not part and (book := await books.find(visitor, job, sought)):
+        return RedirectResponse(book.address, 303)
     seen = await visitor.database.rpc("volume_board", p_job_id=job["id"])
     board = jobs.Board.from_answer(seen)
     return rendering.page(
         request,
         "volume_job.html",
-        part=request.headers.get("HX-Target") == "job",
+        part=part,
         job=job,
         board=board,
         columns=await boards.laid(visitor, seen),
@@ -81,6 +90,8 @@ async def one(
         is_unmoved=waits.is_unmoved(board),
         waits=await waits.for_workers(visitor, board),
         here=books.job_address(job["job_key"]),
+        sought=sought,
+        found=await books.of_work(visitor, job, sought, _FOUND) if sought and not part else [],
         **await _rows(visitor, job, after),
     )
 

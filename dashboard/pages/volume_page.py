@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 
-from dashboard import books, parts, rendering, route, sheets
+from dashboard import books, leaves, parts, rendering, route, sheets
 from pagewarden import errors
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ async def one(request: Request, used: parts.Used, book: books.Seen, image_name: 
             _shown(book, number, line) for number, line in enumerate(page.lines[:MOST_LINES], 1)
         ],
         count=len(pages),
-        **_ways(book.address, pages, page.listed),
+        **_ways(book, pages, page.listed),
     )
 
 
@@ -136,13 +135,15 @@ def _points(outline: Sequence[Sequence[float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in outline)
 
 
-def _ways(here: str, pages: Sequence[looking.Listed], shown: looking.Listed) -> dict[str, Any]:
+def _ways(
+    book: books.Book, pages: Sequence[looking.Listed], shown: looking.Listed
+) -> dict[str, Any]:
     """Lead to the pages before and after, and to the next that failed, around the end."""
     at = shown.number - 1
     failed = [page for page in (*pages[at + 1 :], *pages[:at]) if page.trouble]
 
     def way(page: looking.Listed | None) -> str | None:
-        return f"{here}/pages/{quote(page.image_name)}" if page else None
+        return leaves.address(book, page) if page else None
 
     return {
         "before": way(pages[at - 1] if at else None),

@@ -108,6 +108,8 @@ def pages(files: Files) -> list[Listed]:
 
 def figures(files: Files, names: Collection[str]) -> dict[str, Figures]:
     """Count the lines of some pages."""
+    if not names:
+        return {}
     with _opened(files) as volume:
         if volume.texts is not None:
             return _of_texts(volume.texts, names)

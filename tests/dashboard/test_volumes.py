@@ -244,7 +244,7 @@ async def test_failed_pages_come_first(
     place: places.Place, book: books.Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With what went wrong; the others in their order, page by page, with their figures."""
-    monkeypatch.setattr("dashboard.pages.volume.PAGES", 2)
+    monkeypatch.setattr("dashboard.leaves.PAGES", 2)
     person = await place.person()
     await shelves.finished(place, person, tmp_path)
     async with place.visitor(person) as client:
