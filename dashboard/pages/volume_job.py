@@ -50,11 +50,12 @@ class Act(enum.StrEnum):
 
 
 class After(lists.Filter):
-    """Where the last page of the table ended, and which volume is looked for."""
+    """Where the last page of the table ended, which volume is looked for, what is to be redone."""
 
     after_rank: int | None = None
     after_id: int | None = None
     find: str = ""
+    again: Stage | None = None
 
 
 class Again(recipes.Changed):
@@ -91,6 +92,7 @@ async def one(
         waits=await waits.for_workers(visitor, board),
         here=books.job_address(job["job_key"]),
         sought=sought,
+        again=after.again,
         found=await books.of_work(visitor, job, sought, _FOUND) if sought and not part else [],
         **await _rows(visitor, job, after),
     )

@@ -91,6 +91,24 @@ async def test_files_are_for_whoever_may_see_the_volume(
                 assert (answer.status_code, "secret" in answer.text) == (404, False), name
 
 
+async def test_a_text_that_nobody_asked_for_is_made_later(
+    place: places.Place, book: books.Book, tmp_path: Path
+) -> None:
+    """The page of the volume leads to where that is done, with the right stage chosen."""
+    person = await place.person()
+    assert book.artifacts.is_dir()
+    await shelves.finished(place, person, tmp_path)
+    async with place.browser(person) as page:
+        page.on("dialog", lambda dialog: dialog.accept())
+        await page.goto(PATH)
+        await page.locator("#make-text").click()
+        await page.get_by_label("text", exact=True).check()
+        await page.get_by_role("button", name="Do it again").click()
+        await expect(page.locator("#notice")).to_contain_text("in the queue of reduce again")
+    (job,) = await place.functions.used.database.select("volume_jobs")
+    assert job["config"] == {"exports": ["txt"]}
+
+
 async def test_files_that_cannot_be_had_are_told(
     place: places.Place, book: books.Book, tmp_path: Path
 ) -> None:
