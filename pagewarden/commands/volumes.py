@@ -92,7 +92,8 @@ def create(  # noqa: PLR0913  # each is an option of the command
     named = [*(volumes or ()), *_lines(list_)]
     if not named:
         raise typer.BadParameter("name volumes, or a file with --list")
-    config = _config(set_)
+    config = read_config(set_)
+    configs.Config.parse(config)  # before many images are copied for nothing
     chosen = settings.load()
 
     async def order(found: jobs_module.Jobs) -> jobs_module.Made:
@@ -136,8 +137,8 @@ def _lines(path: Path | None) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def _config(given: Sequence[str] | None) -> dict[str, Any]:
-    """Read KEY=VALUE; a value that is JSON is what it is, everything else is text."""
+def read_config(given: Sequence[str] | None) -> dict[str, Any]:
+    """Read KEY=VALUE; a value that is JSON is what it is, everything else text, or texts."""
     config: dict[str, Any] = {}
     for pair in given or ():
         key, sign, value = pair.partition("=")
@@ -146,7 +147,7 @@ def _config(given: Sequence[str] | None) -> dict[str, Any]:
         try:
             config[key] = json_module.loads(value)
         except ValueError:
-            config[key] = value
+            config[key] = value.split(",") if key in configs.LISTS else value
     return config
 
 
@@ -234,7 +235,7 @@ def rerun(
     """Do a stage again, and those after it; nothing before it is done again."""
     if stage not in stages.STAGES:
         raise typer.BadParameter(f"there is no stage {stage!r}; one of {', '.join(stages.STAGES)}")
-    _rerun(job, stage, volumes, only_failed=failed, config=_config(set_))
+    _rerun(job, stage, volumes, only_failed=failed, config=read_config(set_))
 
 
 def _rerun(

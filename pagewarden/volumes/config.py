@@ -35,6 +35,10 @@ STAGE_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Which keys decide what a stage makes: when another one changes, its artifacts stay good."""
 
 
+LISTS = ("sources", "exports")
+"""Keys with several values."""
+
+
 class Config(BaseModel):
     """How the volumes of a job are processed; unknown keys and wrong types are refused.
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pagewarden import cli
-from pagewarden.commands import bench
+from pagewarden.commands import bench, volumes
+from pagewarden.volumes import config
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy" / "README.md"]
@@ -64,3 +65,11 @@ def test_a_command_and_its_options_are_there(page: str, command: str) -> None:
 def test_commands_are_found() -> None:
     """The test would be worth nothing if the documentation were read wrongly."""
     assert len(_commands()) > 40
+
+
+@pytest.mark.parametrize(
+    "command", [command for _, command in _commands() if re.search(r"--set [a-z]", command)]
+)
+def test_what_a_command_sets_can_be_set(command: str) -> None:
+    """A job with such a config would be taken."""
+    config.Config.parse(volumes.read_config(re.findall(r"--set (\S+)", command)))

@@ -70,12 +70,14 @@ async def test_volumes_are_ordered_from_folders_names_and_lists(desk: Desk, tmp_
     names = tmp_path / "names"
     names.write_text("# more\nW3-I3\n\n")
     words = ("create", str(folder), "W2-I2", "--list", str(names), "--key", "mine")
-    made = await desk.json(*words, "--set", "k_factor=3", "--set", "engine=tesseract")
+    wishes = ("k_factor=3", "engine=tesseract", "exports=txt,alto")
+    made = await desk.json(*words, *(word for wish in wishes for word in ("--set", wish)))
     assert (made["job_key"], made["volumes"]) == ("mine", 3)
     brought = sorted(path.name for path in (tmp_path / "input" / "W1-I1").iterdir())
     assert brought == ["0000.jpg", "0001.jpg"]
     config = await desk.home.rows("select config from volume_jobs")
-    assert config == [({"k_factor": 3, "engine": "tesseract"},)]
+    wanted = {"k_factor": 3, "engine": "tesseract", "exports": ["txt", "alto"]}
+    assert config == [(wanted,)]
 
 
 async def test_no_page_of_a_folder_is_left_out_silently(desk: Desk, tmp_path: Path) -> None:
@@ -89,6 +91,13 @@ async def test_no_page_of_a_folder_is_left_out_silently(desk: Desk, tmp_path: Pa
     there = tmp_path / "input" / "W1-I1"
     brought = [str(path.relative_to(there)) for path in there.rglob("*") if path.is_file()]
     assert sorted(brought) == ["0000.jpg", "0002.jp2", "inner/3.avif", "ü.png"]
+
+
+async def test_nothing_is_copied_for_a_job_that_is_refused(desk: Desk, tmp_path: Path) -> None:
+    """It may be a hundred gigabytes."""
+    with pytest.raises(errors.SettingsError, match="nope"):
+        await desk.run("create", str(desk.volume("W1-I1")), "--set", "nope=1")
+    assert not (tmp_path / "input").exists()
 
 
 async def test_images_that_only_the_bucket_has_do_not_become_pages(desk: Desk) -> None:

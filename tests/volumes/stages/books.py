@@ -36,7 +36,7 @@ PARQUET = {
     "ocr": "ocr_results.parquet",
 }
 """The file of each stage, which is published last."""
-FAST = {"language": "eng", "processes": 2}
+FAST = {"language": "eng", "processes": 1}
 """A config for tests: everything as usual, only quicker on printed pages."""
 
 

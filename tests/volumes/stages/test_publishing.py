@@ -39,7 +39,7 @@ async def test_two_runs_make_the_same_bytes(finished: books.Book, tmp_path: Path
     """Images, Parquet files, ids of lines: whoever did it, and whenever."""
     again = replace(finished, root=tmp_path / "again")
     shutil.copytree(finished.originals, again.originals)
-    await again.with_config(processes=1).run(*stages.STAGES, token="somebody-else")
+    await again.with_config(processes=2).run(*stages.STAGES, token="somebody-else")
     assert again.digests() == finished.digests()
 
 
