@@ -30,7 +30,7 @@ router = APIRouter(
 )
 
 ROWS = 50
-_FOUND = 200
+_FOUND = 1000  # no work has more volumes
 
 
 class Stage(enum.StrEnum):

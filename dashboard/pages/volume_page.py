@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from dashboard import books, leaves, parts, rendering, route, sheets
 from pagewarden import errors
+from pagewarden.volumes import config
 
 if TYPE_CHECKING:
     from pagewarden.volumes import looking
@@ -125,10 +126,11 @@ def _level(line: looking.Line) -> str:
 def _whose(book: books.Book, line: looking.Line) -> str:
     if line.source is None:
         return ""
-    job = books.job_of(line.source) or line.source
-    name = "this job" if line.source == book.edition.keys.ocr_results else job
-    sources = 1 + len(book.job["config"].get("sources", ()))
-    return f"{name}, {line.agreeing} of {sources} agree"
+    own, given = book.edition.keys.ocr_results, book.job["config"].get("sources", ())
+    # One that is named twice, or is this volume itself, counts once.
+    sources = {own, *(config.filled_in(key, w_id=book.w_id, i_id=book.i_id) for key in given)}
+    name = "this job" if line.source == own else books.job_of(line.source) or line.source
+    return f"{name}, {line.agreeing} of {len(sources)} agree"
 
 
 def _points(outline: Sequence[Sequence[float]]) -> str:

@@ -326,7 +326,8 @@ async def test_what_was_combined_is_shown_with_where_it_came_from(
     """A page that another job has read is no failed one; each line says whose text it has."""
     person = await place.person()
     shelves.combine(book, lost="page2")
-    combining = {"reducer": "combine", "sources": [shelves.OTHER]}
+    everywhere = shelves.OTHER.replace(shelves.VOLUME, "{w_id}-{i_id}")
+    combining = {"reducer": "combine", "sources": [shelves.OTHER, everywhere]}
     await shelves.finished(place, person, tmp_path, config=combining)
     async with place.browser(person) as page:
         await page.goto(PATH)

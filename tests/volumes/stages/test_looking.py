@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,13 @@ from pyarrow import parquet as pq
 
 from functions import kept, volume_pages
 from pagewarden import errors
-from pagewarden.volumes import artifacts, editions
+from pagewarden.volumes import artifacts, editions, looking
 from pagewarden.volumes.artifacts import parquet, rows
 from tests.files import s3_server
 from tests.volumes.stages import books
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 STAMP = parquet.Stamp("line_detection", "input", "config", "model", 200)
@@ -111,6 +113,43 @@ async def test_files_are_downloaded_over_s3(
             await hasty.downloadable(second)
         moto.go_on.set()
         moto.faults.clear()
+
+
+async def test_what_combine_has_made_is_looked_at_while_it_fits(copied: books.Book) -> None:
+    """A page that only another job could read is there, and each line says whose it is."""
+    keys, output = copied.work().keys, copied.root / "output"
+    other = keys.ocr_results.replace(copied.job_key, "other")
+    (output / other).parent.mkdir(parents=True)
+    (output / other).write_bytes((output / keys.ocr_results).read_bytes())
+    _change(copied, lambda row: {"ok": row.image_name != "page2"})
+    await copied.with_config(reducer="combine", sources=[other]).run("reduce")
+
+    def looked(*, combined: bool) -> tuple[list[str], list[tuple[str | None, int | None]]]:
+        detected, lines = output / keys.line_detection, output / keys.line_images
+        made = output / keys.combined if combined else None
+        files = looking.Files(keys, detected, lines, output / keys.ocr_results, made)
+        failed = [page.image_name for page in looking.pages(files) if page.trouble]
+        seen = [looking.page(files, name) for name in ("page1", "page2")]
+        whose = [(line.source, line.agreeing) for page in seen if page for line in page.lines]
+        return failed, whose
+
+    of_nobody: tuple[None, None] = (None, None)
+    assert looked(combined=True) == ([], [(keys.ocr_results, 2)] * 2 + [(other, 1)] * 2)
+    assert looked(combined=False) == (["page2"], [of_nobody] * 4)
+    _change(copied, lambda _: {"model_version": "newer"})
+    assert looked(combined=True) == (["page2"], [of_nobody] * 4)
+
+
+def _change(book: books.Book, change: Callable[[rows.LineText], dict[str, object]]) -> None:
+    """Publish other texts of the same lines."""
+    path = book.artifacts / "ocr" / parquet.OCR_RESULTS.name
+    with parquet.Reader(path, parquet.OCR_RESULTS, "texts") as reader:
+        stamp, found = reader.stamp, list(reader)
+    path.unlink()
+    writer = parquet.Writer(path, parquet.OCR_RESULTS, stamp)
+    for row in found:
+        writer.add(dataclasses.replace(row, **change(row)))  # type: ignore[arg-type]  # any column
+    writer.close()
 
 
 def test_groups_of_rows_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
