@@ -14,6 +14,8 @@ from tests.volumes.stages import books
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
     from tests.dashboard import place as places
 
 __all__ = ["book", "chosen", "read"]
@@ -58,6 +60,20 @@ async def test_what_was_published_is_downloaded(
     assert answer.headers["content-disposition"] == f'attachment; filename="{PARQUET[2]}"'
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_a_file_that_is_too_large_to_be_kept_is_sent_whole(
+    place: places.Place, book: books.Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its copy stays until the last piece of it is sent."""
+    monkeypatch.setattr("functions.volume_pages._BYTES", 0)
+    person = await place.person()
+    await shelves.finished(place, person, tmp_path)
+    content = bytes(range(256)) * 40_000
+    _add(book, f"{VOLUME}.txt", content)
+    async with place.visitor(person) as client:
+        answer = await client.get(f"{PATH}/files/{VOLUME}.txt")
+    assert answer.content == content
 
 
 async def test_files_are_for_whoever_may_see_the_volume(

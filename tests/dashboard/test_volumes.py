@@ -482,8 +482,15 @@ async def test_axe_finds_nothing_serious(
     await shelves.finished(place, person, tmp_path, broken)
     home = await shelves.ordering(place, person, tmp_path)
     await home.order(*(f"W{number}-I1" for number in range(3)), p_job_key="open")
+    await home.orchestrator.look()
+    await place.functions.factory.conn.execute(
+        "update volume_tasks set published_at = now() - interval '5 minutes' where token is null"
+    )
     async with place.browser(person) as page:
         for scheme in ("light", "dark"):
             await page.emulate_media(color_scheme=scheme)
-            for path in ("/volumes", JOB, "/volumes/open", PATH, f"{PATH}/pages/page1"):
+            for path in (
+                *("/volumes", JOB, f"{JOB}?again=reduce", "/volumes/open", "/volumes/open?find=W1"),
+                *("/volumes/open?find=W9", PATH, f"{PATH}?show=failed", f"{PATH}/pages/page1"),
+            ):
                 await require_usable(page, path)
