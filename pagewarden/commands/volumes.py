@@ -9,15 +9,14 @@ import datetime as dt
 import json as json_module
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import structlog
 import typer
-from rich.console import Console
 from rich.live import Live
 
 from pagewarden import bars, errors, settings
-from pagewarden.commands import ending, volume_programs
+from pagewarden.commands import ending, volume_jobs, volume_lists, volume_programs
 from pagewarden.local import stack
 from pagewarden.volumes import (
     artifacts,
@@ -31,11 +30,9 @@ from pagewarden.volumes import config as configs
 from pagewarden.volumes import jobs as jobs_module
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
     from rich.console import RenderableType
-
-T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -45,10 +42,9 @@ app = typer.Typer(
     help="Read books of page images, stage by stage: order, watch, re-run, export, work.",
     no_args_is_help=True,
 )
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+out = volume_jobs.out
+err = volume_jobs.err
 
-Job = Annotated[str, typer.Argument(metavar="JOB", help="Its key, or its number.")]
 Volumes = Annotated[
     list[str] | None,
     typer.Argument(metavar="[VOLUME]...", help="Only these, as in W22084-I0886. Default: all."),
@@ -57,7 +53,6 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A key of the config, as in engine=tesseract."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 @app.command()
@@ -86,7 +81,8 @@ def create(  # noqa: PLR0913  # each is an option of the command
         int, typer.Option(min=1, max=43_200, help="How long a stage of a volume may take.")
     ] = 21_600,
     input_bucket: volume_programs.InputBucket = None,
-    json: Json = False,
+    wait: volume_jobs.Wait = False,
+    json: volume_jobs.Json = False,
 ) -> None:
     """Order volumes to be read, all in the same way."""
     named = [*(volumes or ()), *_lines(list_)]
@@ -107,12 +103,22 @@ def create(  # noqa: PLR0913  # each is an option of the command
             stage_seconds=stage_seconds,
         )
 
-    made = _with_jobs(chosen, order)
-    if json:
+    made = volume_jobs.ask(chosen, order)
+    if json and not wait:
         out.print_json(data=dataclasses.asdict(made))
-        return
-    out.print(f"job {made.job_id}, {made.job_key}: {made.volumes:,} volumes")
-    out.print(f"  [bold]pagewarden volumes status {made.job_key} --watch[/]")
+    if not json:
+        out.print(f"job {made.job_id}, {made.job_key}: {made.volumes:,} volumes")
+        out.print(f"  [bold]pagewarden volumes status {made.job_key} --watch[/]")
+    if wait:
+        _end(chosen, made.job_key, json=json)
+
+
+def _end(chosen: settings.Settings, job: str, *, json: bool) -> NoReturn:
+    """Wait for the end of a job, show it, and end with what became of it."""
+    seen = volume_jobs.wait(chosen, job)
+    failed = volume_jobs.ask(chosen, lambda found: found.tasks(seen.job_id, status="failed"))
+    _print(seen, failed, json=json)
+    sys.exit(volume_jobs.code(seen))
 
 
 async def _brought(text: str, bucket: artifacts.Bucket) -> jobs_module.Name:
@@ -160,27 +166,35 @@ def status(
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Show it again and again, until it has ended.")
     ] = False,
-    json: Json = False,
+    wait: volume_jobs.Wait = False,
+    json: volume_jobs.Json = False,
 ) -> None:
     """Show jobs, or how far one is: stage by stage, what is in hand, what failed."""
     chosen = settings.load()
+    if job is None and wait:
+        raise typer.BadParameter("name the job to --wait for")
     if job is None:
-        rows = _with_jobs(chosen, lambda found: found.listed())
+        rows = volume_jobs.ask(chosen, lambda found: found.listed())
         if json:
             out.print_json(data=rows)
         else:
             out.print(showing.jobs(rows) if rows else "no volumes were ordered yet")
         return
+    if wait:
+        _end(chosen, job, json=json)
     if watch and not json:
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_watch(chosen, job))
         return
-    seen, failed = _with_jobs(chosen, lambda found: _look(found, job))
+    _print(*volume_jobs.ask(chosen, lambda found: _look(found, job)), json=json)
+
+
+def _print(seen: jobs_module.Board, failed: list[dict[str, Any]], *, json: bool) -> None:
     if json:
         out.print_json(data={"job": dataclasses.asdict(seen), "failed": failed})
-    else:
-        for part in _shown(seen, failed):
-            out.print(part)
+        return
+    for part in _shown(seen, failed):
+        out.print(part)
 
 
 async def _look(
@@ -213,7 +227,7 @@ async def _watch(chosen: settings.Settings, job: str) -> None:
 
 
 @app.command()
-def retry(job: Job, volumes: Volumes = None) -> None:
+def retry(job: volume_jobs.Job, volumes: Volumes = None) -> None:
     """Let volumes that failed go on with the stage they failed in, with fresh attempts.
 
     A job that was cancelled goes on, too.
@@ -223,7 +237,7 @@ def retry(job: Job, volumes: Volumes = None) -> None:
 
 @app.command()
 def rerun(
-    job: Job,
+    job: volume_jobs.Job,
     stage: Annotated[
         str, typer.Argument(metavar="STAGE", help=f"One of {', '.join(stages.STAGES)}.")
     ],
@@ -254,7 +268,7 @@ def _rerun(
             job_id, stage, volumes=names, only_failed=only_failed, config=config
         )
 
-    count, skipped = _with_jobs(settings.load(), act)
+    count, skipped = volume_jobs.ask(settings.load(), act)
     out.print(f"{count:,} volumes: {stage or 'the stage that failed'} once more")
     if skipped:
         out.print(f"{skipped:,} have not come to {stage} yet, and are left alone")
@@ -262,19 +276,21 @@ def _rerun(
 
 @app.command()
 def cancel(
-    job: Job, *, reason: Annotated[str | None, typer.Option(help="Why, for the log.")] = None
+    job: volume_jobs.Job,
+    *,
+    reason: Annotated[str | None, typer.Option(help="Why, for the log.")] = None,
 ) -> None:
     """End a job now; what is done of it stays, and retry goes on with the rest."""
 
     async def act(found: jobs_module.Jobs) -> int:
         return await found.cancel(await found.find(job), reason)
 
-    out.print(f"cancelled; {_with_jobs(settings.load(), act):,} volumes were under way")
+    out.print(f"cancelled; {volume_jobs.ask(settings.load(), act):,} volumes were under way")
 
 
 @app.command()
 def export(
-    job: Job,
+    job: volume_jobs.Job,
     volumes: Volumes = None,
     *,
     output: Annotated[
@@ -311,19 +327,13 @@ def export(
                 ]
             )
 
-    count = _with_jobs(chosen, act)
+    count = volume_jobs.ask(chosen, act)
     out.print(f"{count:,} files in {output}")
     if not count:
         sys.exit(ending.SOME_FAILED)
 
 
-def _with_jobs(chosen: settings.Settings, ask: Callable[[jobs_module.Jobs], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with stack.connected(chosen) as connection:
-            return await ask(jobs_module.Jobs(connection))
-
-    return asyncio.run(run())
-
-
+app.command("list")(volume_lists.list_volumes)
+app.command()(volume_lists.history)
 app.command("work")(volume_programs.work)
 app.command()(volume_programs.orchestrate)

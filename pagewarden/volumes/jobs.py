@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pagewarden.database import Database
 
 _PAGE = 200
+# Some works and some groups at a time: what all pairs of them could find fits into one answer.
+_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,22 +172,35 @@ class Jobs:
         found: list[dict[str, Any]] = await self.database.rpc("list_volume_jobs", p_limit=limit)
         return found
 
-    async def tasks(self, job_id: int, *, status: str | None = None) -> list[dict[str, Any]]:
-        """List all volumes of a job, failed ones first."""
+    async def tasks(
+        self, job_id: int, *, stage: str | None = None, status: str | None = None
+    ) -> list[dict[str, Any]]:
+        """List all volumes of a job, or those of a stage or status, failed ones first.
+
+        Pages are turned in an order in which nothing moves, so none is missing.
+        """
         found: list[dict[str, Any]] = []
         while True:
-            last = found[-1] if found else {}
             page = await self.database.rpc(
                 "list_volume_tasks",
                 p_job_id=job_id,
+                p_stage=stage,
                 p_status=status,
-                p_after_rank=last.get("rank"),
-                p_after_id=last.get("task_id"),
+                p_after_id=found[-1]["task_id"] if found else None,
                 p_limit=_PAGE,
+                p_by_id=True,
             )
             found += page
             if len(page) < _PAGE:
-                return found
+                return sorted(found, key=lambda row: (row["rank"], row["task_id"]))
+
+    async def history(self, job_id: int, volume: Name) -> list[dict[str, Any]]:
+        """List the newest turns of workers at a volume, the last one first."""
+        (task_id,) = await self._ids(job_id, [volume])
+        found: list[dict[str, Any]] = await self.database.rpc(
+            "volume_history", p_task_id=task_id, p_limit=_PAGE
+        )
+        return found
 
     async def rerun(
         self,
@@ -248,14 +263,33 @@ class Jobs:
             )
 
     async def _ids(self, job_id: int, volumes: Sequence[Name]) -> list[int]:
-        known = {
-            Name(row["bdrc_w_id"], row["bdrc_i_id"]): row["task_id"]
-            for row in await self.tasks(job_id)
-        }
+        known: dict[Name, int] = {}
+        for start in range(0, len(volumes), _NAMES):
+            known |= await self._tasks_of(job_id, volumes[start : start + _NAMES])
         missing = [str(name) for name in volumes if name not in known]
         if missing:
             raise errors.InvalidCall(f"the job has no volume {', '.join(missing)}")
         return [known[name] for name in volumes]
+
+    async def _tasks_of(self, job_id: int, volumes: Sequence[Name]) -> dict[Name, int]:
+        """Find the tasks of these volumes; what the job does not have is left out."""
+        rows = await self.database.select(
+            "volumes",
+            columns="id,bdrc_w_id,bdrc_i_id",
+            where={
+                "bdrc_w_id": sorted({name.w_id for name in volumes}),
+                "bdrc_i_id": sorted({name.i_id for name in volumes}),
+            },
+        )
+        names = {row["id"]: Name(row["bdrc_w_id"], row["bdrc_i_id"]) for row in rows}
+        if not names:
+            return {}
+        tasks = await self.database.select(
+            "volume_tasks",
+            columns="id,volume_id",
+            where={"job_id": job_id, "volume_id": sorted(names)},
+        )
+        return {names[task["volume_id"]]: task["id"] for task in tasks}
 
 
 def _has_ended(task: Mapping[str, Any]) -> bool:

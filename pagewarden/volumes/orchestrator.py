@@ -7,7 +7,6 @@ outside of the database the message is in an outbox then, from which it is sent.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from pagewarden import errors, waking
 from pagewarden.volumes import outbox
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping
 
     from pagewarden.database import Database
@@ -75,15 +75,10 @@ class Orchestrator:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look again and again, until stop is set; no trouble ends this."""
-        clock = asyncio.get_running_loop().time
-        reconciled = clock()
         with self.hints.bell([HINT]) as bell:
             while not stop.is_set():
                 bell.clear()
                 pause = await self._turn()
-                if clock() - reconciled >= outbox.RECONCILE_SECONDS:
-                    await self._reconcile()
-                    reconciled = clock()
                 await waking.wait(bell, stop, seconds=pause)
 
     async def look(self) -> Seen | None:
@@ -98,7 +93,7 @@ class Orchestrator:
             if answer is None:
                 return None
             answers.append(answer)
-        sent = await outbox.drain(self.database, self.publisher) if self.publisher else 0
+        sent = await self._send(is_reconciling=any(a["is_reconciling"] for a in answers))
         seen = Seen.from_answers(answers, sent=sent)
         self.busy.turn(on=seen.is_busy)
         if seen.published or seen.rescued or seen.completed or seen.failed:
@@ -110,6 +105,14 @@ class Orchestrator:
                 jobs_failed=seen.failed,
             )
         return seen
+
+    async def _send(self, *, is_reconciling: bool) -> int:
+        """Send messages to queues outside of the database, which sees its own ones itself."""
+        if self.publisher is None:
+            return 0
+        if is_reconciling:
+            await outbox.reconcile(self.database, self.publisher)
+        return await outbox.drain(self.database, self.publisher)
 
     async def _turn(self) -> float:
         """Look once; tell for how many seconds that will do, unless something happens."""
@@ -123,11 +126,3 @@ class Orchestrator:
         if seen.retry_in is None:
             return self.sweep_seconds
         return min(max(seen.retry_in, BUSY_SECONDS), self.sweep_seconds)
-
-    async def _reconcile(self) -> None:
-        if self.publisher is None:  # the database sees its own queues itself
-            return
-        try:
-            await outbox.reconcile(self.database, self.publisher)
-        except (errors.DatabaseError, errors.QueueError) as exc:
-            log.warning("queues_not_seen", error=str(exc))

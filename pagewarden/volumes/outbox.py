@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from pagewarden import errors
 from pagewarden.volumes import messages, stages
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-RECONCILE_SECONDS = 300.0
+# A queue knows of what is older.
+YOUNG_SECONDS = 300
+LONGEST_KEPT_SECONDS = 1_209_600
 # What nobody has settled by then is sent once more; SQS drops it if it came the first time.
 LEASE_SECONDS = 30
 _BATCH = 100
@@ -25,55 +28,70 @@ _AT_ONCE = 10
 
 
 async def drain(database: Database, publisher: queues.Publisher) -> int:
-    """Send all that is to be sent; return how many that were. A queue that is away is raised."""
-    sent = 0
+    """Send all that can be sent; return how many that were. A queue that is away is raised then."""
+    sent, troubles = 0, dict[str, errors.QueueError]()
     while True:
         rows = await database.rpc(
             "claim_volume_outbox", p_limit=_BATCH, p_lease_seconds=LEASE_SECONDS
         )
         if not rows:
-            return sent
-        sent += await _send(database, publisher, rows)
+            break
+        sent += await _send(database, publisher, rows, troubles)
+    for trouble in troubles.values():
+        raise trouble
+    return sent
 
 
 async def _send(
-    database: Database, publisher: queues.Publisher, rows: list[Mapping[str, Any]]
+    database: Database,
+    publisher: queues.Publisher,
+    rows: list[Mapping[str, Any]],
+    troubles: dict[str, errors.QueueError],
 ) -> int:
+    """Send what is for queues that gave no trouble so far; what is not sent is claimed again."""
     places = asyncio.Semaphore(_AT_ONCE)
+    sent: list[messages.Message] = []
 
-    async def one(row: Mapping[str, Any]) -> messages.Message:
+    async def one(row: Mapping[str, Any]) -> None:
         message = messages.Message.parse(row["message"])
         assert message is not None  # noqa: S101  # the database made it
         async with places:
-            await publisher.publish(row["stage"], message)
-        return message
+            if row["stage"] in troubles:
+                return
+            try:
+                await publisher.publish(row["stage"], message)
+            except errors.QueueError as exc:
+                troubles[row["stage"]] = exc
+            else:
+                sent.append(message)
 
-    ends = await asyncio.gather(*map(one, rows), return_exceptions=True)
-    settled = [end for end in ends if isinstance(end, messages.Message)]
+    await asyncio.gather(*map(one, rows))
     await database.rpc(
         "settle_volume_outbox",
-        p_messages=[{"task_id": m.task_id, "attempt": m.attempt} for m in settled],
+        p_messages=[{"task_id": m.task_id, "attempt": m.attempt} for m in sent],
     )
-    for end in ends:
-        if isinstance(end, BaseException):
-            raise end
-    return len(settled)
+    return len(sent)
 
 
 async def reconcile(database: Database, publisher: queues.Publisher) -> int:
-    """Send again what waits for a message that its queue does not have any more.
+    """Have sent again what waits for a message that its queue does not have any more.
 
-    A queue that says it is empty has lost it: it was purged, kept the message for as long as it
-    keeps any, or gave it to its dead letters. What was sent in the last minutes does not count:
-    a queue knows only roughly how many it has.
+    A queue that says it is empty has lost it: it was purged, or gave it to its dead letters. What
+    was sent in the last minutes does not count: a queue knows only roughly how many it has. One
+    that is not empty has lost what is older than it keeps any. An old message that is still
+    there after all is stale.
     """
     lost = 0
     for stage in stages.STAGES:
-        if await publisher.is_empty(stage):
-            lost += await database.rpc(
-                "republish_volumes", p_stage=stage, p_older_seconds=round(RECONCILE_SECONDS)
-            )
+        try:
+            is_empty = await publisher.is_empty(stage)
+            older = YOUNG_SECONDS if is_empty else await publisher.keeps_seconds(stage)
+        except errors.QueueError as exc:
+            log.warning("queue_not_seen", stage=stage, error=str(exc))
+            continue
+        lost += await database.rpc(
+            "republish_volumes", p_stage=stage, p_older_seconds=min(older, LONGEST_KEPT_SECONDS)
+        )
     if lost:
         log.warning("messages_lost", volumes=lost)
-        await drain(database, publisher)
     return lost

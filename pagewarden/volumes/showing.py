@@ -49,17 +49,23 @@ def board(seen: Board, now: dt.datetime) -> RenderableType:
     parts: list[RenderableType] = [heading, bar, _stages(seen.stages)]
     if seen.in_hand:
         parts.append(_in_hand(seen.in_hand))
+    return Group(*parts, *notices(seen, now))
+
+
+def notices(seen: Board, now: dt.datetime) -> list[Text]:
+    """Say what a job waits for that somebody has to see to."""
+    found = []
     if seen.outage:
-        parts.append(Text(f"Volumes wait, uncounted: {seen.outage}", "yellow"))
+        found.append(Text(f"Volumes wait, uncounted: {seen.outage}", "yellow"))
     if seen.status == "running" and _is_late(seen.passed_at, now):
-        parts.append(
+        found.append(
             Text(
                 "No orchestrator has been here for a while; start one: "
                 "pagewarden volumes orchestrate",
                 "yellow",
             )
         )
-    return Group(*parts)
+    return found
 
 
 def failures(rows: Iterable[Mapping[str, Any]]) -> Table:
@@ -75,6 +81,46 @@ def failures(rows: Iterable[Mapping[str, Any]]) -> Table:
             Text(str(error.get("message", "-"))),
         )
     return table
+
+
+def volumes(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """Show volumes of a job, one in a line, with what came out of them."""
+    # No frame, and names that stay whole: this fits into 80 columns.
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for name in ("volume", "stage", "status", "attempts", "pages", "lines", "characters"):
+        table.add_column(name, no_wrap=True)
+    for row in rows:
+        result = row["result"] or {}
+        table.add_row(
+            Text(f"{row['bdrc_w_id']}-{row['bdrc_i_id']}"),
+            row["stage"],
+            _coloured(row["status"]),
+            f"{row['attempts']} of {row['max_attempts']}",
+            _pages(row["pages_done"], row["pages_total"]),
+            _number(result.get("total_lines")),
+            _number(result.get("total_characters")),
+        )
+    return table
+
+
+def turns(rows: Iterable[Mapping[str, Any]]) -> RenderableType:
+    """Show turns of workers at a volume: one in a line, and what went wrong below it."""
+    lines: list[Text] = []
+    for row in rows:
+        pages = f"{_number(row['pages'])} pages" if row["pages"] is not None else ""
+        failed = f", {row['failed_pages']:,} failed" if row["failed_pages"] else ""
+        outcome = _coloured(f"{row['outcome'] or 'in hand':<10}")
+        lines.append(
+            Text.assemble(
+                f"{_moment(row['started_at'])}  {row['stage']:<15}  ",
+                outcome,
+                f"  {_lasted(row['started_at'], row['ended_at']):>9}  ",
+                "  ".join(part for part in (f"{pages}{failed}", row["worker_id"]) if part),
+            )
+        )
+        if row["error"]:
+            lines.append(Text(f"    {row['error'].get('message', '-')}"))
+    return Group(*lines)
 
 
 def _stages(counts: Iterable[StageCount]) -> Table:
@@ -95,15 +141,29 @@ def _stages(counts: Iterable[StageCount]) -> Table:
 def _in_hand(rows: Iterable[Mapping[str, Any]]) -> Table:
     table = Table("volume", "stage", "pages", "for", "worker")
     for row in rows:
-        total = row["pages_total"]
         table.add_row(
             Text(f"{row['bdrc_w_id']}-{row['bdrc_i_id']}"),
             row["stage"],
-            f"{row['pages_done']:,} of {total:,}" if total else "-",
+            _pages(row["pages_done"], row["pages_total"]),
             f"{row['seconds']:.0f} s",
             Text(row["worker"]),
         )
     return table
+
+
+def _pages(done: int, total: int | None) -> str:
+    return f"{done:,} of {total:,}" if total else "-"
+
+
+def _number(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
+
+
+def _lasted(started_at: str, ended_at: str | None) -> str:
+    if ended_at is None:
+        return "-"
+    lasted = dt.datetime.fromisoformat(ended_at) - dt.datetime.fromisoformat(started_at)
+    return f"{lasted.total_seconds():.1f} s"
 
 
 def _is_late(passed_at: str | None, now: dt.datetime) -> bool:
@@ -113,8 +173,8 @@ def _is_late(passed_at: str | None, now: dt.datetime) -> bool:
 
 
 def _coloured(status: str) -> Text:
-    colours = {"completed": "green", "failed": "red", "cancelled": "yellow"}
-    return Text(status, colours.get(status, "cyan"))
+    colours = {"completed": "green", "done": "green", "failed": "red", "cancelled": "yellow"}
+    return Text(status, colours.get(status.strip(), "cyan"))
 
 
 def _moment(timestamp: str) -> str:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-# While store or engine are away, nobody tries the volume again before.
-OUTAGE_SECONDS = 30.0
+# What this worker lacks, or was given wrongly, is no volume's fault: another one may have it.
+_OF_THE_WORKER = (errors.EngineMissing, errors.KeyRefused, errors.SettingsError)
 LONGEST_RETRY_SECONDS = 43_200
 
 
@@ -121,7 +121,11 @@ class Turn:
         Whatever is wrong with the volume, or the stage, ends up in the database; what the
         database refuses is raised.
         """
-        doing = asyncio.create_task(self._do())
+        try:
+            config = configs.Config.parse(self.grant.config)
+        except errors.SettingsError as exc:
+            return await self._fail(exc, errors.Category.PERMANENT)  # of the job, and for everybody
+        doing = asyncio.create_task(self._do(config))
         heartbeat = asyncio.create_task(self._keep_alive())
         stopping = asyncio.create_task(stop.wait())
         tasks = {doing, heartbeat, stopping}
@@ -146,13 +150,13 @@ class Turn:
         await asyncio.wait({doing}, timeout=self.lock_seconds)
         return doing.done() and not doing.cancelled() and doing.exception() is None
 
-    async def _do(self) -> stages.Done:
+    async def _do(self, config: configs.Config) -> stages.Done:
         grant = self.grant
         work = stages.Work(
             job_key=grant.job_key,
             w_id=grant.w_id,
             i_id=grant.i_id,
-            config=configs.Config.parse(grant.config),
+            config=config,
             input=self.places.input,
             output=self.places.output,
             token=grant.token,
@@ -164,12 +168,20 @@ class Turn:
         )
         try:
             async with asyncio.timeout(grant.stage_seconds) as limit:
-                return await self.find(self.delivery.stage).run(work)
+                return await self._stage().run(work)
         except TimeoutError as exc:
             if not limit.expired():
                 raise
             raise errors.ReadingTimedOut(
                 f"the stage did not end in {grant.stage_seconds:g} s; give the job more"
+            ) from exc
+
+    def _stage(self) -> stages.Stage:
+        try:
+            return self.find(self.delivery.stage)
+        except ImportError as exc:
+            raise errors.EngineMissing(
+                f"the stage {self.delivery.stage} cannot be loaded: {exc}; install what it needs"
             ) from exc
 
     async def _may_publish(self) -> None:
@@ -211,18 +223,25 @@ class Turn:
         """Tell the database why the stage ended."""
         if isinstance(error, errors.LockLost):
             return Outcome.LOST
-        words = errors.in_words(error)
-        log.warning("stage_failed", task=self.grant.task_id, stage=self.delivery.stage, error=words)
         known = error if isinstance(error, errors.PagewardenError) else None
-        if known and known.outage:
-            return await self._give_back(words, outage=True)
+        if known and (known.outage or isinstance(known, _OF_THE_WORKER)):
+            log.warning("stage_out", **self._named(), error=errors.in_words(known))
+            return await self._give_back(errors.in_words(known), outage=True)
+        return await self._fail(error, known.category if known else errors.Category.UNKNOWN)
+
+    async def _fail(self, error: BaseException, category: errors.Category) -> Outcome:
+        words = errors.in_words(error)
+        log.warning("stage_failed", **self._named(), error=words)
         answer = await self._call(
             "fail_volume_stage",
             p_error={"type": type(error).__name__, "message": words},
-            p_category=str(known.category if known else errors.Category.UNKNOWN),
+            p_category=str(category),
             p_retry_after=_retry_after(error),
         )
         return Outcome.FAILED if answer["success"] else Outcome.LOST
+
+    def _named(self) -> dict[str, object]:
+        return {"task": self.grant.task_id, "stage": self.delivery.stage}
 
     async def _stop(self) -> Outcome:
         """Give the task back; where the database is away, its lock has to expire instead."""
@@ -236,8 +255,12 @@ class Turn:
         answer = await self._call("release_volume_stage", p_reason=reason, p_outage=outage)
         if not answer["success"]:
             return Outcome.LOST
-        await self.queue.extend(self.delivery, OUTAGE_SECONDS if outage else 0)
-        return Outcome.OUTAGE if outage else Outcome.GIVEN_BACK
+        if answer["is_counted"]:
+            return Outcome.FAILED
+        if outage:  # another message comes later
+            return Outcome.OUTAGE
+        await self.queue.extend(self.delivery, 0)
+        return Outcome.GIVEN_BACK
 
     async def _call(self, name: str, **params: object) -> Any:  # noqa: ANN401  # JSON
         """Call until the database is there again.

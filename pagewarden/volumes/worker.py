@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 IDLE_SECONDS = 5.0
+# After the first outage in a row, the second, … Not for long: what other volumes need may be there.
+OUTAGE_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0)
 
 Outcome = turns.Outcome
-_DEALT_WITH = frozenset({Outcome.DONE, Outcome.FAILED, Outcome.STALE})
+_DEALT_WITH = frozenset({Outcome.DONE, Outcome.FAILED, Outcome.OUTAGE, Outcome.STALE})
+_ENDED = frozenset({Outcome.DONE, Outcome.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class Worker:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until stop is set; then give back what is in hand, uncounted."""
+        outages = 0
         with self.hints.bell(self.stages) as bell:
             while not stop.is_set():
                 bell.clear()
@@ -56,8 +60,10 @@ class Worker:
                 if outcome is None:
                     await waking.wait(bell, stop, seconds=self.idle_seconds)
                 elif outcome is Outcome.OUTAGE:
-                    # Whatever comes next would meet the same.
-                    await waking.wait(stop, seconds=turns.OUTAGE_SECONDS)
+                    outages += 1
+                    await waking.wait(stop, seconds=pause_after(outages))
+                elif outcome in _ENDED:
+                    outages = 0
 
     async def drain(self, stop: asyncio.Event) -> collections.Counter[Outcome]:
         """Work until nothing is left to do or stop is set; count how the turns ended."""
@@ -119,3 +125,8 @@ class Worker:
             outcome = await turn.make(stop)
             log.info("stage_ended", task=grant.task_id, stage=delivery.stage, outcome=str(outcome))
             return outcome
+
+
+def pause_after(outages: int) -> float:
+    """Tell for how many seconds a worker leaves its queue alone after outages in a row."""
+    return OUTAGE_SECONDS[min(outages, len(OUTAGE_SECONDS)) - 1]

@@ -262,6 +262,8 @@ as $$
   select case p_status when 'failed' then 0 when 'running' then 1 when 'done' then 2 else 3 end;
 $$;
 comment on function private.volume_rank(text) is 'The order in which people look at tasks: failed ones first.';
+-- For whoever wants all of them: here nothing moves while one turns the pages.
+create index volume_tasks_all_idx on public.volume_tasks (job_id, id);
 create index volume_tasks_shown_idx on public.volume_tasks (job_id, private.volume_rank(status), id);
 
 alter table public.volume_tasks enable row level security;
@@ -301,7 +303,7 @@ create table public.volume_runs (
 comment on table public.volume_runs is 'Each time a worker had a stage of a volume in hand, and how that ended.';
 comment on column public.volume_runs.outcome is
   'done; skipped: had been done before. failed, deadline: counted. lost: its worker died. given_back: its worker was '
-  'told to stop. outage: store or engine were away. taken_away: cancelled, or to be done anew. Null: not ended.';
+  'told to stop. outage: store or engine were away, or set up wrongly. taken_away: cancelled, or to be done anew. Null: not ended.';
 create index volume_runs_task_idx on public.volume_runs (task_id, id);
 create index volume_runs_trouble_idx on public.volume_runs (ended_at) where outcome in ('failed', 'deadline', 'lost', 'outage');
 create index volume_runs_done_idx on public.volume_runs (job_id, stage, id) where outcome = 'done';
@@ -345,7 +347,8 @@ create table private.volume_outbox (
 comment on table private.volume_outbox is
   'Messages for queues outside of this database, written in the transaction that moved the task; a row goes when its '
   'message was sent. A newer message of a task takes the place of one that was not.';
-create index volume_outbox_order_idx on private.volume_outbox (created_at, task_id);
+-- What was tried comes after what was not: a queue that is away holds up no other.
+create index volume_outbox_order_idx on private.volume_outbox (claimed_until, created_at, task_id);
 alter table private.volume_outbox enable row level security;
 
 create table private.volume_state (
@@ -409,7 +412,9 @@ as $$
 begin
   perform pg_notify('pagewarden_volumes', p_whom);
   if p_whom = 'orchestrator' and exists (select 1 from pg_catalog.pg_namespace as n where n.nspname = 'net') then
-    -- Once until it has come. Whoever comes while it is at work waits for its end: it may have looked already.
+    -- Once until it has come. Whoever comes while it is at work waits for its end: it may have looked already. Only a
+    -- lock waits: an update of a row that is not to be changed, as far as it can see, passes by.
+    perform 1 from private.volume_state as s for update;
     update private.volume_state as s set is_hinted = true where not s.is_hinted;
     if found then
       perform private.try_function('volume-orchestrator', '{}');
@@ -421,7 +426,13 @@ comment on function private.wake_for_volumes(text) is
   'Tell the workers of a stage, or the orchestrator, that there is something to do.';
 
 -- Choosing the stage and publishing the message is one act: neither is ever there without the other.
-create function private.publish_volumes(p_task_ids bigint[], p_stage text, p_queue text, p_now timestamptz)
+create function private.publish_volumes(
+  p_task_ids bigint[],
+  p_stage text,
+  p_queue text,
+  p_now timestamptz,
+  p_delay_seconds integer default 0
+)
 returns integer
 language plpgsql
 volatile
@@ -445,22 +456,30 @@ begin
   loop
     v_count := v_count + 1;
     if p_queue = 'pgmq' then
-      perform pgmq.send('ocr_' || p_stage, v_task.message);
+      perform pgmq.send('ocr_' || p_stage, v_task.message, p_delay_seconds);
+      -- From before the kind of queue was changed.
+      delete from private.volume_outbox as o where o.task_id = v_task.id;
     else
-      insert into private.volume_outbox as o (task_id, stage, message, created_at)
-      values (v_task.id, p_stage, v_task.message, p_now)
+      -- FIFO queues delay no single message, so it waits here.
+      insert into private.volume_outbox as o (task_id, stage, message, claimed_until, created_at)
+      values (
+        v_task.id, p_stage, v_task.message,
+        case when p_delay_seconds > 0 then p_now + make_interval(secs => p_delay_seconds) else '-infinity' end, p_now
+      )
       on conflict on constraint volume_outbox_pkey do update
-      set stage = excluded.stage, message = excluded.message, claimed_until = '-infinity', created_at = excluded.created_at;
+      set stage = excluded.stage, message = excluded.message, claimed_until = excluded.claimed_until,
+          created_at = excluded.created_at;
     end if;
   end loop;
-  if v_count > 0 then
+  if v_count > 0 and p_delay_seconds = 0 then
     perform private.wake_for_volumes(p_stage);
   end if;
   return v_count;
 end;
 $$;
-comment on function private.publish_volumes(bigint[], text, text, timestamptz) is
-  'Move tasks, which the caller has locked, to a stage, and put their messages into its queue. Returns how many.';
+comment on function private.publish_volumes(bigint[], text, text, timestamptz, integer) is
+  'Move tasks, which the caller has locked, to a stage, and put their messages into its queue, where they show after '
+  'the delay. Returns how many.';
 
 create function private.volume_refusal(p_error text, p_id bigint)
 returns jsonb

@@ -6,7 +6,8 @@
 -- Locks:    none that anybody could notice.
 --
 -- Rows are locked in one order: the job, then its tasks. Workers lock their one task only. The orchestrator passes by
--- what is locked, so nobody waits for it and it waits for nobody.
+-- what is locked, so nobody waits for it and it waits for nobody. Jobs are locked "for no key update", as their tasks
+-- refer to them: whoever changes a task twice in a transaction has Postgres look at its job.
 
 -- What stages took --------------------------------------------------------------------------
 
@@ -711,6 +712,70 @@ comment on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer)
 grant execute on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer)
   to service_role, pagewarden_worker;
 
+create function private.is_no_outage(p_task public.volume_tasks, p_worker_id text, p_first_run bigint)
+returns boolean
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select exists (
+    select 1 from public.volume_runs as r
+    where r.job_id = p_task.job_id and r.stage = p_task.current_stage and r.outcome = 'done' and r.id > p_first_run
+      and r.task_id <> p_task.id and r.worker_id = p_worker_id
+  );
+$$;
+comment on function private.is_no_outage(public.volume_tasks, text, bigint) is
+  'Whether a worker that says a stage is out has, since this run, done it for another volume of the job.';
+
+create function private.put_volume_off(p_task public.volume_tasks, p_error jsonb, p_now timestamptz)
+returns jsonb
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  -- So often in a row it is an outage, whatever others meet.
+  c_believed constant integer := 4;
+  v_outages integer;
+  v_first_run bigint;
+begin
+  select count(*) + 1, min(r.id) into v_outages, v_first_run
+  from public.volume_runs as r
+  where r.task_id = p_task.id and r.ended_at is not null and r.id > coalesce(
+    (
+      select k.id from public.volume_runs as k
+      where k.task_id = p_task.id and (k.outcome, k.stage) <> ('outage', p_task.current_stage)
+      order by k.id desc limit 1
+    ), 0
+  );
+  if v_outages > c_believed and private.is_no_outage(p_task, p_task.locked_by, v_first_run) then
+    return private.fail_volume(
+      p_task, 'failed',
+      p_error || jsonb_build_object(
+        'type', 'OnlyThisVolume', 'category', 'configuration',
+        'message', format('others of the job do not meet this: %s', p_error ->> 'message')
+      ),
+      false, null, p_now
+    ) || jsonb_build_object('is_counted', true);
+  end if;
+  perform private.end_volume_run(p_task.token, 'outage', p_error, p_now);
+  perform private.free_volume(p_task.id, p_now);
+  update public.volume_tasks as t set last_error = p_error where t.id = p_task.id;
+  -- Behind all others, who may not meet the same.
+  perform private.publish_volumes(
+    array[p_task.id], p_task.current_stage, p_task.published_to, p_now,
+    least(30 * 2 ^ least(v_outages - 1, 10), 300)::integer
+  );
+  return jsonb_build_object('success', true, 'is_counted', false);
+end;
+$$;
+comment on function private.put_volume_off(public.volume_tasks, jsonb, timestamptz) is
+  'Publish a task, which the caller has locked, once more, later and behind all others: what its stage needs is away. '
+  'The pause grows from 30 seconds to 5 minutes. The fifth time in a row it is counted as a failure, if its worker has '
+  'done the stage for others of the job meanwhile.';
+
 create function private.release_volume_stage(
   p_task_id bigint,
   p_token uuid,
@@ -737,12 +802,12 @@ begin
     'type', case when p_outage then 'Outage' else 'GivenBack' end, 'category', 'transient', 'message', p_reason,
     'stage', v_task.current_stage, 'at', p_now
   );
-  perform private.end_volume_run(p_token, case when p_outage then 'outage' else 'given_back' end, v_error, p_now);
-  perform private.free_volume(p_task_id, p_now);
   if p_outage then
-    update public.volume_tasks as t set last_error = v_error where t.id = p_task_id;
+    return private.put_volume_off(v_task, v_error, p_now) || jsonb_build_object('task_id', p_task_id);
   end if;
-  return jsonb_build_object('success', true, 'task_id', p_task_id);
+  perform private.end_volume_run(p_token, 'given_back', v_error, p_now);
+  perform private.free_volume(p_task_id, p_now);
+  return jsonb_build_object('success', true, 'task_id', p_task_id, 'is_counted', false);
 end;
 $$;
 comment on function private.release_volume_stage(bigint, uuid, text, boolean, timestamptz) is
@@ -765,8 +830,9 @@ as $$
   select private.release_volume_stage(p_task_id, p_token, p_reason, coalesce(p_outage, false));
 $$;
 comment on function public.release_volume_stage(bigint, uuid, text, boolean) is
-  'Give a stage back, without counting it: because the worker stops, or (p_outage) store or engine are away. Its '
-  'message stays; let it show again when others may try.';
+  'Give a stage back, without counting it: because the worker stops, which leaves the message to others; or (p_outage) '
+  'as store or engine are away or set up wrongly: then a new message comes later, behind all others, and this one is to '
+  'be removed. is_counted: others of the job do not meet the outage, so it was a failure of this volume.';
 grant execute on function public.release_volume_stage(bigint, uuid, text, boolean) to service_role, pagewarden_worker;
 
 -- The orchestrator --------------------------------------------------------------------------
@@ -935,6 +1001,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_state private.volume_state;
+  v_is_reconciling boolean;
   v_job_id bigint;
   v_stage text;
   v_left integer := p_limit;
@@ -960,7 +1027,7 @@ begin
   returning s.* into v_state;
   v_rescued := private.sweep_volumes(p_now);
   for v_job_id in
-    select j.id from public.volume_jobs as j where j.status = 'running' order by j.id for update skip locked
+    select j.id from public.volume_jobs as j where j.status = 'running' order by j.id for no key update skip locked
   loop
     -- The last stage first: what is nearly done makes room.
     foreach v_stage in array array['reduce', 'ocr', 'line_extraction', 'line_detection'] loop
@@ -971,7 +1038,8 @@ begin
     v_completed := v_completed + (v_ended is not distinct from 'completed')::integer;
     v_failed := v_failed + (v_ended is not distinct from 'failed')::integer;
   end loop;
-  if coalesce(v_state.reconciled_at < p_now - interval '10 minutes', true) then
+  v_is_reconciling := coalesce(v_state.reconciled_at < p_now - interval '10 minutes', true);
+  if v_is_reconciling then
     v_lost := private.republish_lost_volumes(p_queue, p_now);
     update private.volume_state as s set reconciled_at = p_now;
   end if;
@@ -979,6 +1047,8 @@ begin
     'published', p_limit - v_left, 'republished', v_lost, 'rescued', v_rescued, 'completed', v_completed,
     'failed', v_failed,
     'is_more', v_left = 0,
+    -- Whoever knows queues outside of the database asks them now; see republish_volumes.
+    'is_reconciling', v_is_reconciling,
     'is_busy', exists (select 1 from public.volume_jobs as j where j.status = 'running'),
     'outbox', (select count(*) from (select 1 from private.volume_outbox as o limit 1000) as o),
     -- When the next failed task may try again, so that nobody has to look before.
@@ -1036,7 +1106,7 @@ begin
   with due as materialized (
     select o.task_id from private.volume_outbox as o
     where o.claimed_until <= p_now
-    order by o.created_at, o.task_id
+    order by o.claimed_until, o.created_at, o.task_id
     limit p_limit
     for update skip locked
   )
@@ -1106,7 +1176,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.require_volume_stage(p_stage);
-  perform private.require_seconds('p_older_seconds', p_older_seconds, 0);
+  -- No queue keeps a message for longer than 14 days.
+  if (p_older_seconds between 0 and 1209600) is not true then
+    raise exception 'p_older_seconds must be 0 to 1209600, got %', coalesce(p_older_seconds::text, 'null')
+      using errcode = '22023', hint = 'It is how long the queue keeps messages, or some minutes if it is empty.';
+  end if;
   return private.publish_volumes(
     array(
       select t.id
@@ -1136,6 +1210,6 @@ as $$
   select private.republish_volumes(p_stage, p_older_seconds);
 $$;
 comment on function public.republish_volumes(text, integer) is
-  'The queue of this stage, outside of the database, is empty: send again what has waited in it for longer than this. '
-  'Returns how many.';
+  'The queue of this stage, outside of the database, is empty, or keeps messages for so long only: send again what has '
+  'waited in it for longer than this. Returns how many.';
 grant execute on function public.republish_volumes(text, integer) to service_role, pagewarden_worker;

@@ -25,6 +25,35 @@ end;
 $$;
 comment on function private.require_volume_job(bigint) is 'Refuse everybody but the owner of a job, HAC and our services (42501).';
 
+create function private.require_volume_sources(p_config jsonb)
+returns void
+language plpgsql
+stable
+security definer          -- the one who asks may not read the jobs of others
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_source text;
+begin
+  if private.is_service() or private.is_admin() then
+    return;
+  end if;
+  select s.value into v_source
+  from jsonb_array_elements_text(coalesce(p_config -> 'sources', '[]')) as s
+  where s.value not like 'jobs/_%/_%' or not exists (
+    select 1 from public.volume_jobs as j
+    where j.job_key = split_part(s.value, '/', 2) and j.user_id = auth.uid()
+  )
+  limit 1;
+  if found then
+    raise exception 'the source % is not of a job of yours', left(v_source, 450)
+      using errcode = '42501', hint = 'Name files of jobs that you have ordered, jobs/…/ocr_results.parquet; HAC may name all.';
+  end if;
+end;
+$$;
+comment on function private.require_volume_sources(jsonb) is
+  'Refuse to combine with texts that whoever asks may not see (42501): they would be in what the job makes.';
+
 -- Ordering ----------------------------------------------------------------------------------
 
 create function private.require_volumes(p_volumes jsonb)
@@ -83,6 +112,7 @@ begin
   end if;
   perform private.require_volumes(p_volumes);
   perform private.require_volume_config(p_config);
+  perform private.require_volume_sources(p_config);
   if (octet_length(v_key) <= 200 and v_key ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]*$') is not true then
     raise exception 'a job cannot be called %', left(v_key, 200)
       using errcode = '22023', hint = 'Its key is letters, digits, dots, dashes and underscores; leave it out to get one.';
@@ -196,7 +226,7 @@ declare
 begin
   perform private.require_volume_job(p_job_id);
   perform private.require_optional_text('p_reason', p_reason, 10000);
-  select j.* into v_job from public.volume_jobs as j where j.id = p_job_id for update;
+  select j.* into v_job from public.volume_jobs as j where j.id = p_job_id for no key update;
   if not found then
     return private.volume_refusal('VOLUME_JOB_NOT_FOUND', p_job_id);
   end if;
@@ -260,12 +290,13 @@ begin
   if p_stage is not null then
     perform private.require_volume_stage(p_stage);
   end if;
-  select j.* into v_job from public.volume_jobs as j where j.id = p_job_id for update;
+  select j.* into v_job from public.volume_jobs as j where j.id = p_job_id for no key update;
   if not found then
     return private.volume_refusal('VOLUME_JOB_NOT_FOUND', p_job_id);
   end if;
   v_config := jsonb_strip_nulls(v_job.config || coalesce(p_config, '{}'));
   perform private.require_volume_config(v_config);
+  perform private.require_volume_sources(v_config);
   v_wanted := array(
     select t.id from public.volume_tasks as t
     where t.job_id = p_job_id and (p_task_ids is null or t.id = any (p_task_ids))
@@ -519,7 +550,8 @@ create function private.list_volume_tasks(
   p_status text,
   p_after_rank integer,
   p_after_id bigint,
-  p_limit integer
+  p_limit integer,
+  p_by_id boolean
 )
 returns table (
   task_id bigint,
@@ -549,9 +581,29 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 as $$
+declare
+  v_ids bigint[];
 begin
   perform private.require_volume_job(p_job_id);
   perform private.require_page_size(p_limit);
+  if p_by_id then
+    v_ids := array(
+      select k.id from public.volume_tasks as k
+      where k.job_id = p_job_id and k.id > coalesce(p_after_id, 0)
+        and (p_stage is null or k.current_stage = p_stage) and (p_status is null or k.status = p_status)
+      order by k.id
+      limit p_limit
+    );
+  else
+    v_ids := array(
+      select k.id from public.volume_tasks as k
+      where k.job_id = p_job_id
+        and (private.volume_rank(k.status), k.id) > (coalesce(p_after_rank, -1), coalesce(p_after_id, 0))
+        and (p_stage is null or k.current_stage = p_stage) and (p_status is null or k.status = p_status)
+      order by private.volume_rank(k.status), k.id
+      limit p_limit
+    );
+  end if;
   return query
   select t.id, t.volume_id, v.bdrc_w_id::text, v.bdrc_i_id::text, t.current_stage, t.status,
     private.volume_rank(t.status), t.attempts::integer, t.max_attempts::integer, t.last_error, t.locked_by,
@@ -560,22 +612,15 @@ begin
       select coalesce(jsonb_object_agg(s.stage, s.seconds), '{}') from private.stage_seconds(t.id) as s
     ),
     (select to_jsonb(x) - 'task_id' from public.volume_results as x where x.task_id = t.id)
-  from (
-    select k.* from public.volume_tasks as k
-    where k.job_id = p_job_id
-      and (private.volume_rank(k.status), k.id) > (coalesce(p_after_rank, -1), coalesce(p_after_id, 0))
-      and (p_stage is null or k.current_stage = p_stage)
-      and (p_status is null or k.status = p_status)
-    order by private.volume_rank(k.status), k.id
-    limit p_limit
-  ) as t
+  from unnest(v_ids) with ordinality as i (id, place)
+  join public.volume_tasks as t on t.id = i.id
   join public.volumes as v on v.id = t.volume_id
-  order by private.volume_rank(t.status), t.id;
+  order by i.place;
 end;
 $$;
-comment on function private.list_volume_tasks(bigint, text, text, integer, bigint, integer) is
+comment on function private.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean) is
   'See public.list_volume_tasks.';
-grant execute on function private.list_volume_tasks(bigint, text, text, integer, bigint, integer)
+grant execute on function private.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean)
   to authenticated, service_role;
 
 create function public.list_volume_tasks(
@@ -584,7 +629,8 @@ create function public.list_volume_tasks(
   p_status text default null,
   p_after_rank integer default null,
   p_after_id bigint default null,
-  p_limit integer default 50
+  p_limit integer default 50,
+  p_by_id boolean default false
 )
 returns table (
   task_id bigint,
@@ -610,12 +656,14 @@ stable
 security invoker
 set search_path = ''
 as $$
-  select * from private.list_volume_tasks(p_job_id, p_stage, p_status, p_after_rank, p_after_id, p_limit);
+  select * from private.list_volume_tasks(
+    p_job_id, p_stage, p_status, p_after_rank, p_after_id, p_limit, coalesce(p_by_id, false)
+  );
 $$;
-comment on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer) is
+comment on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean) is
   'Volumes of a job, failed ones first, with what each stage took and what came out. Goes on after the one whose rank '
-  'and task_id are given.';
-grant execute on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer)
+  'and task_id are given. p_by_id: in the order of task_id, which stays as it is while volumes go on, after p_after_id.';
+grant execute on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean)
   to authenticated, service_role;
 
 create function private.volume_history(p_task_id bigint, p_limit integer)
@@ -695,6 +743,23 @@ comment on view volumes.volume_results is 'public.volume_results, by job and vol
 grant select on volumes.volume_results to authenticated, service_role;
 grant insert, update on volumes.volume_results to service_role;
 
+create function private.reopen_volume_job(p_job_id bigint, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update public.volume_jobs as j set status = 'running', finished_at = null, updated_at = p_now
+  where j.id = p_job_id and j.status in ('completed', 'failed') and private.end_of_volume_job(p_job_id) is null;
+  perform private.wake_for_volumes('orchestrator');
+end;
+$$;
+comment on function private.reopen_volume_job(bigint, timestamptz) is
+  'Let a job, which the caller has locked, run again if it had ended and there is something to do again. One that was '
+  'cancelled stays so.';
+
 -- Answers whether the task was still where the caller saw it, and in nobody's hands.
 create function private.move_volume_task(p_old volumes.tasks, p_new volumes.tasks, p_now timestamptz default now())
 returns boolean
@@ -713,7 +778,7 @@ begin
     raise exception 'of a task, stage, status, attempts, max_attempts, last_error and times can be changed'
       using errcode = '22023', hint = 'Order volumes with create_volume_job.';
   end if;
-  perform 1 from public.volume_jobs as j where j.id = p_old.job_id for update;
+  perform 1 from public.volume_jobs as j where j.id = p_old.job_id for no key update;
   -- Waits for whoever is changing it; then the state is read anew.
   select t.* into v_task from public.volume_tasks as t where t.id = p_old.id for update;
   if v_task.token is not null
@@ -725,8 +790,12 @@ begin
     when (p_new.current_stage, p_new.status, p_new.attempts) = (p_old.current_stage, p_old.status, p_old.attempts) then
       update public.volume_tasks as t
       set started_at = p_new.started_at, done_at = p_new.done_at, last_error = p_new.last_error,
-          max_attempts = p_new.max_attempts, updated_at = p_now
+          max_attempts = p_new.max_attempts, updated_at = p_now,
+          retry_at = case when t.status = 'failed' and t.attempts < p_new.max_attempts then coalesce(t.retry_at, p_now) end
       where t.id = p_old.id;
+      if v_task.status = 'failed' and p_new.max_attempts <> v_task.max_attempts then
+        perform private.reopen_volume_job(p_old.job_id, p_now);
+      end if;
     when p_old.status = 'running' and p_new.status = 'done'
       and p_new.current_stage = coalesce(nullif(p_old.current_stage, 'reduce'), 'done') then
       perform private.finish_volume_stage(v_task, null, p_now);
@@ -745,9 +814,7 @@ begin
       update public.volume_tasks as t
       set attempts = p_new.attempts, max_attempts = p_new.max_attempts, rescues = 0
       where t.id = p_old.id;
-      update public.volume_jobs as j set status = 'running', finished_at = null, updated_at = p_now
-      where j.id = p_old.job_id and j.status in ('completed', 'failed');
-      perform private.wake_for_volumes('orchestrator');
+      perform private.reopen_volume_job(p_old.job_id, p_now);
     when p_new.current_stage = p_old.current_stage and p_new.status in ('running', 'done', 'failed') then
       return false;   -- what somebody says who comes late
     else
@@ -797,7 +864,7 @@ begin
       using errcode = '22023', hint = 'Order volumes with create_volume_job.';
   end if;
   perform private.require_volume_config(p_new.config);
-  select j.* into v_job from public.volume_jobs as j where j.id = p_old.id for update;
+  select j.* into v_job from public.volume_jobs as j where j.id = p_old.id for no key update;
   if v_job.status is distinct from p_old.status then
     return false;
   end if;

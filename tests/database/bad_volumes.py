@@ -119,7 +119,7 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
     (
         "republish_volumes",
         {"p_stage": "'ocr'"},
-        {"p_stage": STAGES, "p_older_seconds": ["null", "-1", "43201"]},
+        {"p_stage": STAGES, "p_older_seconds": ["null", "-1", "1209601"]},
     ),
 ]
 
@@ -158,6 +158,7 @@ TAKES_ANYTHING = {
     ("list_volume_jobs", "p_before_id"),
     ("list_volume_tasks", "p_after_id"),
     ("list_volume_tasks", "p_after_rank"),
+    ("list_volume_tasks", "p_by_id"),
     ("list_volume_tasks", "p_job_id"),
     ("list_volume_tasks", "p_stage"),
     ("list_volume_tasks", "p_status"),

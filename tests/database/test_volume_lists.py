@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.database import factories, plans, queries, volumes
 
 if TYPE_CHECKING:
-    import psycopg
-
     from tests.support import databases
 
 # Past the functions: sixty thousand orders would take a while.
@@ -115,6 +115,11 @@ async def test_volumes_are_listed_failed_ones_first_with_their_timing(
         after = {"p_after_rank": last["rank"], "p_after_id": last["task_id"]}
         paged += await _list(made, "list_volume_tasks", p_job_id=job, p_limit=1, **after)
     assert paged == everything
+    by_id = [
+        (await _list(made, "list_volume_tasks", p_job_id=job, p_by_id=True, p_limit=1, **after))[0]
+        for after in ({}, *({"p_after_id": task} for task in sorted(await made.where())[:3]))
+    ]
+    assert by_id == sorted(everything, key=lambda row: row["task_id"])
     by_stage = await _list(made, "list_volume_tasks", p_job_id=job, p_stage="done")
     assert [row["task_id"] for row in by_stage] == [everything[-1]["task_id"]]
 
@@ -167,5 +172,34 @@ async def test_with_many_volumes_the_hot_calls_read_a_few(database: databases.Da
         beat = "select public.extend_volume_lock(id, token) from volume_tasks where id = 2"
         assert (await _reads(conn, beat))["volume_tasks"] <= 2
         (job,) = await queries.rows(owner, "select id from volume_jobs where job_key = 'many'")
-        page = f"select * from public.list_volume_tasks({job['id']}, p_limit => 20)"
-        assert (await _reads(conn, page))["volume_tasks"] <= 100
+        for order in ("", ", p_by_id => true, p_after_id => 5000"):
+            page = f"select * from public.list_volume_tasks({job['id']}, p_limit => 20{order})"
+            assert (await _reads(conn, page))["volume_tasks"] <= 100
+
+
+SOURCE = "jobs/{key}/volumes/{{w_id}}-{{i_id}}/ocr/ocr_results.parquet"
+
+
+@pytest.mark.parametrize(
+    "source", [SOURCE.format(key="theirs"), SOURCE.format(key="nobodys"), "elsewhere/a.parquet"]
+)
+async def test_nobody_gets_at_texts_of_others_by_combining(
+    made: volumes.Volumes, source: str
+) -> None:
+    """Neither when a job is ordered, nor when it is done again; HAC may combine everything."""
+    owner, other = await made.factory.user(), await made.factory.user()
+    admin = await made.factory.user(admin=True)
+    await made.order("W1-I1", owner=other, p_job_key="theirs")
+    mine = await made.order("W1-I1", owner=owner, p_job_key="mine")
+
+    def combining(key: str) -> Jsonb:
+        return Jsonb({"reducer": "combine", "sources": [SOURCE.format(key="mine"), key]})
+
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="is not of a job of yours"):
+        await made.order("W1-I1", owner=owner, p_config=combining(source))
+    async with made.factory.database.acting_as(owner) as conn:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            await factories.call(conn, "rerun_volumes", p_job_id=mine, p_config=combining(source))
+    await made.order("W1-I1", owner=owner, p_config=combining(SOURCE.format(key="mine")))
+    await made.order("W1-I1", owner=admin, p_config=combining(source))
+    await made.order("W1-I1", p_config=combining(source))

@@ -129,9 +129,8 @@ class Volumes(RuleBasedStateMachine):
             return None
         task = self.model.tasks[task_id]
         assert answer["is_forced"] == (task.forced == queue)
-        task.token, task.deadline = str(answer["token"]), self.now + model.STAGE
-        task.expires = self.now + model.LOCK
-        return task_id, task.token
+        self.model.begin(task, str(answer["token"]), self.now)
+        return task_id, str(answer["token"])
 
     @rule(target=claims, number=st.integers(0, 8))
     def take(self, number: int) -> Any:
@@ -182,6 +181,7 @@ class Volumes(RuleBasedStateMachine):
         holder = self.holder(claim)
         answer = self.call("complete_volume_stage", *claim, 2, 0, skipped, Jsonb({}))
         if self.expect(answer, holder) and holder:
+            self.model.turns[claim[1]].outcome = "skipped" if skipped else "done"
             holder.finish()
 
     @rule(claim=claims, category=CATEGORIES, pause=st.sampled_from([None, 0, 60]))
@@ -194,13 +194,29 @@ class Volumes(RuleBasedStateMachine):
             wait = None if pause is None else timedelta(seconds=pause)
             holder.fail(wait, self.now, final=category == "permanent")
 
-    @rule(claim=claims, outage=st.booleans())
-    def release(self, claim: tuple[int, str], outage: bool) -> None:
-        """Give a stage back."""
+    @rule(target=messages, claim=claims, outage=st.booleans())
+    def release(self, claim: tuple[int, str], outage: bool) -> Any:
+        """Give a stage back; after an outage there is another message."""
+        return multiple(*self._release(claim, outage=outage))
+
+    def _release(self, claim: tuple[int, str], *, outage: bool) -> list[tuple[str, int, int]]:
         holder = self.holder(claim)
         answer = self.call("release_volume_stage", *claim, "because", outage)
-        if self.expect(answer, holder) and holder:
+        if not self.expect(answer, holder) or holder is None:
+            return []
+        if not outage:
             holder.free()
+            return []
+        assert answer["is_counted"] == self.model.put_off(holder, self.now)
+        return [] if answer["is_counted"] else [(holder.stage, holder.id, holder.publications)]
+
+    @rule(number=st.integers(0, 8), times=st.integers(1, 6))
+    def be_out(self, number: int, times: int) -> None:
+        """Have some volume meet outages in a row."""
+        for _ in range(times):
+            claim = self._take(number)
+            if claim is not None:
+                self._release(claim, outage=True)
 
     @rule(job=jobs)
     def cancel(self, job: int) -> None:

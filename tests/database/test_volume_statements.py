@@ -199,6 +199,49 @@ async def test_a_plain_failure_is_tried_again_until_the_attempts_are_used_up(
     assert await queries.violations(made.factory.conn) == []
 
 
+async def test_a_volume_that_is_given_more_attempts_goes_on(emptied: databases.Database) -> None:
+    """Also when its job had failed already; with fewer it ends where it is."""
+    made = await volumes.Volumes.of(emptied)
+    job = await made.order(p_max_attempts=1)
+    await made.orchestrate()
+    await made.fail(await made.take("line_detection"))
+    await made.orchestrate()
+    assert await made.job(job) == "failed"
+    task = (await made.task())["id"]
+    listener = await emptied.connect()
+    await listener.execute("listen pagewarden_volumes")
+    more = "update tasks set max_attempts = %(most)s where id = %(id)s"
+    assert await _changed(emptied, more, id=task, most=3) == 1
+    heard = [note.payload async for note in listener.notifies(timeout=1, stop_after=1)]
+    assert heard == ["orchestrator"]
+    assert await made.job(job) == "running"
+    assert await queries.violations(made.factory.conn) == []
+    await made.orchestrate()
+    await made.fail(await made.take("line_detection"), retry_after=60)
+    assert await _changed(emptied, more, id=task, most=2) == 1
+    assert await queries.violations(made.factory.conn) == []
+    await made.orchestrate()
+    assert await made.job(job) == "failed"
+
+
+async def test_a_volume_of_a_cancelled_job_goes_on_only_with_its_job(
+    emptied: databases.Database,
+) -> None:
+    """More attempts are kept for then."""
+    made = await volumes.Volumes.of(emptied)
+    job = await made.order("W1-I1", "W1-I2", p_max_attempts=1)
+    await made.orchestrate()
+    held = await made.take("line_detection")
+    await made.fail(held)
+    await made.call("cancel_volume_job", p_job_id=job)
+    more = "update tasks set max_attempts = 2 where id = %(id)s"
+    assert await _changed(emptied, more, id=held.task_id) == 1
+    assert await made.job(job) == "cancelled"
+    resume = "update jobs set status = 'running' where id = %(id)s"
+    assert await _changed(emptied, resume, id=job) == 1
+    assert (await made.orchestrate())["published"] == 2
+
+
 async def test_a_job_does_not_fail_while_a_volume_is_between_two_stages(
     emptied: databases.Database,
 ) -> None:

@@ -13,6 +13,8 @@ from tests.database import factories, queries, stand_ins, volumes
 from tests.support import crowd
 
 if TYPE_CHECKING:
+    import psycopg
+
     from tests.support import databases
 
 MESSAGE = {"task_id", "job_id", "volume_id", "bdrc_w_id", "bdrc_i_id", "attempt", "job_key"}
@@ -33,6 +35,16 @@ async def _expire(made: volumes.Volumes) -> None:
     await made.factory.conn.execute(
         "update volume_tasks set locked_at = locked_at - interval '1 minute', "
         "lock_expires_at = lock_expires_at - interval '1 minute'"
+    )
+
+
+async def _let_an_hour_pass(made: volumes.Volumes) -> None:
+    """Let messages have been published, and looked for, an hour ago."""
+    await made.factory.conn.execute(
+        "update private.volume_state set reconciled_at = now() - interval '1 hour'"
+    )
+    await made.factory.conn.execute(
+        "update volume_tasks set published_at = now() - interval '1 hour'"
     )
 
 
@@ -173,19 +185,110 @@ async def test_what_cannot_succeed_is_not_tried_again(made: volumes.Volumes) -> 
 
 
 async def test_giving_back_counts_nothing(made: volumes.Volumes) -> None:
-    """Neither for a stop nor for an outage; the same message starts the stage again."""
+    """The same message starts the stage again."""
     await made.order(p_max_attempts=1)
     await made.orchestrate()
-    for outage in (False, True):
-        delivery = await made.receive("line_detection")
-        answer = await made.start(delivery)
-        key = {"p_task_id": answer["task_id"], "p_token": answer["token"]}
-        await made.call("release_volume_stage", **key, p_reason="because", p_outage=outage)
+    answer = await made.start(await made.receive("line_detection"))
+    key = {"p_task_id": answer["task_id"], "p_token": answer["token"]}
+    await made.call("release_volume_stage", **key, p_reason="because")
+    task = await made.task()
+    assert (task["status"], task["attempts"], task["rescues"]) == ("running", 0, 0)
+    await made.complete(await made.take("line_detection"))
+    assert [outcome for _, outcome in await _outcomes(made)] == ["given_back", "done"]
+
+
+# Outages --------------------------------------------------------------------------------------
+
+
+async def _meet_outage(made: volumes.Volumes, volume: str, worker: str = "worker-1") -> Any:
+    """Have a worker that gets this volume find that what its stage needs is away."""
+    task = await queries.one(
+        made.factory.conn,
+        "select t.id, t.publications from volume_tasks as t "
+        "join volumes as v on v.id = t.volume_id where v.bdrc_i_id = %s",
+        (volume,),
+    )
+    message = {"task_id": task["id"], "attempt": task["publications"]}
+    answer = await made.start({"stage": "line_detection", "message": message}, worker)
+    key = {"p_task_id": answer["task_id"], "p_token": answer["token"]}
+    given_back = await made.call("release_volume_stage", **key, p_reason="no key", p_outage=True)
+    await made.factory.conn.execute(
+        "delete from pgmq.q_ocr_line_detection where message @> %s", (Jsonb(message),)
+    )
+    return given_back
+
+
+DELAYS = """
+    select extract(epoch from vt - enqueued_at)::integer as seconds
+    from pgmq.q_ocr_line_detection order by msg_id desc limit 1
+"""
+
+
+async def test_an_outage_counts_nothing_and_pauses_grow(made: volumes.Volumes) -> None:
+    """A message of its own comes each time, behind all others; none of before counts any more."""
+    await made.order(p_max_attempts=1)
+    await made.orchestrate()
+    first = await made.receive("line_detection")
+    seconds = []
+    for _ in range(6):
+        await _meet_outage(made, "I1")
+        seconds.append((await queries.one(made.factory.conn, DELAYS))["seconds"])
+    assert seconds == [30, 60, 120, 240, 300, 300]
+    assert (await made.start(first))["error"] == "STALE_MESSAGE"
     task = await made.task()
     assert (task["status"], task["attempts"], task["rescues"]) == ("running", 0, 0)
     assert task["last_error"]["type"] == "Outage"
+    assert [outcome for _, outcome in await _outcomes(made)] == ["outage"] * 6
+    assert await queries.violations(made.factory.conn) == []
+
+
+async def test_a_message_for_another_queue_waits_for_the_end_of_its_pause(
+    made: volumes.Volumes,
+) -> None:
+    """In the outbox, as FIFO queues delay no single message."""
+    await made.order()
+    await made.orchestrate(p_queue="sqs")
+    (row,) = await factories.call(made.factory.conn, "claim_volume_outbox")
+    sent = [{"task_id": row["message"]["task_id"], "attempt": 1}]
+    await made.call("settle_volume_outbox", p_messages=Jsonb(sent))
+    await _meet_outage(made, "I1")
+    assert await factories.call(made.factory.conn, "claim_volume_outbox") == []
+    later = "select private.claim_volume_outbox(1, 30, now() + interval '31 seconds') as row"
+    row = (await queries.one(made.factory.conn, later))["row"]
+    assert row["message"]["attempt"] == 2
+    assert await queries.violations(made.factory.conn) == []
+
+
+async def test_an_outage_that_others_do_not_meet_is_a_failure_of_the_volume(
+    made: volumes.Volumes,
+) -> None:
+    """The fifth time in a row, if its worker has done others of the job since the first."""
+    await made.order("W1-I1", "W1-I2", p_max_attempts=2)
+    await made.orchestrate()
+    await _meet_outage(made, "I1")
     await made.complete(await made.take("line_detection"))
-    assert [outcome for _, outcome in await _outcomes(made)] == ["given_back", "outage", "done"]
+    counted = [(await _meet_outage(made, "I1"))["is_counted"] for _ in range(4)]
+    assert counted == [False, False, False, True]
+    (task,) = [
+        row
+        for row in await queries.rows(made.factory.conn, "select * from volume_tasks")
+        if row["status"] == "failed"
+    ]
+    assert (task["attempts"], task["last_error"]["type"]) == (1, "OnlyThisVolume")
+    assert "others of the job do not meet this: no key" in task["last_error"]["message"]
+    assert task["retry_at"] is not None
+
+
+async def test_what_other_workers_have_done_makes_no_failure_of_an_outage(
+    made: volumes.Volumes,
+) -> None:
+    """The one that meets it may be set up wrongly."""
+    await made.order("W1-I1", "W1-I2")
+    await made.orchestrate()
+    await _meet_outage(made, "I1")
+    await made.complete(await made.take("line_detection", "somebody-else"))
+    counted = [(await _meet_outage(made, "I1"))["is_counted"] for _ in range(8)]
+    assert counted == [False] * 8
 
 
 # Fencing --------------------------------------------------------------------------------------
@@ -327,12 +430,7 @@ async def test_messages_that_were_lost_are_published_again(made: volumes.Volumes
     """When somebody emptied a queue, after ten minutes; those that are there are left alone."""
     await made.order("W1-I1", "W1-I2")
     await made.orchestrate()
-    await made.factory.conn.execute(
-        "update private.volume_state set reconciled_at = now() - interval '1 hour'"
-    )
-    await made.factory.conn.execute(
-        "update volume_tasks set published_at = now() - interval '1 hour'"
-    )
+    await _let_an_hour_pass(made)
     lost = await made.receive("line_detection", 60)
     await made.call("remove_volume_message", p_stage="line_detection", p_handle=lost["handle"])
     assert await queries.violations(made.factory.conn) == [
@@ -376,6 +474,30 @@ async def test_messages_for_other_queues_wait_in_the_outbox(made: volumes.Volume
     assert await queries.one(made.factory.conn, newer) == {"attempt": 2}
     late = [{"task_id": rows[0]["message"]["task_id"], "attempt": 1}]
     assert await made.call("settle_volume_outbox", p_messages=Jsonb(late)) == 0
+
+
+async def test_messages_that_could_not_be_sent_let_others_go_first(made: volumes.Volumes) -> None:
+    """Whatever is wrong with their queue; when all have been tried, their turn comes again."""
+    await made.order("W1-I1", "W1-I2", "W1-I3")
+    await made.orchestrate(p_queue="sqs")
+    claim = "select private.claim_volume_outbox(1, 30, now() + %s * interval '1 minute') as row"
+    tried = [
+        (await queries.one(made.factory.conn, claim, (minute,)))["row"]["message"]["task_id"]
+        for minute in range(4)
+    ]
+    assert tried == [*sorted({*tried}), tried[0]]
+
+
+async def test_a_message_for_another_queue_goes_when_the_kind_of_queue_changes(
+    made: volumes.Volumes,
+) -> None:
+    """It is published anew, here, and nothing that no longer counts is left to be sent."""
+    await made.order()
+    await made.orchestrate(p_queue="sqs")
+    await _let_an_hour_pass(made)
+    assert (await made.orchestrate(p_queue="pgmq"))["republished"] == 1
+    assert await queries.rows(made.factory.conn, "select task_id from private.volume_outbox") == []
+    assert await queries.violations(made.factory.conn) == []
 
 
 # Once more ------------------------------------------------------------------------------------
@@ -496,6 +618,29 @@ async def test_the_function_is_called_once_until_it_came(database: databases.Dat
     assert len(await queries.rows(made.factory.conn, sent)) == 2
 
 
+async def test_the_function_is_called_again_for_what_happens_while_it_looks(
+    database: databases.Database,
+) -> None:
+    """It may have looked there already."""
+    made, worker = await volumes.Volumes.of(database), await volumes.Volumes.of(database)
+    observer = await database.connect("supabase_admin")
+    await made.order()
+    await made.orchestrate()
+    held = await made.take("line_detection")
+    await stand_ins.install_pg_net(
+        made.factory.conn, pagewarden_url=stand_ins.URL, pagewarden_key=stand_ins.KEY
+    )
+    await made.order("W1-I2")
+    sent = "select url from net.sent"
+    assert len(await queries.rows(observer, sent)) == 1
+    async with made.factory.conn.transaction():
+        await made.orchestrate()
+        end = asyncio.create_task(worker.fail(held))
+        await _until_waiting(observer, "fail_volume_stage")
+    assert (await end)["success"]
+    assert len(await queries.rows(observer, sent)) == 2
+
+
 # Races ----------------------------------------------------------------------------------------
 
 
@@ -512,6 +657,18 @@ async def test_of_many_who_get_the_same_message_one_starts(database: databases.D
     assert len(await _outcomes(made)) == 1
 
 
+async def test_nobody_waits_for_an_orchestrator(database: databases.Database) -> None:
+    """Workers start and finish stages of jobs that it is looking at."""
+    made, worker = await volumes.Volumes.of(database), await volumes.Volumes.of(database)
+    await made.order("W1-I1", "W1-I2")
+    await made.orchestrate()
+    await worker.factory.conn.execute("set lock_timeout = '5s'")
+    async with made.factory.conn.transaction():
+        await made.orchestrate()
+        assert (await worker.complete(await worker.take("line_detection")))["success"]
+        assert (await worker.fail(await worker.take("line_detection")))["success"]
+
+
 async def test_a_start_that_waited_for_a_cancellation_gets_nothing(
     database: databases.Database,
 ) -> None:
@@ -524,14 +681,19 @@ async def test_a_start_that_waited_for_a_cancellation_gets_nothing(
     async with made.factory.conn.transaction():
         await made.call("cancel_volume_job", p_job_id=job)
         start = asyncio.create_task(worker.start(delivery))
-        waiting = """
-            select count(*) from pg_stat_activity
-            where wait_event_type = 'Lock' and query like '%%start_volume_stage%%'
-        """
-        async with asyncio.timeout(10):
-            while not await crowd.call(observer, waiting):  # noqa: ASYNC110  # another session
-                await asyncio.sleep(0.01)
+        await _until_waiting(observer, "start_volume_stage")
     assert (await start)["error"] == "STALE_MESSAGE"
+
+
+async def _until_waiting(observer: psycopg.AsyncConnection, call: str) -> None:
+    """Return when somebody who made this call waits for a lock."""
+    waiting = f"""
+        select count(*) from pg_stat_activity
+        where wait_event_type = 'Lock' and query like '%%{call}%%'
+    """
+    async with asyncio.timeout(10):
+        while not await crowd.call(observer, waiting):  # noqa: ASYNC110  # another session
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("crowd_size", [6])

@@ -10,6 +10,7 @@ WORKING = STAGES[1:-1]
 LOCK = timedelta(seconds=20)
 STAGE = timedelta(seconds=600)
 MAX_RESCUES = 5
+BELIEVED_OUTAGES = 4
 
 
 @dataclass
@@ -98,6 +99,16 @@ def before(stage: str) -> str:
 
 
 @dataclass
+class Turn:
+    """A worker's turn at a stage of a volume, of which only outages and ends are told apart."""
+
+    task: int
+    job: int
+    stage: str
+    outcome: str = ""
+
+
+@dataclass
 class Job:
     """A job, and how often its volumes may fail."""
 
@@ -112,6 +123,7 @@ class Model:
 
     jobs: dict[int, Job] = field(default_factory=dict)
     tasks: dict[int, Task] = field(default_factory=dict)
+    turns: dict[str, Turn] = field(default_factory=dict)
 
     def of(self, job: int) -> list[Task]:
         """List the tasks of a job."""
@@ -156,6 +168,36 @@ class Model:
                 return "STAGE_HELD"
             task.rescue(now)
         return None if task.status == "running" else "STALE_MESSAGE"
+
+    def begin(self, task: Task, token: str, now: datetime) -> None:
+        """Give a task into somebody's hands."""
+        task.token, task.expires, task.deadline = token, now + LOCK, now + STAGE
+        self.turns[token] = Turn(task.id, task.job, task.stage)
+
+    def put_off(self, task: Task, now: datetime) -> bool:
+        """Publish a task once more, later; tell whether it is counted, as others do not meet it."""
+        assert task.token is not None
+        turns = list(self.turns.values())
+        ours = [turn for turn in turns if turn.task == task.id]
+        row = 1
+        while row < len(ours) and (ours[-1 - row].outcome, ours[-1 - row].stage) == (
+            "outage",
+            task.stage,
+        ):
+            row += 1
+        others = turns[turns.index(ours[-row]) :]
+        is_counted = row > BELIEVED_OUTAGES and any(
+            (turn.job, turn.stage, turn.outcome) == (task.job, task.stage, "done")
+            and turn.task != task.id
+            for turn in others
+        )
+        if is_counted:
+            task.fail(None, now, final=False)
+        else:
+            self.turns[task.token].outcome = "outage"
+            task.publications += 1
+            task.free()
+        return is_counted
 
     def cancel(self, job: Job) -> None:
         """End a job, and take its tasks back."""

@@ -60,6 +60,12 @@ class Cloud:
         """Empty the queue of a stage."""
         self.sqs.purge_queue(QueueUrl=self.urls[stage])
 
+    def keep(self, stage: str, *, seconds: int) -> None:
+        """Have the queue of a stage keep messages for so long."""
+        self.sqs.set_queue_attributes(
+            QueueUrl=self.urls[stage], Attributes={"MessageRetentionPeriod": str(seconds)}
+        )
+
     def contents(self) -> dict[str, bytes]:
         """Read all that is in the bucket."""
         listed = self.s3.list_objects_v2(Bucket=self.bucket).get("Contents", ())

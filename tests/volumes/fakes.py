@@ -125,8 +125,17 @@ def failing(error: Exception, *, times: int, at: str = "ocr") -> Callable[[str],
 
 def away(name: str) -> stages.Stage:
     """Find stages whose store cannot be reached."""
+    return _away(name, lambda _work: True)
 
-    def before(_work: stages.Work, _page: int) -> None:
-        raise errors.StoreAway("the bucket cannot be reached; try again")
+
+def away_for(volume: str) -> Callable[[str], stages.Stage]:
+    """Make a finder of stages whose store has something against one volume."""
+    return lambda name: _away(name, lambda work: f"{work.w_id}-{work.i_id}" == volume)
+
+
+def _away(name: str, meets_it: Callable[[stages.Work], bool]) -> stages.Stage:
+    def before(work: stages.Work, _page: int) -> None:
+        if meets_it(work):
+            raise errors.StoreAway("the bucket cannot be reached; try again")
 
     return FakeStage(name, before=before)

@@ -96,6 +96,10 @@ class House:
             "update volume_tasks set locked_at = now() - interval '2 hours', "
             "lock_expires_at = now() - interval '2 hours' where token is not null"
         )
+        await self.show_messages()
+
+    async def show_messages(self) -> None:
+        """Let all messages show, whoever has them and whatever they wait for."""
         for stage in stages.STAGES:
             await self.conn.execute(f"update pgmq.q_ocr_{stage} set vt = now()".encode())
 

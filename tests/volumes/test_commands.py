@@ -13,8 +13,9 @@ import pytest
 from typer import testing
 
 from pagewarden import errors
+from pagewarden.commands import volume_jobs
 from pagewarden.commands import volumes as command
-from pagewarden.volumes import stages
+from pagewarden.volumes import jobs, stages
 from tests.support import polling
 from tests.volumes import fakes, house
 
@@ -124,6 +125,12 @@ async def test_images_that_only_the_bucket_has_do_not_become_pages(desk: Desk) -
         (["rerun", "nope", "ocr"], "there is no job nope"),
         (["rerun", "nope", "rcr"], "there is no stage"),
         (["cancel", "nope"], "there is no job nope"),
+        (["status", "--wait"], "name the job"),
+        (["list", "nope"], "there is no job nope"),
+        (["list", "nope", "--stage", "rcr"], "there is no stage"),
+        (["list", "nope", "--status", "lost"], "there is no status"),
+        (["history", "nope", "W1-I1"], "there is no job nope"),
+        (["history", "nope", "W1"], "W22084-I0886"),
         (["work", "--stage", "rcr"], "there is no stage"),
         (["work", "--model", "model.onnx"], "--stage"),
     ],
@@ -178,6 +185,89 @@ async def test_failed_volumes_are_shown_and_tried_again(desk: Desk) -> None:
     assert "1 volumes: the stage that failed once more" in await desk.run("retry", "mine")
     await desk.home.work(desk.home.worker())
     assert await desk.home.tasks("current_stage") == [("done",)] * 2
+
+
+async def test_volumes_of_a_job_are_listed(desk: Desk) -> None:
+    """All of them, or those of a stage or status; failed ones first, with what came out."""
+    await desk.run("create", "W1-I1", "W1-I2", "--key", "mine")
+    broken = errors.DamagedFile("page 3 is damaged")
+    await desk.home.work(desk.home.worker(fakes.failing(broken, times=1)))
+    rows = await desk.json("list", "mine")
+    assert [(row["bdrc_i_id"], row["stage"], row["status"]) for row in rows] == [
+        ("I1", "ocr", "failed"),
+        ("I2", "done", "done"),
+    ]
+    assert rows[1]["result"]["total_images"] == 4
+    shown = await desk.run("list", "mine")
+    assert all(word in shown for word in ("W1-I1", "failed", "1 of 1", "W1-I2", "4 of 4"))
+    assert "W1-I1" not in await desk.run("list", "mine", "--stage", "done")
+    assert "W1-I2" not in await desk.run("list", "mine", "--status", "failed")
+    assert "no such volumes" in await desk.run("list", "mine", "--stage", "reduce")
+
+
+async def test_every_turn_at_a_volume_is_seen(desk: Desk) -> None:
+    """Newest first: who had it, how that ended, and why."""
+    await desk.run("create", "W1-I1", "--key", "mine")
+    assert "no worker" in await desk.run("history", "mine", "W1-I1")
+    await desk.home.orchestrator.look()
+    await desk.home.worker(fakes.away, name="first").serve(asyncio.Event())
+    await desk.home.show_messages()
+    await desk.home.worker(name="second").serve(asyncio.Event())
+    turns = await desk.json("history", "mine", "W1-I1")
+    assert [(turn["worker_id"], turn["outcome"]) for turn in turns] == [
+        ("second", "done"),
+        ("first", "outage"),
+    ]
+    shown = await desk.run("history", "mine", "W1-I1")
+    assert all(word in shown for word in ("second", "first", "the bucket cannot be reached"))
+    with pytest.raises(errors.InvalidCall, match="no volume W9-I9"):
+        await desk.run("history", "mine", "W9-I9")
+
+
+async def test_whoever_waits_hears_how_the_job_ended(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command ends with the job; what is shown then is its end."""
+    monkeypatch.setattr(volume_jobs, "LOOK_SECONDS", 0.05)
+    async with house.listening(desk.home):
+        shown = await desk.run("create", "W1-I1", "W1-I2", "--key", "mine", "--wait")
+    assert "2 of 2 volumes done" in shown
+    assert "2 of 2 volumes done" in await desk.run("status", "mine", "--wait")
+    seen = await desk.json("status", "mine", "--wait")
+    assert seen["job"]["status"] == "completed"
+
+
+async def test_whoever_waits_for_a_job_that_is_not_completed_gets_another_exit_code(
+    desk: Desk,
+) -> None:
+    """Whether it failed or was cancelled; failed volumes are shown."""
+    await desk.run("create", "W1-I1", "--key", "mine")
+    broken = errors.DamagedFile("page 3 is damaged")
+    await desk.home.work(desk.home.worker(fakes.failing(broken, times=1)))
+    assert "page 3 is damaged" in await desk.run("status", "mine", "--wait", code=1)
+    await desk.run("retry", "mine")
+    await desk.run("cancel", "mine")
+    assert "cancelled" in await desk.run("status", "mine", "--wait", code=1)
+
+
+async def test_whoever_waits_is_told_what_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, not every time it looks."""
+    monkeypatch.setattr(volume_jobs, "LOOK_SECONDS", 0.01)
+    await desk.run("create", "W1-I1", "--key", "mine")
+    await desk.home.orchestrator.look()
+    await desk.home.worker(fakes.away).serve(asyncio.Event())
+    looks: list[jobs.Board] = []
+    board = jobs.Jobs.board
+
+    async def looking(found: jobs.Jobs, job_id: int) -> jobs.Board:
+        if len(looks) == 3:
+            await found.cancel(job_id)
+        looks.append(await board(found, job_id))
+        return looks[-1]
+
+    monkeypatch.setattr(jobs.Jobs, "board", looking)
+    shown = await desk.run("status", "mine", "--wait", code=1)
+    assert shown.count("the bucket cannot be reached") == 1
 
 
 async def test_what_volumes_wait_for_is_told(desk: Desk) -> None:

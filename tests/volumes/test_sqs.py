@@ -9,10 +9,12 @@ import os
 from typing import TYPE_CHECKING
 from unittest import mock
 
+import botocore.stub  # type: ignore[import-untyped]  # it makes its classes at run time
 import pytest
 
 from pagewarden import errors, settings
 from pagewarden.volumes import messages, orchestrator, outbox, queues, stages
+from pagewarden.volumes.queues import sqs
 from tests.volumes import cloud, house, program, siege
 
 if TYPE_CHECKING:
@@ -45,6 +47,22 @@ def _publisher(chosen: settings.Settings) -> queues.Publisher:
     publisher = queues.open_publisher(chosen)
     assert publisher is not None
     return publisher
+
+
+async def _look(home: house.House, chosen: settings.Settings) -> orchestrator.Seen:
+    seen = await orchestrator.Orchestrator(home.link, "test", _publisher(chosen)).look()
+    assert seen is not None
+    return seen
+
+
+async def _let_pass(home: house.House, time: str) -> None:
+    """Let all that was published, and looked for, have been so much earlier."""
+    for table, column in (
+        ("volume_tasks", "published_at"),
+        ("private.volume_state", "reconciled_at"),
+    ):
+        query = f"update {table} set {column} = {column} - interval '{time}'"
+        await home.conn.execute(query.encode())
 
 
 async def test_a_message_is_sent_received_extended_and_deleted(
@@ -94,6 +112,36 @@ async def test_a_queue_that_is_not_there_is_named(
         await queues.open_queue(nowhere, home.link, ["ocr"]).receive(["ocr"], seconds=1)
 
 
+def _refusing(there: settings.Settings, call: str, code: str) -> sqs.SqsQueues:
+    """Have queues that answer a call as Amazon would; moto's server takes what Amazon does not."""
+    client = sqs.connect(endpoint=None, region="us-east-1")
+    stubber = botocore.stub.Stubber(client)
+    stubber.add_client_error(call, service_error_code=code)
+    stubber.activate()
+    return sqs.SqsQueues({"ocr": str(there.sqs_ocr_url)}, client)
+
+
+async def test_a_queue_that_is_not_fifo_is_told(there: settings.Settings) -> None:
+    """It takes no message of ours, and nobody believes that it did."""
+    standard = _refusing(there, "send_message", "InvalidParameterValue")
+    with pytest.raises(errors.QueueUnusable, match="must be a FIFO queue"):
+        await standard.publish("ocr", MESSAGE)
+    with pytest.raises(errors.QueueUnusable):
+        await _refusing(there, "receive_message", "InvalidParameterValue").receive(
+            ["ocr"], seconds=20
+        )
+
+
+@pytest.mark.parametrize("code", ["ReceiptHandleIsInvalid", "InvalidParameterValue"])
+async def test_a_handle_that_no_longer_counts_matters_to_nobody(
+    there: settings.Settings, code: str
+) -> None:
+    """When a message is kept or removed."""
+    delivery = queues.Delivery("ocr", "handle", None)
+    await _refusing(there, "change_message_visibility", code).extend(delivery, 20)
+    await _refusing(there, "delete_message", code).ack(delivery)
+
+
 def test_settings_that_name_too_few_queues_are_refused(
     home: house.House, there: settings.Settings
 ) -> None:
@@ -109,23 +157,57 @@ def test_settings_that_name_too_few_queues_are_refused(
     assert queues.open_publisher(plain) is None
 
 
-async def test_messages_are_sent_after_the_commit_and_again_when_they_were_lost(
+async def test_messages_are_sent_after_the_commit(
     home: house.House, moto: cloud.Cloud, there: settings.Settings
 ) -> None:
-    """The outbox is empty then; a queue that was purged gets them once more."""
+    """The outbox is empty then, and nothing is sent again that is in its queue."""
     await home.order("W1-I1", "W1-I2")
-    publisher = _publisher(there)
-    looking = orchestrator.Orchestrator(home.link, "test", publisher)
-    seen = await looking.look()
-    assert seen is not None
+    seen = await _look(home, there)
     assert (seen.published, seen.sent, moto.count("line_detection")) == (2, 2, 2)
     assert await home.rows("select count(*) from private.volume_outbox") == [(0,)]
-    assert await outbox.reconcile(home.link, publisher) == 0
+    await _let_pass(home, "1 hour")
+    assert (await _look(home, there)).sent == 0
+
+
+async def test_every_look_finds_what_a_queue_has_lost(
+    home: house.House, moto: cloud.Cloud, there: settings.Settings
+) -> None:
+    """A queue that was purged gets it once more, after ten minutes, whoever looks then."""
+    await home.order("W1-I1", "W1-I2")
+    await _look(home, there)
     moto.purge("line_detection")
-    await home.conn.execute("update volume_tasks set published_at = now() - interval '1 hour'")
-    assert await outbox.reconcile(home.link, publisher) == 2
+    assert (await _look(home, there)).sent == 0
+    await _let_pass(home, "11 minutes")
+    assert (await _look(home, there)).sent == 2
     assert moto.count("line_detection") == 2
     assert await home.violations() == []
+
+
+async def test_what_a_queue_has_kept_for_too_long_is_sent_again(
+    home: house.House, moto: cloud.Cloud, there: settings.Settings
+) -> None:
+    """Also while others are in it: it keeps messages for some days, and loses them one by one."""
+    await home.order("W1-I1", "W1-I2")
+    await _look(home, there)
+    await _let_pass(home, "1 day")
+    assert (await _look(home, there)).sent == 0
+    moto.keep("line_detection", seconds=3600)
+    await _let_pass(home, "59 minutes")
+    assert (await _look(home, there)).sent == 2
+    await _let_pass(home, "59 minutes")
+    assert (await _look(home, there)).sent == 0
+
+
+async def test_a_queue_that_cannot_be_asked_holds_up_no_other(
+    home: house.House, moto: cloud.Cloud, there: settings.Settings
+) -> None:
+    """What others have lost is found all the same."""
+    await home.order("W1-I1")
+    await _look(home, there)
+    moto.purge("line_detection")
+    await _let_pass(home, "11 minutes")
+    away = there.model_copy(update={"sqs_reduce_url": f"{there.sqs_reduce_url}-nope"})
+    assert (await _look(home, away)).sent == 1
 
 
 async def test_a_queue_that_is_away_costs_no_message(
@@ -136,11 +218,29 @@ async def test_a_queue_that_is_away_costs_no_message(
     away = there.model_copy(update={"sqs_line_detection_url": "http://127.0.0.1:1/1/x.fifo"})
     away = away.model_copy(update={"sqs_endpoint": "http://127.0.0.1:1"})
     with pytest.raises(errors.QueueAway):
-        await orchestrator.Orchestrator(home.link, "test", _publisher(away)).look()
+        await _look(home, away)
     await home.conn.execute("update private.volume_outbox set claimed_until = now()")
-    seen = await orchestrator.Orchestrator(home.link, "test", _publisher(there)).look()
-    assert seen is not None
+    seen = await _look(home, there)
     assert (seen.published, seen.sent) == (0, 1)
+
+
+async def test_a_queue_that_is_away_holds_up_no_other(
+    home: house.House, moto: cloud.Cloud, there: settings.Settings
+) -> None:
+    """What is for others is sent, however much waits for the one; then its error is raised."""
+    await home.order(*(f"W1-I{n}" for n in range(150)), p_job_key="many")
+    await home.order("W2-I1")
+    await home.link.rpc("orchestrate_volumes", p_queue="sqs", p_process="test")
+    await home.conn.execute(
+        "update private.volume_outbox set stage = 'ocr' where message ->> 'job_key' = 'many'"
+    )
+    away = there.model_copy(update={"sqs_ocr_url": f"{there.sqs_ocr_url}-nope"})
+    with pytest.raises(errors.QueueUnusable, match="-nope"):
+        await outbox.drain(home.link, _publisher(away))
+    assert moto.count("line_detection") == 1
+    assert await home.rows("select stage, count(*) from private.volume_outbox group by 1") == [
+        ("ocr", 150)
+    ]
 
 
 def _programs(home: house.House, moto: cloud.Cloud) -> list[program.Orders]:

@@ -10,6 +10,7 @@ import pytest
 
 from pagewarden import errors
 from pagewarden.volumes import messages, queues, stages, turns
+from pagewarden.volumes import worker as workers
 from tests.support import polling
 from tests.volumes import fakes, house
 
@@ -131,6 +132,69 @@ async def test_an_outage_is_not_the_volumes_fault(home: house.House) -> None:
     assert await home.violations() == []
 
 
+async def test_a_volume_that_is_out_goes_behind_all_others(home: house.House) -> None:
+    """However soon its message shows again: what others need may be there."""
+    await home.order("W1-I1", "W1-I2", "W1-I3")
+    await home.orchestrator.look()
+    one, stop = home.worker(fakes.away_for("W1-I1")), asyncio.Event()
+    assert await one.serve(stop) is Outcome.OUTAGE
+    await home.show_messages()
+    assert [await one.serve(stop) for _ in range(3)] == [Outcome.DONE] * 2 + [Outcome.OUTAGE]
+    assert await home.violations() == []
+
+
+async def test_a_worker_goes_on_with_others_after_an_outage(home: house.House) -> None:
+    """Without a pause; only several in a row make it wait."""
+    await home.order("W1-I1", "W1-I2")
+    await home.orchestrator.look()
+    async with _at_work(home, fakes.away_for("W1-I1")):
+
+        async def is_done() -> bool:
+            return ("done",) in await home.tasks("status")
+
+        await polling.until(is_done, seconds=10)
+
+
+def test_pauses_of_a_worker_grow_to_a_bound() -> None:
+    """None after the first outage; never so long that others stand still."""
+    pauses = [workers.pause_after(outages) for outages in (1, 2, 3, 4, 5, 6, 1000)]
+    assert pauses == [0, 1, 2, 5, 10, 10, 10]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.EngineMissing("tesseract has no data for tibetan; install it"),
+        errors.KeyRefused("the service wants another key"),
+        errors.SettingsError("model.onnx cannot be read; give an ONNX file"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_a_worker_that_is_set_up_wrongly_uses_up_no_attempts(
+    home: house.House, error: Exception
+) -> None:
+    """Its volumes are left to others, and the reason is seen."""
+    job = await home.order("W1-I1", p_max_attempts=1)
+    await home.orchestrator.look()
+    stop = asyncio.Event()
+    wrong = home.worker(fakes.failing(error, times=1, at="line_detection"))
+    assert await wrong.serve(stop) is Outcome.OUTAGE
+    board = await home.service.rpc("volume_board", p_job_id=job)
+    assert board["outage"]["message"] == str(error)
+    await home.show_messages()
+    assert await home.worker().serve(stop) is Outcome.DONE
+    assert await home.tasks("attempts") == [(0,)]
+
+
+async def test_a_config_that_makes_no_sense_fails_for_good(home: house.House) -> None:
+    """It is the job's, so it is the same for every worker."""
+    await home.order("W1-I1", p_config={"k_factor": 99})
+    await home.orchestrator.look()
+    assert await home.worker().serve(asyncio.Event()) is Outcome.FAILED
+    shown = ("status", "attempts", "max_attempts", "last_error ->> 'type'")
+    assert await home.tasks(*shown) == [("failed", 1, 1, "SettingsError")]
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
@@ -167,18 +231,17 @@ async def test_a_failed_stage_is_tried_again_and_the_others_are_not(home: house.
     ]
 
 
-async def test_a_stage_that_cannot_be_loaded_is_a_failure(home: house.House) -> None:
-    """And not the end of the worker."""
+async def test_a_stage_that_cannot_be_loaded_is_left_to_other_workers(home: house.House) -> None:
+    """It is not the end of the worker, and no failure of the volume."""
     await home.order("W1-I1")
     await home.orchestrator.look()
 
     def find(name: str) -> stages.Stage:
-        raise errors.EngineMissing(f"{name} has no model; install it")
+        raise ModuleNotFoundError(f"No module named {name!r}")
 
-    assert await home.worker(find).serve(asyncio.Event()) is Outcome.FAILED
-    assert await home.tasks("last_error ->> 'message'") == [
-        ("line_detection has no model; install it",)
-    ]
+    assert await home.worker(find).serve(asyncio.Event()) is Outcome.OUTAGE
+    ((message,),) = await home.tasks("last_error ->> 'message'")
+    assert message.startswith("the stage line_detection cannot be loaded: No module named")
 
 
 async def test_progress_is_seen_while_the_stage_is_done(home: house.House) -> None:

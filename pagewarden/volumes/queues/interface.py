@@ -57,3 +57,7 @@ class Publisher(Protocol):
     async def is_empty(self, stage: str) -> bool:
         """Tell whether the queue of a stage has no message at all, as far as it knows."""
         ...
+
+    async def keeps_seconds(self, stage: str) -> int:
+        """Tell for how long the queue of a stage keeps a message that nobody receives."""
+        ...

@@ -31,12 +31,15 @@ _COUNTS = (
     "ApproximateNumberOfMessagesNotVisible",
     "ApproximateNumberOfMessagesDelayed",
 )
+_KEPT = "MessageRetentionPeriod"
 _MISSING = frozenset({"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"})
 _REFUSED = frozenset(
     {"AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "SignatureDoesNotMatch"}
 )
-# A handle that no longer counts: the message is gone, or was received again by somebody else.
+# Of a call with a handle: it no longer counts, the message is gone or somebody else received it.
 _OUTDATED = frozenset({"ReceiptHandleIsInvalid", "InvalidParameterValue", "MessageNotInflight"})
+# Of a call without one: the queue knows no groups and no deduplication.
+_UNFIT = frozenset({"InvalidParameterValue", "InvalidParameterCombination", "MissingParameter"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +66,18 @@ class SqsQueues:
 
     async def extend(self, delivery: interface.Delivery, seconds: float) -> None:
         """Change its visibility."""
-        await self._call(
-            "change_message_visibility",
-            delivery.stage,
-            ReceiptHandle=delivery.handle,
-            VisibilityTimeout=_whole(seconds),
-        )
+        with _while_it_counts():
+            await self._call(
+                "change_message_visibility",
+                delivery.stage,
+                ReceiptHandle=delivery.handle,
+                VisibilityTimeout=_whole(seconds),
+            )
 
     async def ack(self, delivery: interface.Delivery) -> None:
         """Delete it."""
-        await self._call("delete_message", delivery.stage, ReceiptHandle=delivery.handle)
+        with _while_it_counts():
+            await self._call("delete_message", delivery.stage, ReceiptHandle=delivery.handle)
 
     async def publish(self, stage: str, message: messages.Message) -> None:
         """Send it; within five minutes SQS drops what was sent before."""
@@ -86,8 +91,17 @@ class SqsQueues:
 
     async def is_empty(self, stage: str) -> bool:
         """Count what waits, what is in hand and what is delayed."""
-        answer = await self._call("get_queue_attributes", stage, AttributeNames=list(_COUNTS))
-        return not any(int(answer["Attributes"].get(name, 0)) for name in _COUNTS)
+        attributes = await self._attributes(stage, *_COUNTS)
+        return not any(int(attributes.get(name, 0)) for name in _COUNTS)
+
+    async def keeps_seconds(self, stage: str) -> int:
+        """Ask for its retention period, which is 14 days at most."""
+        return int((await self._attributes(stage, _KEPT))[_KEPT])
+
+    async def _attributes(self, stage: str, *names: str) -> Mapping[str, str]:
+        answer = await self._call("get_queue_attributes", stage, AttributeNames=list(names))
+        found: Mapping[str, str] = answer["Attributes"]
+        return found
 
     async def _call(self, name: str, stage: str, **arguments: object) -> dict[str, Any]:
         url = self.urls[stage]
@@ -96,7 +110,6 @@ class SqsQueues:
                 getattr(self.client, name), QueueUrl=url, **arguments
             )
             return answer
-        return {}
 
 
 def connect(*, endpoint: str | None, region: str | None) -> Any:  # noqa: ANN401  # as above
@@ -116,14 +129,22 @@ def connect(*, endpoint: str | None, region: str | None) -> Any:  # noqa: ANN401
 
 
 @contextlib.contextmanager
+def _while_it_counts() -> Iterator[None]:
+    """Do something with a message by its handle; one that no longer counts matters to nobody."""
+    try:
+        yield
+    except errors.QueueError as exc:
+        if _code(exc.__cause__) not in _OUTDATED:
+            raise
+
+
+@contextlib.contextmanager
 def _translated(url: str) -> Iterator[None]:
-    """Raise errors of ours; a handle that no longer counts is none."""
+    """Raise errors of ours."""
     try:
         yield
     except botocore.exceptions.ClientError as exc:
-        code = str(exc.response.get("Error", {}).get("Code", ""))
-        if code in _OUTDATED:
-            return
+        code = _code(exc)
         if code in _MISSING:
             raise errors.QueueUnusable(
                 f"there is no queue {url}; make it, or mend the URL"
@@ -133,6 +154,10 @@ def _translated(url: str) -> Iterator[None]:
                 f"the queue {url} does not let us in; see to the AWS keys and their rights to "
                 "send, receive, delete and change messages"
             ) from exc
+        if code in _UNFIT:
+            raise errors.QueueUnusable(
+                f"the queue {url} does not take what we send; it must be a FIFO queue ({exc})"
+            ) from exc
         raise errors.QueueAway(f"the queue {url} does not do its work: {exc}") from exc
     except botocore.exceptions.NoCredentialsError as exc:
         raise errors.QueueUnusable(
@@ -140,6 +165,13 @@ def _translated(url: str) -> Iterator[None]:
         ) from exc
     except (botocore.exceptions.BotoCoreError, OSError) as exc:
         raise errors.QueueAway(f"the queue {url} cannot be reached: {exc}") from exc
+
+
+def _code(exc: BaseException | None) -> str:
+    """Name what Amazon refused a call for."""
+    if not isinstance(exc, botocore.exceptions.ClientError):
+        return ""
+    return str(exc.response.get("Error", {}).get("Code", ""))
 
 
 def _whole(seconds: float) -> int:
