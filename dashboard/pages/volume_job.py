@@ -141,7 +141,7 @@ async def done_again(
     """Have a stage, or the one that failed, done again; say what came of it."""
     try:
         number, skipped = await jobs.Jobs(visitor.database).rerun(job_id, stage, **wishes)
-    except (errors.SettingsError, errors.InvalidCall) as exc:
+    except (errors.SettingsError, errors.InvalidCall, errors.Forbidden) as exc:
         return notices.after(path, f"Nothing was done: {exc}", bad=True)
     return said(path, number, skipped, stage)
 

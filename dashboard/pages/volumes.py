@@ -90,7 +90,7 @@ async def order(
         made = await jobs.Jobs(visitor.database).create(
             given.names(), job_key=given.job_key.strip() or None, config=given.config()
         )
-    except (errors.SettingsError, errors.InvalidCall) as exc:
+    except (errors.SettingsError, errors.InvalidCall, errors.Forbidden) as exc:
         return await _page(request, visitor, Filter(), given, str(exc))
     said = f"{outcomes.count(made.volumes, 'volume')} ordered."
     return notices.after(books.job_address(made.job_key), said)

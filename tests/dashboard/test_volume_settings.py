@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from playwright.async_api import expect
 
 from tests.dashboard import shelves
-from tests.dashboard.test_accessibility import require_usable
+from tests.dashboard.test_accessibility import AXE
 from tests.dashboard.test_doors import csrf
 from tests.volumes.stages import books
 
@@ -21,7 +21,8 @@ OLD: dict[str, Any] = {"engine": "tesseract", "language": "bod", "exports": ["al
 
 
 async def _job(place: places.Place) -> dict[str, Any]:
-    (job,) = await place.functions.used.database.select("volume_jobs")
+    """Give the job that was ordered last."""
+    *_, job = await place.functions.used.database.select("volume_jobs", order="id")
     return job
 
 
@@ -30,17 +31,19 @@ async def _stages(place: places.Place) -> list[str]:
     return [row["current_stage"] for row in rows]
 
 
-async def test_a_job_is_ordered_with_whatever_can_be_set(place: places.Place) -> None:
+async def test_a_job_is_ordered_with_whatever_can_be_set(
+    place: places.Place, tmp_path: Path
+) -> None:
     """What most never think of is behind a disclosure, which stays open when something is wrong."""
     person = await place.person()
     sources = "jobs/other/volumes/{w_id}-{i_id}/ocr/ocr_results.parquet"
+    home = await shelves.ordering(place, person, tmp_path)
+    await home.order("W1-I1", p_job_key="other")
     async with place.browser(person) as page:
         await page.goto("/volumes")
+        await page.get_by_text("Order volumes").click()
         await page.get_by_label("Volumes, one on a line").fill("W1-I1")
         await expect(page.get_by_label("Profile")).to_be_hidden()
-        await page.get_by_text("More settings").click()
-        await require_usable(page, "/volumes")
-        await page.get_by_label("Volumes, one on a line").fill("W1-I1")
         await page.get_by_text("More settings").click()
         await page.get_by_label("Profile").select_option("accurate")
         await page.get_by_label("Encoding").select_option("wylie")
@@ -52,6 +55,9 @@ async def test_a_job_is_ordered_with_whatever_can_be_set(place: places.Place) ->
         await expect(page.locator("#problem")).to_contain_text("Nothing was ordered")
         await expect(page.get_by_label("Encoding")).to_have_value("wylie")
         await expect(page.get_by_label("Join pieces")).to_be_checked()
+        await page.evaluate(AXE.read_text("utf-8"))
+        found = await page.evaluate("axe.run().then((found) => found.violations)")
+        assert [x["id"] for x in found if x["impact"] in {"serious", "critical"}] == []
         place.problems.clear()  # the browser tells of what was refused
         await page.get_by_label("Combine with").fill(sources)
         await page.get_by_role("button", name="Order them").click()
@@ -71,6 +77,7 @@ async def test_settings_that_make_no_sense_are_named(place: places.Place) -> Non
         ({"failed_pages_allowed": "2"}, "failed_pages_allowed: "),
         ({"profile": "lazy"}, "profile: "),
         ({"line_mode": "wide"}, "line_mode: "),
+        ({"sources": "jobs/others/x.parquet"}, "is not of a job of yours"),
         ({"sources": " ".join(f"jobs/{n}/x.parquet" for n in range(17))}, "sources: "),
     )
     async with place.visitor(person) as client:
