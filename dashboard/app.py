@@ -35,6 +35,7 @@ from dashboard.pages import (
     typing_by_hand,
     uploads,
     volume,
+    volume_files,
     volume_job,
     volume_page,
     volumes,
@@ -75,6 +76,7 @@ BEHIND = (
     check_picture,
     check_job,
     volume_page,
+    volume_files,
     volume,
     volume_job,
 )

@@ -13,14 +13,23 @@ class Audience(enum.StrEnum):
     ADMIN = "admin"
 
 
+OPERATION = "Operation"
+"""The group of what is needed when something is to be set up, or is wrong."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An entry of the menu."""
+    """An entry of the menu, or of a group that opens there."""
 
     title: str
     path: str
     audience: Audience = Audience.EVERYBODY
+    group: str = ""
 
     def is_for(self, *, admin: bool) -> bool:
         """Tell whether somebody sees it in the menu."""
         return admin or self.audience is Audience.EVERYBODY
+
+    def has(self, path: str) -> bool:
+        """Tell whether what is at this path belongs to it."""
+        return path == self.path or path.startswith(f"{self.path}/")

@@ -15,10 +15,10 @@ from fastapi import Depends, Request
 from dashboard import entrances, navigation
 from pagewarden import database, keys, lazy, tokens
 from pagewarden.checks import parcels
-from pagewarden.volumes import layout
+from pagewarden.volumes import editions
 
 if TYPE_CHECKING:
-    from pagewarden.volumes import looking
+    from pagewarden.volumes import downloads, looking
 
 
 class Made(Protocol):
@@ -98,23 +98,30 @@ class Links(Protocol):
 class Volumes(Protocol):
     """Looks into what stages have published of volumes; whoever asks may see the volume.
 
-    version is anything that changes when that may have changed. What cannot be had is a
-    PagewardenError.
+    What cannot be had is a PagewardenError.
     """
 
-    async def pages(self, keys: layout.Volume, version: str) -> Sequence[looking.Listed]:
+    async def pages(self, edition: editions.Edition) -> Sequence[looking.Listed]:
         """List the pages of a volume in their order."""
 
     async def figures(
-        self, keys: layout.Volume, version: str, names: Collection[str]
+        self, edition: editions.Edition, names: Collection[str]
     ) -> Mapping[str, looking.Figures]:
         """Count the lines of some pages."""
 
-    async def page(self, keys: layout.Volume, version: str, name: str) -> looking.Page | None:
+    async def page(self, edition: editions.Edition, name: str) -> looking.Page | None:
         """Look at one page; None if the volume has none of this name."""
 
-    async def picture(self, keys: layout.Volume, version: str, name: str) -> bytes | None:
+    async def picture(self, edition: editions.Edition, name: str) -> bytes | None:
         """Give the rotated image of a page as JPEG; None if there is no such page."""
+
+    async def downloadable(self, edition: editions.Edition) -> Sequence[downloads.Found]:
+        """List what can be downloaded of a volume; only what is there."""
+
+    def download(
+        self, edition: editions.Edition, name: str
+    ) -> contextlib.AbstractAsyncContextManager[Made]:
+        """Have a copy of one of these files; FileNotThere for any other name."""
 
 
 @dataclass(frozen=True, slots=True)

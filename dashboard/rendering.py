@@ -61,6 +61,7 @@ def _environment() -> jinja2.Environment:
         "hits": headlines.pieces,
         "size": size,
         "ago": ago,
+        "age": age,
     }
     made.globals |= {"engines": _ENGINES, "profiles": engines.PROFILES}
     return made
@@ -89,8 +90,16 @@ def ago(timestamp: str | None) -> str:
     """Write how long ago a timestamp of the database was."""
     if timestamp is None:
         return "never"
-    seconds = (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(timestamp)).total_seconds()
-    return "just now" if seconds < 5 else f"{duration(seconds)} ago"
+    return "just now" if _seconds_since(timestamp) < 5 else f"{age(timestamp)} ago"
+
+
+def age(timestamp: str) -> str:
+    """Write for how long something has been so."""
+    return duration(_seconds_since(timestamp))
+
+
+def _seconds_since(timestamp: str) -> float:
+    return (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(timestamp)).total_seconds()
 
 
 def size(count: float) -> str:

@@ -99,7 +99,7 @@ async def _enter(page: playwright.Page, email: str, password: str) -> None:
 
 
 async def _pages(page: playwright.Page) -> AsyncIterator[tuple[str, str]]:
-    links = page.get_by_role("navigation").get_by_role("link")
+    links = page.locator("header nav a")  # also of menus that are closed
     for path in [await link.get_attribute("href") or "/" for link in await links.all()]:
         yield path.strip("/"), path
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from dashboard import forgery, lists, navigation, notices, rendering, route, visitors
 from pagewarden.alerts import words
 
-PAGE = navigation.Page("Alerts", "/alerts", navigation.Audience.ADMIN)
+PAGE = navigation.Page("Alerts", "/alerts", navigation.Audience.ADMIN, navigation.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 

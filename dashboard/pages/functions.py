@@ -10,7 +10,7 @@ from fastapi import APIRouter, Form, Request, Response
 from dashboard import forgery, navigation, notices, rendering, route, visitors
 from pagewarden import errors
 
-PAGE = navigation.Page("Functions", "/functions", navigation.Audience.ADMIN)
+PAGE = navigation.Page("Functions", "/functions", navigation.Audience.ADMIN, navigation.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 

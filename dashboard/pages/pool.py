@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from dashboard import navigation, plots, rendering, route, visitors
 
-PAGE = navigation.Page("Pool", "/pool", navigation.Audience.ADMIN)
+PAGE = navigation.Page("Pool", "/pool", navigation.Audience.ADMIN, navigation.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 

@@ -21,7 +21,7 @@ from dashboard import (
 from dashboard.pages import pictures, task_lists
 from pagewarden import errors
 
-PAGE = navigation.Page("Routing", "/routing", navigation.Audience.ADMIN)
+PAGE = navigation.Page("Routing", "/routing", navigation.Audience.ADMIN, navigation.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Form, Request, Response
 
 from dashboard import forgery, navigation, notices, outcomes, rendering, route, visitors
 
-PAGE = navigation.Page("Stuck", "/stuck", navigation.Audience.ADMIN)
+PAGE = navigation.Page("Stuck", "/stuck", navigation.Audience.ADMIN, navigation.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 

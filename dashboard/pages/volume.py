@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi.responses import RedirectResponse
 
-from dashboard import books, forgery, parts, rendering, route, visitors
-from dashboard.pages import volume_job
-from pagewarden import errors
-from pagewarden.files import paths
+from dashboard import books, forgery, leaves, notices, parts, rendering, route, visitors
+from dashboard.pages import volume_files, volume_job
 from pagewarden.volumes import stages
-
-if TYPE_CHECKING:
-    from pagewarden.volumes import looking
 
 router = APIRouter(
     prefix=f"{books.PATH}/{{job_key}}/{{volume}}",
@@ -23,7 +19,6 @@ router = APIRouter(
     include_in_schema=False,
 )
 
-PAGES = 100
 _TURNS = 50
 
 
@@ -33,22 +28,30 @@ async def one(
     visitor: visitors.Signed,
     used: parts.Used,
     book: books.Seen,
-    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    chosen: Annotated[leaves.Filter, Query()],
 ) -> Response:
-    """Show a volume; while it is under way, the page asks for it again."""
+    """Show a volume, or the page of it that is looked for.
+
+    While it is under way, the page asks for it again.
+    """
+    part = request.headers.get("HX-Target") == "volume"
+    if not part and (meant := await leaves.meant(used, book, chosen)):
+        return RedirectResponse(leaves.address(book, meant), 303)
     turns = await visitor.database.rpc("volume_history", p_task_id=book.task["id"], p_limit=_TURNS)
     results = await visitor.database.select("volume_results", where={"task_id": book.task["id"]})
     return rendering.page(
         request,
         "volume.html",
-        part=request.headers.get("HX-Target") == "volume",
+        part=part,
         book=book,
         task=book.task,
         turns=[{**turn, "seconds": _seconds(turn)} for turn in turns],
         result=results[0] if results else None,
         possible=_possible(book.task),
         is_open=book.job["status"] == "running" and not _has_ended(book.task),
-        **await _pages(used, book, page),
+        **await volume_files.shown(used, book),
+        chosen=chosen,
+        **await leaves.shown(used, book, chosen),
     )
 
 
@@ -63,12 +66,9 @@ async def rerun(
     answer = await visitor.database.rpc(
         "rerun_volumes", p_job_id=book.job["id"], p_stage=stage, p_task_ids=[book.task["id"]]
     )
-    return volume_job.said(book.address, answer, stage)
-
-
-def _failed_first(pages: Sequence[looking.Listed]) -> list[looking.Listed]:
-    """Bring the pages that failed to the front, otherwise as they were."""
-    return sorted(pages, key=lambda page: page.trouble is None)
+    if not answer["success"]:
+        return notices.answered(book.address, answer, "")
+    return volume_job.said(book.address, answer["rerun"], answer["skipped"], stage)
 
 
 def _seconds(turn: Mapping[str, Any]) -> float | None:
@@ -91,26 +91,3 @@ def _possible(task: Mapping[str, Any]) -> list[str]:
     if task["status"] in {"pending", "done"}:
         reached += 1
     return [stage for stage in stages.STAGES if order.index(stage) <= reached]
-
-
-async def _pages(used: parts.Parts, book: books.Book, number: int) -> dict[str, Any]:
-    """Give the pages that are shown, or say why there are none."""
-    shown: dict[str, Any] = {
-        "pages": [], "figures": {}, "all_pages": 0, "failed_pages": 0, "number": number,
-        "last": 1, "why_none": "", "is_linked": paths.is_path,
-    }  # fmt: skip
-    try:
-        looked, keys, version = await used.volumes.get(), book.keys, book.version
-        every = _failed_first(await looked.pages(keys, version))
-        pages = every[PAGES * (number - 1) : PAGES * number]
-        names = [page.image_name for page in pages if page.trouble is None]
-        figures = await looked.figures(keys, version, names) if names else {}
-    except errors.PagewardenError as exc:
-        return shown | {"why_none": str(exc)}
-    return shown | {
-        "pages": pages,
-        "figures": figures,
-        "all_pages": len(every),
-        "failed_pages": sum(page.trouble is not None for page in every),
-        "last": max(-(-len(every) // PAGES), 1),
-    }

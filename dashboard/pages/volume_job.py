@@ -7,8 +7,22 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi.responses import RedirectResponse
 
-from dashboard import boards, books, forgery, lists, notices, outcomes, rendering, route, visitors
+from dashboard import (
+    boards,
+    books,
+    forgery,
+    lists,
+    notices,
+    outcomes,
+    recipes,
+    rendering,
+    route,
+    visitors,
+    waits,
+)
+from pagewarden import errors
 from pagewarden.volumes import jobs, stages
 
 router = APIRouter(
@@ -16,6 +30,7 @@ router = APIRouter(
 )
 
 ROWS = 50
+_FOUND = 1000  # no work has more volumes
 
 
 class Stage(enum.StrEnum):
@@ -35,29 +50,50 @@ class Act(enum.StrEnum):
 
 
 class After(lists.Filter):
-    """Where the last page of the table ended."""
+    """Where the last page of the table ended, which volume is looked for, what is to be redone."""
 
     after_rank: int | None = None
     after_id: int | None = None
+    find: str = ""
+    again: Stage | None = None
+
+
+class Again(recipes.Changed):
+    """Which stage is to be done again, of which volumes, and with what changed."""
+
+    stage: Stage
+    only_failed: bool = False
 
 
 @router.get("")
 async def one(
     request: Request, visitor: visitors.Signed, job: books.Job, after: Annotated[After, Query()]
 ) -> Response:
-    """Show a job; while it is under way, the page asks for it again."""
+    """Show a job, or the volume of it that is looked for.
+
+    While it is under way, the page asks for it again.
+    """
+    sought, part = after.find.strip(), request.headers.get("HX-Target") == "job"
+    if sought and not part and (book := await books.find(visitor, job, sought)):
+        return RedirectResponse(book.address, 303)
     seen = await visitor.database.rpc("volume_board", p_job_id=job["id"])
     board = jobs.Board.from_answer(seen)
     return rendering.page(
         request,
         "volume_job.html",
-        part=request.headers.get("HX-Target") == "job",
+        part=part,
         job=job,
         board=board,
         columns=await boards.laid(visitor, seen),
         stages=stages.STAGES,
         is_open=board.status == "running",
+        choices=recipes.CHOICES,
+        is_unmoved=waits.is_unmoved(board),
+        waits=await waits.for_workers(visitor, board),
         here=books.job_address(job["job_key"]),
+        sought=sought,
+        again=after.again,
+        found=await books.of_work(visitor, job, sought, _FOUND) if sought and not part else [],
         **await _rows(visitor, job, after),
     )
 
@@ -67,14 +103,17 @@ async def rerun(
     visitor: visitors.Signed,
     _acting: forgery.Acting,
     job: books.Job,
-    stage: Annotated[Stage, Form()],
-    only_failed: Annotated[bool, Form()] = False,  # noqa: FBT002  # a field of the form
+    given: Annotated[Again, Form()],
 ) -> Response:
     """Have a stage of all volumes, or of those that failed, done again."""
-    answer = await visitor.database.rpc(
-        "rerun_volumes", p_job_id=job["id"], p_stage=stage, p_only_failed=only_failed
+    return await done_again(
+        visitor,
+        books.job_address(job["job_key"]),
+        job["id"],
+        given.stage,
+        only_failed=given.only_failed,
+        config=given.config(job["config"]),
     )
-    return said(books.job_address(job["job_key"]), answer, stage)
 
 
 @router.post("/{act}")
@@ -82,21 +121,33 @@ async def act(
     visitor: visitors.Signed, _acting: forgery.Acting, job: books.Job, act: Act
 ) -> Response:
     """Cancel the job, or have failed volumes go on where they failed."""
-    here, database = books.job_address(job["job_key"]), visitor.database
+    here = books.job_address(job["job_key"])
     if act is Act.CANCEL:
-        answer = await database.rpc("cancel_volume_job", p_job_id=job["id"])
+        answer = await visitor.database.rpc("cancel_volume_job", p_job_id=job["id"])
         return notices.answered(here, answer, "The job is cancelled; what is done of it stays.")
-    answer = await database.rpc("rerun_volumes", p_job_id=job["id"])
     if job["status"] == "cancelled":
+        answer = await visitor.database.rpc("rerun_volumes", p_job_id=job["id"])
         return notices.answered(here, answer, "The job goes on.")
-    return said(here, answer, None)
+    return await done_again(visitor, here, job["id"], None)
 
 
-def said(path: str, answer: Mapping[str, Any], stage: str | None) -> Response:
+async def done_again(
+    visitor: visitors.Visitor,
+    path: str,
+    job_id: int,
+    stage: str | None,
+    **wishes: Any,  # noqa: ANN401  # as Jobs.rerun takes them
+) -> Response:
+    """Have a stage, or the one that failed, done again; say what came of it."""
+    try:
+        number, skipped = await jobs.Jobs(visitor.database).rerun(job_id, stage, **wishes)
+    except (errors.SettingsError, errors.InvalidCall, errors.Forbidden) as exc:
+        return notices.after(path, f"Nothing was done: {exc}", bad=True)
+    return said(path, number, skipped, stage)
+
+
+def said(path: str, number: int, skipped: int, stage: str | None) -> Response:
     """Say how many volumes go through a stage, or the one that failed, again."""
-    if not answer["success"]:
-        return notices.answered(path, dict(answer), "")
-    number, skipped = answer["rerun"], answer["skipped"]
     again, queue = "is" if number == 1 else "are", stage or "the stage that failed"
     words = f"{outcomes.count(number, 'volume')} {again} in the queue of {queue} again."
     if not number:

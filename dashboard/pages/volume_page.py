@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 
-from dashboard import books, parts, rendering, route, sheets
+from dashboard import books, leaves, parts, rendering, route, sheets
 from pagewarden import errors
+from pagewarden.volumes import config
 
 if TYPE_CHECKING:
     from pagewarden.volumes import looking
@@ -30,7 +30,8 @@ MOST_LINES = 1000
 class Shown:
     """A line as it is shown: points as SVG has them, level sure, unsure, doubtful or empty.
 
-    frame is around what was cut out, core around what was detected.
+    frame is around what was cut out, core around what was detected. Of a line that was combined,
+    whose is where it came from and how many agree, and source the key of that file.
     """
 
     number: int
@@ -39,15 +40,17 @@ class Shown:
     text: str | None
     percent: int | None
     level: str
+    whose: str
+    source: str | None
 
 
 @router.get("/pages/{image_name:path}")
 async def one(request: Request, used: parts.Used, book: books.Seen, image_name: str) -> Response:
     """Show a page; what cannot be had of it is said."""
     try:
-        looked, keys, version = await used.volumes.get(), book.keys, book.version
-        pages = await looked.pages(keys, version)
-        page = await looked.page(keys, version, image_name)
+        looked, edition = await used.volumes.get(), book.edition
+        pages = await looked.pages(edition)
+        page = await looked.page(edition, image_name)
     except errors.PagewardenError as exc:
         return _page(request, book, image_name, why_none=str(exc))
     if page is None:
@@ -57,9 +60,11 @@ async def one(request: Request, used: parts.Used, book: books.Seen, image_name: 
         book,
         image_name,
         page=page,
-        lines=[_shown(number, line) for number, line in enumerate(page.lines[:MOST_LINES], 1)],
+        lines=[
+            _shown(book, number, line) for number, line in enumerate(page.lines[:MOST_LINES], 1)
+        ],
         count=len(pages),
-        **_ways(book.address, pages, page.listed),
+        **_ways(book, pages, page.listed),
     )
 
 
@@ -67,8 +72,8 @@ async def one(request: Request, used: parts.Used, book: books.Seen, image_name: 
 async def picture(used: parts.Used, book: books.Seen, image_name: str) -> Response:
     """Hand out the rotated image; the name only finds the row that says where it is."""
     try:
-        looked, keys, version = await used.volumes.get(), book.keys, book.version
-        data = await looked.picture(keys, version, image_name)
+        looked, edition = await used.volumes.get(), book.edition
+        data = await looked.picture(edition, image_name)
     except errors.FileNotThere as exc:
         raise HTTPException(404, str(exc)) from exc
     except errors.PagewardenError as exc:
@@ -97,26 +102,50 @@ def _page(
     )
 
 
-def _shown(number: int, line: looking.Line) -> Shown:
-    places = _points(line.corners or line.core), _points(line.core)
-    if line.confidence is None or not line.text:
-        return Shown(number, *places, line.text, None, "empty" if line.text == "" else "sure")
+def _shown(book: books.Book, number: int, line: looking.Line) -> Shown:
     # Never rounded up to what it is not.
-    percent = int(100 * line.confidence)
-    return Shown(number, *places, line.text, percent, sheets.level_of(line.confidence))
+    percent = int(100 * line.confidence) if line.confidence is not None and line.text else None
+    return Shown(
+        number,
+        _points(line.corners or line.core),
+        _points(line.core),
+        line.text,
+        percent,
+        _level(line),
+        _whose(book, line),
+        line.source,
+    )
+
+
+def _level(line: looking.Line) -> str:
+    if line.confidence is None or not line.text:
+        return "empty" if line.text == "" else "sure"
+    return sheets.level_of(line.confidence)
+
+
+def _whose(book: books.Book, line: looking.Line) -> str:
+    if line.source is None:
+        return ""
+    own, given = book.edition.keys.ocr_results, book.job["config"].get("sources", ())
+    # One that is named twice, or is this volume itself, counts once.
+    sources = {own, *(config.filled_in(key, w_id=book.w_id, i_id=book.i_id) for key in given)}
+    name = "this job" if line.source == own else books.job_of(line.source) or line.source
+    return f"{name}, {line.agreeing} of {len(sources)} agree"
 
 
 def _points(outline: Sequence[Sequence[float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in outline)
 
 
-def _ways(here: str, pages: Sequence[looking.Listed], shown: looking.Listed) -> dict[str, Any]:
+def _ways(
+    book: books.Book, pages: Sequence[looking.Listed], shown: looking.Listed
+) -> dict[str, Any]:
     """Lead to the pages before and after, and to the next that failed, around the end."""
     at = shown.number - 1
     failed = [page for page in (*pages[at + 1 :], *pages[:at]) if page.trouble]
 
     def way(page: looking.Listed | None) -> str | None:
-        return f"{here}/pages/{quote(page.image_name)}" if page else None
+        return leaves.address(book, page) if page else None
 
     return {
         "before": way(pages[at - 1] if at else None),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, get_args
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from pydantic import BaseModel, Field
 
 from dashboard import (
     books,
@@ -16,12 +15,13 @@ from dashboard import (
     navigation,
     notices,
     outcomes,
+    recipes,
     rendering,
     route,
     visitors,
 )
 from pagewarden import errors
-from pagewarden.volumes import config, jobs
+from pagewarden.volumes import jobs
 
 PAGE = navigation.Page("Volumes", books.PATH)
 
@@ -29,7 +29,6 @@ router = APIRouter(prefix=PAGE.path, include_in_schema=False)
 
 ROWS = 50
 _PEOPLE = 200
-EXPORTS: Sequence[str] = get_args(get_args(config.Config.model_fields["exports"].annotation)[0])
 
 
 class Status(enum.StrEnum):
@@ -59,15 +58,11 @@ class Filter(lists.Filter):
         return {name: value for name, value in given.items() if value}
 
 
-class Order(BaseModel):
+class Order(recipes.Wanted):
     """What the form of a new job says; volumes are named one on a line."""
 
     job_key: str = ""
     volumes: str = ""
-    engine: str = ""
-    language: str = ""
-    use_tps: bool = False
-    exports: list[str] = Field(default_factory=list)
 
     def names(self) -> list[jobs.Name]:
         """Give the volumes; SettingsError where there are none, or what is named is no volume."""
@@ -75,11 +70,6 @@ class Order(BaseModel):
         if not found:
             raise errors.SettingsError("name at least one volume, as in W22084-I0886")
         return found
-
-    def config(self) -> dict[str, Any]:
-        """Give the config of the job; what is as usual is left out."""
-        given = self.model_dump(include={"engine", "language", "use_tps", "exports"})
-        return {key: value for key, value in given.items() if value}
 
 
 async def listed(
@@ -100,7 +90,7 @@ async def order(
         made = await jobs.Jobs(visitor.database).create(
             given.names(), job_key=given.job_key.strip() or None, config=given.config()
         )
-    except (errors.SettingsError, errors.InvalidCall) as exc:
+    except (errors.SettingsError, errors.InvalidCall, errors.Forbidden) as exc:
         return await _page(request, visitor, Filter(), given, str(exc))
     said = f"{outcomes.count(made.volumes, 'volume')} ordered."
     return notices.after(books.job_address(made.job_key), said)
@@ -126,7 +116,7 @@ async def _page(
         statuses={status.value: status.value for status in Status if status},
         given=given or Order(),
         problem=problem,
-        exports=EXPORTS,
+        choices=recipes.CHOICES,
         **await _rows(visitor, chosen),
     )
 

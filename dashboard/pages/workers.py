@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from dashboard import navigation, rendering, route, visitors
 
-PAGE = navigation.Page("Workers", "/workers", navigation.Audience.ADMIN)
+PAGE = navigation.Page("Workers", "/workers", navigation.Audience.ADMIN, navigation.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 

@@ -20,6 +20,18 @@ window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
+// A menu that was opened is closed by Escape, and by whatever is clicked beside it.
+for (const menu of document.querySelectorAll("header nav details")) {
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+  document.addEventListener("click", (event) => {
+    if (!menu.contains(event.target)) menu.open = false;
+  });
+}
+
 // Shows what the server sends, which it has rendered as it renders pages.
 function followLive(target, state, button) {
   let source = null;

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=rows.Row)
 
+_Texts = parquet.Reader[rows.LineText] | parquet.Reader[rows.CombinedText]
+
 _TROUBLE = ("image_name", "ok", "error_stage", "error_type", "error_message")
 _SHOWN = (
     *_TROUBLE, "rotated_image_path", "rotated_image_sha256", "rotated_width", "rotated_height",
     "page_angle", "dewarping_applied", "filtered_contours",
 )  # fmt: skip
+_WHOSE = ("source", "agreeing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Files:
     detected: Path
     lines: Path | None
     texts: Path | None
+    combined: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +65,16 @@ class Figures:
 class Line:
     """A line: the outline of its core, the corners of what was cut out, and its text.
 
-    Places are rows of x and y, pixels of the rotated image. What nobody knows yet is None.
+    Places are rows of x and y, pixels of the rotated image. What nobody knows yet is None. Of a
+    line that was combined, source is the key of the file it is from, and agreeing how many say so.
     """
 
     core: Sequence[Sequence[float]]
     corners: Sequence[Sequence[float]] | None = None
     text: str | None = None
     confidence: float | None = None
+    source: str | None = None
+    agreeing: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,8 @@ class _Volume:
 
     detected: parquet.Reader[rows.DetectedPage]
     lines: parquet.Reader[rows.LineImage] | None
-    texts: parquet.Reader[rows.LineText] | None
+    texts: _Texts | None
+    is_combined: bool
 
 
 def pages(files: Files) -> list[Listed]:
@@ -100,6 +108,8 @@ def pages(files: Files) -> list[Listed]:
 
 def figures(files: Files, names: Collection[str]) -> dict[str, Figures]:
     """Count the lines of some pages."""
+    if not names:
+        return {}
     with _opened(files) as volume:
         if volume.texts is not None:
             return _of_texts(volume.texts, names)
@@ -148,7 +158,9 @@ def _opened(files: Files) -> Iterator[_Volume]:
         lines = read(files.lines, parquet.LINE_IMAGES, keys.line_images, detected.digest)
         below = lines.digest if lines else None
         texts = read(files.texts, parquet.OCR_RESULTS, keys.ocr_results, below)
-        yield _Volume(detected, lines, texts)
+        read_here = texts.digest if texts else None
+        combined = read(files.combined, parquet.COMBINED, keys.combined, read_here)
+        yield _Volume(detected, lines, combined or texts, combined is not None)
 
 
 def _listed(volume: _Volume) -> list[Listed]:
@@ -161,7 +173,7 @@ def _listed(volume: _Volume) -> list[Listed]:
     ]
 
 
-def _of_texts(texts: parquet.Reader[rows.LineText], names: Collection[str]) -> dict[str, Figures]:
+def _of_texts(texts: _Texts, names: Collection[str]) -> dict[str, Figures]:
     found: dict[str, list[rows.LineText]] = {name: [] for name in names}
     columns = ("image_name", "ok", "text", "confidence")
     for row in texts.picked(*columns, where=_of_pages(names)):
@@ -185,14 +197,21 @@ def _page(volume: _Volume, listed: Listed) -> Page:
     lines = [row for row in volume.lines.picked(*columns, where=where) if row.ok]
     if volume.texts is None:
         return Page(listed, detected, [_line(line, None) for line in lines], "ocr")
-    columns = ("image_name", "ok", "line_guid", "text", "confidence")
-    read = {row.line_guid: row for row in volume.texts.picked(*columns, where=where) if row.ok}
+    read = _read(volume.texts, where, *_WHOSE if volume.is_combined else ())
     return Page(listed, detected, [_line(line, read.get(line.line_guid)) for line in lines], None)
+
+
+def _read(texts: _Texts, where: compute.Expression, *more: str) -> dict[str | None, rows.LineText]:
+    columns = ("image_name", "ok", "line_guid", "text", "confidence", *more)
+    return {row.line_guid: row for row in texts.picked(*columns, where=where) if row.ok}
 
 
 def _line(cut: rows.LineImage, read: rows.LineText | None) -> Line:
     places = cut.contour or (), cut.corners
-    return Line(*places, read.text, read.confidence) if read else Line(*places)
+    if read is None:
+        return Line(*places)
+    whose = (read.source, read.agreeing) if isinstance(read, rows.CombinedText) else ()
+    return Line(*places, read.text, read.confidence, *whose)
 
 
 def _of_pages(names: Collection[str]) -> compute.Expression:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from playwright.async_api import expect
 
 from pagewarden import errors
 from tests.dashboard import shelves
+from tests.dashboard.shelves import book, chosen, read
 from tests.dashboard.test_accessibility import require_usable
 from tests.dashboard.test_checks import CORNERS
 from tests.dashboard.test_doors import csrf
@@ -23,29 +25,12 @@ if TYPE_CHECKING:
     import httpx
     from playwright.async_api import Page
 
-    from pagewarden import settings as settings_module
     from pagewarden.volumes.artifacts import rows
     from tests.dashboard import place as places
 
+__all__ = ["book", "chosen", "read"]
+
 PATH, JOB = shelves.PATH, f"/volumes/{books.JOB}"
-
-
-@pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory) -> books.Book:
-    """Have a volume that went through real stages, which nobody may change."""
-    return shelves.read(tmp_path_factory.mktemp("read"))
-
-
-@pytest.fixture
-def chosen(chosen: settings_module.Settings, tmp_path: Path) -> settings_module.Settings:
-    """Look for artifacts in a folder of the test's own."""
-    return chosen.model_copy(update={"volume_output": str(tmp_path / "shelf" / "output")})
-
-
-@pytest.fixture
-def book(read: books.Book, tmp_path: Path) -> books.Book:
-    """Have the volume in that folder."""
-    return shelves.copied(read, tmp_path / "shelf" / "output")
 
 
 async def _tasks(place: places.Place) -> list[tuple[str, str, str | None]]:
@@ -259,7 +244,7 @@ async def test_failed_pages_come_first(
     place: places.Place, book: books.Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With what went wrong; the others in their order, page by page, with their figures."""
-    monkeypatch.setattr("dashboard.pages.volume.PAGES", 2)
+    monkeypatch.setattr("dashboard.leaves.PAGES", 2)
     person = await place.person()
     await shelves.finished(place, person, tmp_path)
     async with place.visitor(person) as client:
@@ -333,6 +318,59 @@ async def test_lines_are_drawn_where_they_were_found_with_their_text(
         await page.get_by_role("button", name="Close").click()
         await keys.press("p")
         await expect(title).to_have_text(shelves.BROKEN)
+
+
+async def test_what_was_combined_is_shown_with_where_it_came_from(
+    place: places.Place, book: books.Book, tmp_path: Path
+) -> None:
+    """A page that another job has read is no failed one; each line says whose text it has."""
+    person = await place.person()
+    shelves.combine(book, lost="page2")
+    everywhere = shelves.OTHER.replace(shelves.VOLUME, "{w_id}-{i_id}")
+    combining = {"reducer": "combine", "sources": [shelves.OTHER, everywhere]}
+    await shelves.finished(place, person, tmp_path, config=combining)
+    async with place.browser(person) as page:
+        await page.goto(PATH)
+        await expect(page.locator(".leaves .failed th")).to_have_text([shelves.BROKEN])
+        await page.get_by_role("link", name="page2").click()
+        lines = page.locator("#lines li")
+        await expect(lines.locator(".text")).to_contain_text(["best: to cut", "best: Nobody"])
+        await expect(lines.locator(".source")).to_have_text(
+            ["other, 2 of 2 agree", "other, 1 of 2 agree"]
+        )
+        await page.goto(f"{PATH}/pages/page1")
+        await expect(lines.locator(".source")).to_have_text(
+            ["this job, 2 of 2 agree", "this job, 1 of 2 agree"]
+        )
+        await require_usable(page, f"{PATH}/pages/page1")
+
+
+async def test_combined_texts_that_do_not_fit_are_not_shown(
+    place: places.Place, book: books.Book, tmp_path: Path
+) -> None:
+    """Neither of lines that were read anew since, nor where the job does not combine any more."""
+    person = await place.person()
+    shelves.combine(book, lost="page2")
+    combining = {"reducer": "combine", "sources": [shelves.OTHER]}
+    job = await shelves.finished(place, person, tmp_path, config=combining)
+    conn = place.functions.factory.conn
+    async with place.visitor(person) as client:
+
+        async def failed() -> tuple[bool, bool]:
+            await conn.execute("update volume_tasks set publications = publications + 1")
+            listed = (await client.get(PATH)).text
+            shown = (await client.get(f"{PATH}/pages/page2")).text
+            return "failed in ocr" in listed, "best: " in shown
+
+        assert await failed() == (False, True)
+        await conn.execute("update volume_jobs set config = '{}' where id = %s", (job,))
+        assert await failed() == (True, False)
+        await conn.execute(
+            "update volume_jobs set config = %s where id = %s", (json.dumps(combining), job)
+        )
+        assert await failed() == (False, True)
+        shelves.rewrite(book, text=lambda row: {"model_version": "newer"} if row.ok else {})
+        assert await failed() == (True, False)
 
 
 async def test_names_lead_nowhere_but_to_pages(
@@ -444,8 +482,15 @@ async def test_axe_finds_nothing_serious(
     await shelves.finished(place, person, tmp_path, broken)
     home = await shelves.ordering(place, person, tmp_path)
     await home.order(*(f"W{number}-I1" for number in range(3)), p_job_key="open")
+    await home.orchestrator.look()
+    await place.functions.factory.conn.execute(
+        "update volume_tasks set published_at = now() - interval '5 minutes' where token is null"
+    )
     async with place.browser(person) as page:
         for scheme in ("light", "dark"):
             await page.emulate_media(color_scheme=scheme)
-            for path in ("/volumes", JOB, "/volumes/open", PATH, f"{PATH}/pages/page1"):
+            for path in (
+                *("/volumes", JOB, f"{JOB}?again=reduce", "/volumes/open", "/volumes/open?find=W1"),
+                *("/volumes/open?find=W9", PATH, f"{PATH}?show=failed", f"{PATH}/pages/page1"),
+            ):
                 await require_usable(page, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,13 @@ from pyarrow import parquet as pq
 
 from functions import kept, volume_pages
 from pagewarden import errors
-from pagewarden.volumes import artifacts
+from pagewarden.volumes import artifacts, editions, looking
 from pagewarden.volumes.artifacts import parquet, rows
 from tests.files import s3_server
 from tests.volumes.stages import books
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 STAMP = parquet.Stamp("line_detection", "input", "config", "model", 200)
@@ -38,39 +40,116 @@ async def test_pages_are_looked_at_over_s3(
     name = f"output-{uuid.uuid4().hex}"
     moto.make_bucket(name)
     chosen, keys = books.of_s3(moto), finished.work().keys
+    first, second, third = (editions.Edition(keys, version) for version in "123")
     files = kept.Kept(tmp_path, max_bytes=10**8, seconds=60)
     async with artifacts.open_bucket(f"s3://{name}/some/where", chosen) as bucket:
         await _uploaded(finished, bucket)
         looked = volume_pages.VolumePages(bucket, files)
-        pages = await looked.pages(keys, "1")
+        pages = await looked.pages(first)
         assert [(page.number, page.image_name, page.trouble) for page in pages] == [
             (1, "page1", None), (2, "page2", None), (3, "page3", None),
         ]  # fmt: skip
-        page = await looked.page(keys, "1", "page2")
+        page = await looked.page(first, "page2")
         assert page is not None
         assert [line.text for line in page.lines] == books.text_of(
             row for row in finished.texts() if row.image_name == "page2"
         )
         asked = len(moto.requests)
-        assert (await looked.figures(keys, "1", ["page3"]))["page3"].lines == 2
-        assert await looked.page(keys, "1", "../page2") is None
-        assert await looked.picture(keys, "1", "page9") is None
+        assert (await looked.figures(first, ["page3"]))["page3"].lines == 2
+        assert await looked.page(first, "../page2") is None
+        assert await looked.picture(first, "page9") is None
         assert len(moto.requests) == asked
         rotated = finished.artifacts / "line_detection" / "rotated_images" / "page2.jpg"
-        assert await looked.picture(keys, "1", "page2") == rotated.read_bytes()
+        assert await looked.picture(first, "page2") == rotated.read_bytes()
         asked = len(moto.requests)
-        await looked.pages(keys, "2")
+        await looked.pages(second)
         assert len(moto.requests) > asked
         moto.faults.append(s3_server.Fault("GET .*line_detection", "wait"))
         hasty = volume_pages.VolumePages(bucket, files, patience_seconds=0.2)
-        for look in (hasty.pages(keys, "3"), hasty.picture(keys, "2", "page1")):
+        for look in (hasty.pages(third), hasty.picture(second, "page1")):
             with pytest.raises(errors.StoreAway, match="does not answer"):
                 await look
         moto.go_on.set()
         moto.faults.clear()
     async with artifacts.open_bucket("s3://no-such-bucket", chosen) as bucket:
         with pytest.raises(errors.StoreUnusable, match="no-such-bucket"):
-            await volume_pages.VolumePages(bucket, files).pages(keys, "4")
+            await volume_pages.VolumePages(bucket, files).pages(third)
+
+
+async def test_files_are_downloaded_over_s3(
+    moto: s3_server.S3Server, finished: books.Book, tmp_path: Path
+) -> None:
+    """Only those of the fixed set that are there, fetched once; a bucket that is away is told."""
+    moto.reset()
+    name = f"output-{uuid.uuid4().hex}"
+    moto.make_bucket(name)
+    keys, files = finished.work().keys, kept.Kept(tmp_path, max_bytes=10**8, seconds=60)
+    first, second = (editions.Edition(keys, version) for version in "12")
+    async with artifacts.open_bucket(f"s3://{name}/some/where", books.of_s3(moto)) as bucket:
+        await _uploaded(finished, bucket)
+        with bucket.scratch("me") as scratch:
+            for key in (keys.export(".txt"), f"{keys.folder}/reduce/other.txt"):
+                (scratch / "made").write_bytes(b"text")
+                await bucket.publish(scratch / "made", key)
+        looked = volume_pages.VolumePages(bucket, files)
+        sizes = {found.file.name: found.size for found in await looked.downloadable(first)}
+        texts = (finished.root / "output" / keys.ocr_results).read_bytes()
+        assert list(sizes) == [
+            f"{keys.name}_line_detection.parquet", f"{keys.name}_line_images.parquet",
+            f"{keys.name}_ocr_results.parquet", f"{keys.name}.txt",
+        ]  # fmt: skip
+        assert sizes[f"{keys.name}_ocr_results.parquet"] == len(texts)
+        assert sizes[f"{keys.name}.txt"] == 4
+        asked = len(moto.requests)
+        async with looked.download(first, f"{keys.name}_ocr_results.parquet") as copy:
+            assert copy.path.read_bytes() == texts
+        assert len(moto.requests) == asked
+        for wrong in ("other.txt", "", keys.ocr_results, "../reduce/other.txt"):
+            with pytest.raises(errors.FileNotThere):
+                await looked.download(first, wrong).__aenter__()
+        moto.faults.append(s3_server.Fault("GET .*", "wait"))
+        hasty = volume_pages.VolumePages(bucket, files, patience_seconds=0.2)
+        with pytest.raises(errors.StoreAway, match="does not answer"):
+            await hasty.downloadable(second)
+        moto.go_on.set()
+        moto.faults.clear()
+
+
+async def test_what_combine_has_made_is_looked_at_while_it_fits(copied: books.Book) -> None:
+    """A page that only another job could read is there, and each line says whose it is."""
+    keys, output = copied.work().keys, copied.root / "output"
+    other = keys.ocr_results.replace(copied.job_key, "other")
+    (output / other).parent.mkdir(parents=True)
+    (output / other).write_bytes((output / keys.ocr_results).read_bytes())
+    _change(copied, lambda row: {"ok": row.image_name != "page2"})
+    await copied.with_config(reducer="combine", sources=[other]).run("reduce")
+
+    def looked(*, combined: bool) -> tuple[list[str], list[tuple[str | None, int | None]]]:
+        detected, lines = output / keys.line_detection, output / keys.line_images
+        made = output / keys.combined if combined else None
+        files = looking.Files(keys, detected, lines, output / keys.ocr_results, made)
+        failed = [page.image_name for page in looking.pages(files) if page.trouble]
+        seen = [looking.page(files, name) for name in ("page1", "page2")]
+        whose = [(line.source, line.agreeing) for page in seen if page for line in page.lines]
+        return failed, whose
+
+    of_nobody: tuple[None, None] = (None, None)
+    assert looked(combined=True) == ([], [(keys.ocr_results, 2)] * 2 + [(other, 1)] * 2)
+    assert looked(combined=False) == (["page2"], [of_nobody] * 4)
+    _change(copied, lambda _: {"model_version": "newer"})
+    assert looked(combined=True) == (["page2"], [of_nobody] * 4)
+
+
+def _change(book: books.Book, change: Callable[[rows.LineText], dict[str, object]]) -> None:
+    """Publish other texts of the same lines."""
+    path = book.artifacts / "ocr" / parquet.OCR_RESULTS.name
+    with parquet.Reader(path, parquet.OCR_RESULTS, "texts") as reader:
+        stamp, found = reader.stamp, list(reader)
+    path.unlink()
+    writer = parquet.Writer(path, parquet.OCR_RESULTS, stamp)
+    for row in found:
+        writer.add(dataclasses.replace(row, **change(row)))  # type: ignore[arg-type]  # any column
+    writer.close()
 
 
 def test_groups_of_rows_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
