@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from dashboard import books, parts, route
 from pagewarden import errors
-from pagewarden.volumes import stages
+from pagewarden.volumes import editions, stages
 
 if TYPE_CHECKING:
     from pagewarden.volumes import downloads
@@ -50,7 +50,8 @@ async def shown(used: parts.Parts, book: books.Book) -> dict[str, Any]:
 def _shown(book: books.Book, found: downloads.Found) -> Shown:
     file = found.file
     address = f"{book.address}/files/{quote(file.name)}"
-    is_old = not (_is_past(book.task, file.stage) and _is_wanted(book.job["config"], file.kind))
+    is_wanted = file.stage != "reduce" or file.kind in editions.asked(book.job["config"])
+    is_old = not (is_wanted and _is_past(book.task, file.stage))
     return Shown(file.kind, file.name, address, found.size, is_old)
 
 
@@ -58,13 +59,6 @@ def _is_past(task: Mapping[str, Any], stage: str) -> bool:
     order = ("pending", *stages.STAGES, "done")
     reached, number = order.index(task["current_stage"]), order.index(stage)
     return reached > number or (reached == number and task["status"] == "done")
-
-
-def _is_wanted(config: Mapping[str, Any], kind: str) -> bool:
-    """Tell whether the last stage makes it; the others always do."""
-    if kind == "combined":
-        return config.get("reducer") == "combine"
-    return kind.startswith("line_") or kind == "ocr_results" or kind in config.get("exports", ())
 
 
 async def _copied(used: parts.Used, book: books.Seen, name: str) -> AsyncIterator[parts.Made]:

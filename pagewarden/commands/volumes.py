@@ -308,7 +308,7 @@ def export(
     async def act(found: jobs_module.Jobs) -> int:
         job_id = await found.find(job)
         key = (await found.board(job_id)).job_key
-        wanted = configs.Config.parse(await found.config(job_id))
+        config = await found.config(job_id)
         rows = await found.tasks(job_id)
         known = [jobs_module.Name(row["bdrc_w_id"], row["bdrc_i_id"]) for row in rows]
         if missing := [str(name) for name in names if name not in known]:
@@ -319,7 +319,7 @@ def export(
                     await bringing.export(
                         bucket,
                         layout.Volume(key, name.w_id, name.i_id),
-                        wanted,
+                        config,
                         output,
                         pictures=images,
                     )

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from pagewarden import errors
 from pagewarden.files import paths
-from pagewarden.volumes import exports, layout
+from pagewarden.volumes import downloads, layout
 from pagewarden.volumes.artifacts import parquet, published
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
-    from pagewarden.volumes import artifacts, config
+    from pagewarden.volumes import artifacts
     from pagewarden.volumes.jobs import Name
 
 _NAMED = 5  # of files that are in the way, or left out
@@ -63,7 +63,7 @@ async def bring(
 async def export(
     bucket: artifacts.Bucket,
     keys: layout.Volume,
-    wanted: config.Config,
+    config: Mapping[str, Any],
     folder: Path,
     *,
     pictures: bool,
@@ -74,7 +74,7 @@ async def export(
     """
     count = 0
     with bucket.scratch(keys.name) as scratch:
-        files = _files(bucket, keys, wanted, scratch, pictures=pictures)
+        files = _files(bucket, keys, config, scratch, pictures=pictures)
         async with contextlib.aclosing(files):
             async for key, made in files:
                 inner = paths.check_path(key.removeprefix(f"{keys.folder}/"))
@@ -103,19 +103,19 @@ async def _require_no_others(
 async def _files(
     bucket: artifacts.Bucket,
     keys: layout.Volume,
-    wanted: config.Config,
+    config: Mapping[str, Any],
     scratch: Path,
     *,
     pictures: bool,
 ) -> AsyncGenerator[tuple[str, Path]]:
     """Fetch files one after another; who asks for the next is done with the last."""
     made = scratch / "file"
-    for key in _keys(keys, wanted):
+    for file in downloads.wanted(keys, config):
         try:
-            await bucket.fetch(key, made)
+            await bucket.fetch(file.key, made)
         except errors.FileNotThere:
             continue
-        yield key, made
+        yield file.key, made
     if not pictures:
         return
     tables: Sequence[tuple[parquet.Table[Any], str]] = (
@@ -128,12 +128,6 @@ async def _files(
                 made.unlink(missing_ok=True)
                 made.write_bytes(await published.fetch_image(bucket, image, key))
                 yield image.key, made
-
-
-def _keys(keys: layout.Volume, wanted: config.Config) -> list[str]:
-    combined = [keys.combined] if wanted.reducer == "combine" else []
-    exported = [keys.export(exports.SUFFIXES[name]) for name in wanted.exports]
-    return [keys.line_detection, keys.line_images, keys.ocr_results, *combined, *exported]
 
 
 def _put(made: Path, target: Path) -> None:

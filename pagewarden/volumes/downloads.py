@@ -1,14 +1,15 @@
-"""What can be downloaded of a volume: files of a fixed set, whatever else lies in its folder."""
+"""What people may have of a volume: files of a fixed set, whatever else lies in its folder."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pagewarden.volumes import exports
+from pagewarden.volumes import editions, exports
 from pagewarden.volumes.artifacts import parquet
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pagewarden.volumes import layout
@@ -73,6 +74,12 @@ def of_reduce(keys: layout.Volume) -> list[File]:
             for form, suffix in exports.SUFFIXES.items()
         ),
     ]
+
+
+def wanted(keys: layout.Volume, config: Mapping[str, Any]) -> list[File]:
+    """Name the files that a job with this config makes; others are of an earlier one."""
+    asked = editions.asked(config)
+    return [*of_stages(keys), *(file for file in of_reduce(keys) if file.kind in asked)]
 
 
 def find(keys: layout.Volume, name: str) -> File | None:

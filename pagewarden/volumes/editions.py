@@ -1,12 +1,20 @@
-"""Which edition of a volume is looked at."""
+"""Which edition of a volume is looked at, and what belongs to it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pagewarden.volumes import layout
+
+
+def asked(config: Mapping[str, Any]) -> set[str]:
+    """Name the kinds of files that the last stage of a job with this config makes."""
+    combined = {"combined"} if config.get("reducer") == "combine" else set()
+    return {*config.get("exports", ()), *combined}
 
 
 @dataclass(frozen=True, slots=True)
