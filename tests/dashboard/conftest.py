@@ -8,6 +8,7 @@ import pytest
 from playwright.async_api import expect
 
 from pagewarden.local.sign_in import service
+from tests.dashboard import browsing
 from tests.dashboard import place as places
 from tests.documents import readers
 from tests.functions import house
@@ -15,7 +16,7 @@ from tests.functions.conftest import chosen, gateway
 from tests.functions.sign_in import houses
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from pagewarden import database as gateways
     from pagewarden import documents
@@ -34,12 +35,20 @@ def reader() -> documents.Reader:
     return readers.Recorder()
 
 
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run the one browser of these tests."""
+    with browsing.served(tmp_path_factory.mktemp("chromium")) as address:
+        yield address
+
+
 @pytest.fixture
 async def place(
     database: databases.Database,
     gateway: gateways.Database,  # a fixture
     chosen: settings_module.Settings,  # a fixture
     reader: documents.Reader,
+    chromium: str,  # a fixture
 ) -> AsyncIterator[places.Place]:
     """Serve the dashboard with a sign-in whose clock can be moved."""
     clock = places.Clock()
@@ -47,5 +56,5 @@ async def place(
         database.url(), house.KEYS, site_url=chosen.site_url, now=clock.now, hasher=houses.CHEAP
     )
     async with house.opened(database, gateway, chosen, reader, signing_in=signing_in) as opened:
-        yield places.Place(opened, signing_in, clock)
+        yield places.Place(opened, signing_in, clock, chromium)
     await signing_in.aclose()

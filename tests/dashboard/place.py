@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import shutil
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -51,6 +50,7 @@ class Place:
     functions: house.House
     sign_in: service.Service
     clock: Clock
+    chromium: str
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -81,15 +81,13 @@ class Place:
     async def browser(
         self, person: Person, *, dark: bool = False, script: bool = True
     ) -> AsyncIterator[playwright.Page]:
-        """Open a browser, sign in as this person, and see that nothing breaks the policy.
+        """Open a window, sign in as this person, and see that nothing breaks the policy.
 
         Without script it runs none, as some people have it.
         """
         async with playwright.async_playwright() as programs:
-            launched = await programs.chromium.launch(
-                executable_path=_chromium(), args=["--no-sandbox", "--disable-gpu"]
-            )
-            context = await launched.new_context(
+            chromium = await programs.chromium.connect(self.chromium)
+            context = await chromium.new_context(
                 base_url=self.url,
                 color_scheme="dark" if dark else "light",
                 viewport={"width": 1200, "height": 800},
@@ -99,8 +97,11 @@ class Place:
             page.on("console", lambda said: self._note(said.type, said.text))
             page.on("pageerror", lambda exc: self.problems.append(str(exc)))
             await self._enter(page, person)
-            yield page
-            await launched.close()
+            try:
+                yield page
+            finally:
+                await context.close()
+                await chromium.close()
         assert self.problems == []
 
     async def becomes(self, page: playwright.Page, condition: str) -> None:
@@ -130,9 +131,3 @@ async def sign_in(
     """Send the form of the sign-in."""
     form = {"email": email, "password": password, "next": then}
     return await client.post("/sign-in", data=form)
-
-
-def _chromium() -> str:
-    found = shutil.which("chromium")
-    assert found, "there is no chromium; install it with `make setup` as root, or by hand"
-    return found

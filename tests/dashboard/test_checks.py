@@ -13,7 +13,7 @@ from playwright.async_api import expect
 
 from pagewarden import errors
 from tests.checks import written
-from tests.dashboard import screens
+from tests.dashboard import browsing, screens
 from tests.dashboard.test_doors import csrf
 from tests.dashboard.test_guards import EVIL
 
@@ -340,7 +340,7 @@ async def test_a_job_is_cancelled_fails_in_words_and_is_run_again(
         for kind in ("HTML", "CSV", "JSON"):
             async with page.expect_download() as download:
                 await page.get_by_role("link", name=kind).click()
-            content = (await (await download.value).path()).read_text("utf-8")
+            content = (await browsing.downloaded(await download.value)).decode()
             assert "'Enregistrer' was expected" in content.replace("&#39;", "'")
 
 
