@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pagewarden.volumes import artifacts
     from pagewarden.volumes.jobs import Name
 
-_NAMED = 5  # of files that are in the way, or left out
+_NAMED = 5  # of images that are in the way
 
 
 def images_of(folder: Path) -> Mapping[str, Path]:
