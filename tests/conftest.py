@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
-import pytest_asyncio
 import structlog
 
 from pagewarden.local import server
+from tests.support import database_pool as database_pool_module
 from tests.support import databases
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 _HOME = pytest.StashKey[Path]()
-# How long an example takes depends on what else this machine does.
-hypothesis.settings.register_profile("untimed", deadline=None)
+# How long an example takes depends on what else this machine does; a failure can be reproduced.
+hypothesis.settings.register_profile("untimed", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("untimed")
 
 
@@ -79,7 +79,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[_HOME], ignore_errors=True)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest.fixture(scope="session")
 async def local_server(pytestconfig: pytest.Config) -> AsyncIterator[server.LocalServer]:
     """Run the server that all tests share; nobody may restart it."""
     home, programs = pytestconfig.stash[_HOME], pytestconfig.option.server_bin
@@ -87,14 +87,14 @@ async def local_server(pytestconfig: pytest.Config) -> AsyncIterator[server.Loca
         yield local
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest.fixture(scope="session")
 async def bare_template(local_server: server.LocalServer) -> str:
     """Prepare a database as Supabase hands it out, before any migration."""
     await databases.prepare(local_server, databases.BARE)
     return databases.BARE
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest.fixture(scope="session")
 async def migrated_template(local_server: server.LocalServer, bare_template: str) -> str:
     """Prepare a database with all migrations applied."""
     assert bare_template
@@ -111,10 +111,26 @@ async def bare_database(
         yield database
 
 
+@pytest.fixture(scope="session")
+async def database_pool(
+    local_server: server.LocalServer, migrated_template: str
+) -> AsyncIterator[database_pool_module.Pool]:
+    """Share the databases of this process."""
+    pool = database_pool_module.Pool(local_server, migrated_template)
+    yield pool
+    await pool.aclose()
+
+
 @pytest.fixture
 async def database(
-    local_server: server.LocalServer, migrated_template: str
+    database_pool: database_pool_module.Pool,
 ) -> AsyncIterator[databases.Database]:
-    """Give the test a migrated database of its own."""
-    async with databases.cloned(local_server, migrated_template) as database:
+    """Give the test a migrated database that it alone uses meanwhile."""
+    async with database_pool.borrow() as database:
         yield database
+
+
+@pytest.fixture
+def emptied(database: databases.Database) -> databases.Database:
+    """Give the test a migrated database."""
+    return database

@@ -9,7 +9,6 @@ import pytest
 from pagewarden import database
 from pagewarden.local.sign_in import service
 from tests.client import desk as desks
-from tests.database.conftest import emptied, module_database
 from tests.functions import house
 from tests.functions.conftest import chosen
 from tests.functions.sign_in import houses
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from tests.documents import readers
     from tests.support import databases
 
-__all__ = ["chosen", "desk", "emptied", "module_database", "recorder"]
+__all__ = ["chosen", "desk", "recorder"]
 
 
 @pytest.fixture

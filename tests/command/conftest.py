@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.client.conftest import chosen, desk, emptied, module_database, recorder
+from tests.client.conftest import chosen, desk, recorder
 
-__all__ = ["chosen", "desk", "emptied", "module_database", "recorder"]
+__all__ = ["chosen", "desk", "recorder"]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-import pytest_asyncio
 from psycopg.types.json import Jsonb
 
 from tests.database import bad_input, factories, volumes
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pagewarden.local import server
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ class World:
         return caught.value.diag
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def world(local_server: server.LocalServer, migrated_template: str) -> AsyncIterator[World]:
     """Share one world, since no test may change it."""
     async with databases.cloned(local_server, migrated_template) as database:

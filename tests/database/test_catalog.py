@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 
 from tests.support import databases
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 
     from pagewarden.local import server
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # Each of these asks who the caller is, or shows only what row level security lets through.
 FOR_PEOPLE = {
@@ -116,7 +114,7 @@ _FUNCTIONS = """
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def catalog(
     local_server: server.LocalServer, migrated_template: str
 ) -> AsyncIterator[databases.Database]:

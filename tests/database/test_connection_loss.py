@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-import pytest_asyncio
 
 from pagewarden import database, errors
 from pagewarden.local import bootstrap, cluster, server
@@ -40,7 +39,7 @@ _OURS = "application_name = 'pagewarden'"
 _SLOW = "wait_event = 'PgSleep'"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def local(pytestconfig: pytest.Config) -> AsyncIterator[server.LocalServer]:
     """Run a server of this module's own, because its tests restart it."""
     # Not under pytest's own folder: as root that one is closed to the account of the server.

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
 
 from tests.support import databases
 
@@ -15,12 +14,11 @@ if TYPE_CHECKING:
 
     from pagewarden.local import server
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 _OURS = "('public'::regnamespace, 'private'::regnamespace)"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def catalog(
     local_server: server.LocalServer, migrated_template: str
 ) -> AsyncIterator[databases.Database]:

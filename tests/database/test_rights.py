@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-import pytest_asyncio
 from psycopg.types.json import Jsonb
 
 from tests.database import factories, rights, volumes
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from pagewarden.local import server
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 REFUSED = "42501"
 NOT_WRITABLE = "55000"
@@ -51,7 +49,7 @@ class World:
             return error.sqlstate or repr(error)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def world(local_server: server.LocalServer, migrated_template: str) -> AsyncIterator[World]:
     """Share one world, which no test changes."""
     async with databases.cloned(local_server, migrated_template) as database:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-import pytest_asyncio
 from psycopg import sql
 
 from pagewarden import database, errors
@@ -42,7 +41,7 @@ class Stack:
         return self._lite or pytest.skip("@supabase/lite is not installed; make test installs it")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def stack(local_server: server.LocalServer, bare_template: str) -> AsyncIterator[Stack]:
     """Share one database and one Lite, which learns the schema when it starts."""
     async with (

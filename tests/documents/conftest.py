@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.database.conftest import emptied, module_database
 from tests.documents import readers
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
     from tests.support import databases
 
-__all__ = ["desk", "emptied", "module_database"]
+__all__ = ["desk"]
 
 
 @pytest.fixture

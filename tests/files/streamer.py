@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 MEBIBYTE = 1024 * 1024
+# Sizes of the files in MiB.
+SMALL, LARGE = 16, 80
 
 
 async def _source(mebibytes: int) -> AsyncIterator[bytes]:
@@ -37,9 +39,9 @@ def _peak() -> int:
 
 
 async def main() -> None:
-    """Stream a file of 28 MiB, then one of 52, and print the peak after each."""
+    """Stream a small and a large file, and print the peak after each."""
     async with files.open_store(settings.load()) as store:
-        for mebibytes in (28, 52):
+        for mebibytes in (SMALL, LARGE):
             await _stream(store, f"file-{mebibytes}", mebibytes)
             sys.stdout.write(f"{_peak()}\n")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.database.conftest import emptied, module_database
 from tests.documents.conftest import desk
 
-__all__ = ["desk", "emptied", "module_database"]
+__all__ = ["desk"]

@@ -7,7 +7,6 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
 
 from pagewarden import errors
 from pagewarden.gpu import protocol, ranges
@@ -20,10 +19,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def place() -> AsyncIterator[places.Place]:
     """A service that reads nothing, quickly."""
     async with places.ready() as opened:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from gpu_service import deliveries, links, plans, refusals
 from pagewarden import files, settings
@@ -18,10 +17,8 @@ from tests.reading import drawn
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def place() -> AsyncIterator[places.Place]:
     """A service with an own store."""
     async with places.ready(stores=("http://files.example/open",)) as opened:

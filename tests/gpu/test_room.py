@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from pagewarden import errors
 from tests.gpu import places
@@ -18,10 +17,8 @@ from tests.support import polling
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def place() -> AsyncIterator[places.Place]:
     """A service for one document, with a waiting room for one more."""
     async with places.ready(documents=1, waiting=1, retry_after=1) as opened:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
-import pytest_asyncio
+import pytest
 from prometheus_client import parser
 
 from pagewarden.bench import system
@@ -22,8 +22,6 @@ from tests.support import databases, otlp, polling
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
-
-    import pytest
 
     from pagewarden.local import server
 
@@ -43,7 +41,7 @@ class Seen:
     meters: dict[str, dict[tuple[str, ...], float]]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
+@pytest.fixture(scope="module")
 async def seen(
     local_server: server.LocalServer,
     migrated_template: str,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pikepdf
 import pytest
-import pytest_asyncio
 
 from pagewarden import errors
 from pagewarden.bench import seeds
@@ -20,12 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TIGHT = limits.Limits(memory_bytes=512 << 20, page_cpu_seconds=20, page_seconds=40)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def null() -> AsyncIterator[reader.Reader]:
     """A reader that only parses."""
     async with reader.Reader(engine="null", limits=TIGHT, processes=2) as made:

@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
 
 from pagewarden import errors
 from pagewarden.reading import fakes, pages, reader, turns
@@ -16,12 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WIDTH, HEIGHT = drawn.SIZE
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def null() -> AsyncIterator[reader.Reader]:
     """A reader that finds nothing, in two processes."""
     async with reader.Reader(engine="null", processes=2) as made:

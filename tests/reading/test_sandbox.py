@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
 
 from pagewarden import errors
 from pagewarden.bench import seeds
@@ -26,7 +25,6 @@ from tests.reading import drawn
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TIGHT = limits.Limits(memory_bytes=256 << 20, page_cpu_seconds=0.1, page_seconds=5)
 
@@ -80,7 +78,7 @@ print("imported:", *set(sys.modules) - before)
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def fake() -> AsyncIterator[reader.Reader]:
     """One reader whose engine fails as each page asks for."""
     with pytest.MonkeyPatch.context() as patch:
@@ -117,7 +115,7 @@ def names(folder: Path | str) -> set[str]:
     return {entry.name for entry in os.scandir(folder)}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def outcomes(fake: reader.Reader) -> dict[str, list[pages.ReadPage]]:
     """What became of one document for each way to fail, all read at the same time."""
     found = await asyncio.gather(*(read(fake, "white", way, "white", "white") for way in REASONS))

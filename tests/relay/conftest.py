@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from tests.relay import upstream as upstreams
 from tests.support import deno, serving
@@ -26,7 +25,7 @@ class Relayed:
     client: httpx.AsyncClient
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest.fixture(scope="session")
 async def shared_relay() -> AsyncIterator[Relayed]:
     """Run a relay, and a server for it to call, for all tests."""
     upstream = upstreams.Upstream()

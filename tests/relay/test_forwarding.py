@@ -10,8 +10,6 @@ import pytest
 if TYPE_CHECKING:
     from tests.relay.conftest import Relayed
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")  # all share one relay
-
 
 @pytest.mark.parametrize("prefix", ["/functions/v1", ""])
 async def test_a_request_arrives_as_it_was_sent(relayed: Relayed, prefix: str) -> None:

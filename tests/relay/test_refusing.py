@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from tests.relay.conftest import Relayed
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")  # all share one relay
 
 PATIENCE_SECONDS = 15
 QUERY = "token=very-secret"

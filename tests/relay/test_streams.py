@@ -7,8 +7,6 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.relay import upstream as upstreams
 
 if TYPE_CHECKING:
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 
     from tests.relay.conftest import Relayed
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")  # all share one relay
 
 PATIENCE_SECONDS = 15
 BLOCK = bytes(range(256)) * 4096  # 1 MB

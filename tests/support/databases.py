@@ -80,7 +80,7 @@ class Database:
     async def cut_off(self) -> AsyncIterator[None]:
         """End all connections, and let nobody in as long as the block lasts."""
         end = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
-        async with _maintenance(self.server) as conn:
+        async with superuser(self.server) as conn:
             await conn.execute(_named("alter database {} allow_connections false", self.name))
             try:
                 await conn.execute(end, (self.name,))
@@ -105,18 +105,17 @@ async def _set_claims(
 async def cloned(local: server.LocalServer, template: str) -> AsyncIterator[Database]:
     """Make a copy of the template, and drop it afterwards."""
     database = Database(local, f"test_{uuid.uuid4().hex[:16]}")
-    await _clone(local, template, database.name)
+    await clone(local, template, database.name)
     try:
         yield database
     finally:
         await database.close()
-        async with _maintenance(local) as conn:
-            await conn.execute(_named("drop database {} with (force)", database.name))
+        await drop(local, database.name)
 
 
 async def prepare(local: server.LocalServer, template: str) -> None:
     """Make a template unless another process of this test run has made it already."""
-    async with _maintenance(local) as conn:
+    async with superuser(local) as conn:
         await conn.execute("select pg_advisory_lock(%s)", (_LOCK_KEY,))
         found = await conn.execute("select from pg_database where datname = %s", (template,))
         if await found.fetchone() is None:
@@ -131,24 +130,33 @@ async def _build(local: server.LocalServer, conn: psycopg.AsyncConnection, templ
         url = local.url(cluster.SUPERUSER, unfinished)
         await bootstrap.bootstrap(url, password=local.password)
     else:
-        await _clone(local, BARE, unfinished)
+        await clone(local, BARE, unfinished)
         await migrations.migrate(local.url("postgres", unfinished))
     await conn.execute(_named("alter database {} rename to {}", unfinished, template))
 
 
-async def _clone(local: server.LocalServer, template: str, name: str) -> None:
+async def clone(local: server.LocalServer, template: str, name: str) -> None:
+    """Copy a template."""
     # Files are copied in a third of the time in which blocks are written to the log one by one.
     copy = "create database {} template {} strategy file_copy owner postgres"
-    async with _maintenance(local) as conn:
+    async with superuser(local) as conn:
         await conn.execute(_named(copy, name, template))
-    url = local.url(cluster.SUPERUSER, name)
-    async with await psycopg.AsyncConnection.connect(url) as conn:
+    async with superuser(local, name) as conn:
         await bootstrap.set_database_defaults(conn)
 
 
+async def drop(local: server.LocalServer, name: str) -> None:
+    """Drop a database, whoever is connected to it."""
+    async with superuser(local) as conn:
+        await conn.execute(_named("drop database {} with (force)", name))
+
+
 @contextlib.asynccontextmanager
-async def _maintenance(local: server.LocalServer) -> AsyncIterator[psycopg.AsyncConnection]:
-    url = local.url(cluster.SUPERUSER)
+async def superuser(
+    local: server.LocalServer, name: str = "postgres"
+) -> AsyncIterator[psycopg.AsyncConnection]:
+    """Connect as superuser, in autocommit mode."""
+    url = local.url(cluster.SUPERUSER, name)
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as conn:
         yield conn
 

@@ -10,10 +10,7 @@ import pytest
 from pagewarden import database as databases_module
 from pagewarden import settings
 from pagewarden.volumes import artifacts, turns
-from tests.database.conftest import emptied, module_database
 from tests.volumes import house
-
-__all__ = ["emptied", "module_database"]  # fixtures, of which one database will do for a module
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

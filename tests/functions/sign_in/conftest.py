@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-import pytest_asyncio
+import pytest
 from fastapi import FastAPI
 
 from pagewarden.local.sign_in import routes, service
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pagewarden.local import server
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def running(
     local_server: server.LocalServer, migrated_template: str
 ) -> AsyncIterator[houses.House]:
@@ -41,7 +41,7 @@ async def running(
         await house.service.aclose()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def house(running: houses.House) -> houses.House:
     """Give a test the sign-in as new: the right time, and nobody has failed."""
     running.ahead = dt.timedelta(0)
@@ -51,7 +51,7 @@ async def house(running: houses.House) -> houses.House:
     return running
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def empty_house(
     local_server: server.LocalServer, migrated_template: str
 ) -> AsyncIterator[houses.House]:

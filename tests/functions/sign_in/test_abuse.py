@@ -22,8 +22,6 @@ from tests.support.serving import serving
 if TYPE_CHECKING:
     import httpx
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def test_guessing_is_stopped_and_forgotten_after_a_while(house: houses.House) -> None:
     """The eleventh try is not looked at, right or wrong, until a quarter of an hour has passed."""

@@ -12,8 +12,6 @@ from pagewarden import tokens
 from pagewarden.local.sign_in import service
 from tests.functions.sign_in import houses
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def test_new_password_signs_out_everywhere_else(house: houses.House) -> None:
     """Whoever knew the old one is out; the session that changed it goes on."""

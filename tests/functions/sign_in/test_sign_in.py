@@ -22,8 +22,6 @@ from pagewarden.local import bootstrap, cluster
 from pagewarden.local.sign_in import passwords, service, sessions
 from tests.functions.sign_in import houses
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def test_password_lets_its_owner_in(house: houses.House) -> None:
     """The client of Supabase has a session afterwards, and knows who it is."""
