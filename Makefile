@@ -6,8 +6,16 @@ PYTEST_ARGS ?=
 
 # Programs of a second Postgres, on which the database tests run again.
 OTHER_POSTGRES = $(shell scripts/other-postgres)
+# Of the database tests those in which another version could make a difference: migrations, plans,
+# locking, the state machines, and the statements of operators.
+OTHER_POSTGRES_TESTS = $(addprefix tests/database/test_,$(addsuffix .py,alerts bad_input bootstrap \
+	catalog check_job_machine events extraction_queue fencing migrations query_plans races search \
+	seed_statements state_machine volume_state_machine volume_statements))
 
-.PHONY: help setup up test test-long audit fmt lock clean
+# One process more than cores: some tests wait for others.
+PYTEST = $(BIN)/pytest -n 3 --dist worksteal $(PYTEST_ARGS)
+
+.PHONY: help setup up lint test quick bench-test test-long audit fmt lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
@@ -19,14 +27,22 @@ setup: ## Install everything from the lock files; quick when nothing changed
 up: setup ## Start the whole system on this machine
 	$(BIN)/pagewarden up
 
-test: setup ## Check style, types and imports, then run the tests
+lint: setup ## Check style, types and imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 3 $(PYTEST_ARGS)
-	$(if $(OTHER_POSTGRES),$(BIN)/pytest -n 3 $(PYTEST_ARGS) tests/database \
-		--server-bin $(OTHER_POSTGRES),@echo "no other Postgres here to run the database tests on")
+
+test: lint ## Check style, types and imports, then run the tests
+	$(PYTEST)
+	$(if $(OTHER_POSTGRES),$(PYTEST) $(OTHER_POSTGRES_TESTS) --server-bin $(OTHER_POSTGRES),\
+		@echo "no other Postgres here to run the database tests on")
+
+quick: lint ## Run what a developer runs after each change: no whole programs, no browser
+	$(PYTEST) -m "not slow and not long and not bench"
+
+bench-test: setup ## Run the tests of the benchmarks
+	$(PYTEST) -m "bench and not long"
 
 test-long: setup ## Run the tests that take minutes
 	$(BIN)/pytest -m long $(PYTEST_ARGS)

@@ -41,8 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave out the long tests unless asked, and choose the folder of the test server."""
-    config.option.markexpr = config.option.markexpr or "not long"
+    """Leave out long tests and those of benchmarks; choose the folder of the test server."""
+    config.option.markexpr = config.option.markexpr or "not long and not bench"
     # A shell has its background jobs ignore Ctrl-C, and so would every program a test starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Not under pytest's own folder: as root that one is closed to the account of the server.

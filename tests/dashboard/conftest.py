@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.async_api import expect
+from playwright import async_api as playwright
 
 from pagewarden.local.sign_in import service
-from tests.dashboard import browsing
 from tests.dashboard import place as places
 from tests.documents import readers
 from tests.functions import house
@@ -16,7 +16,7 @@ from tests.functions.conftest import chosen, gateway
 from tests.functions.sign_in import houses
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from pagewarden import database as gateways
     from pagewarden import documents
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["chosen", "gateway"]
 
 # On a machine that does much else at once; what never comes is told all the same.
-expect.set_options(timeout=20_000)
+playwright.expect.set_options(timeout=20_000)
 
 
 @pytest.fixture
@@ -36,10 +36,15 @@ def reader() -> documents.Reader:
 
 
 @pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run the one browser of these tests."""
-    with browsing.served(tmp_path_factory.mktemp("chromium")) as address:
-        yield address
+async def chromium() -> AsyncIterator[playwright.Browser]:
+    """Run the one browser of these tests; each opens windows of its own, with its own cookies."""
+    found = shutil.which("chromium")
+    assert found, "there is no chromium; install it with `make setup` as root, or by hand"
+    async with playwright.async_playwright() as programs:
+        options = ["--no-sandbox", "--disable-gpu"]
+        browser = await programs.chromium.launch(executable_path=found, args=options)
+        yield browser
+        await browser.close()
 
 
 @pytest.fixture
@@ -48,7 +53,7 @@ async def place(
     gateway: gateways.Database,  # a fixture
     chosen: settings_module.Settings,  # a fixture
     reader: documents.Reader,
-    chromium: str,  # a fixture
+    chromium: playwright.Browser,  # a fixture
 ) -> AsyncIterator[places.Place]:
     """Serve the dashboard with a sign-in whose clock can be moved."""
     clock = places.Clock()

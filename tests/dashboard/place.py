@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import httpx
-from playwright import async_api as playwright
 
 from tests.functions.sign_in import houses
 from tests.support import polling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from playwright import async_api as playwright
 
     from pagewarden.local.sign_in import service
     from tests.functions import house
@@ -50,7 +51,7 @@ class Place:
     functions: house.House
     sign_in: service.Service
     clock: Clock
-    chromium: str
+    chromium: playwright.Browser
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -79,31 +80,27 @@ class Place:
 
     @contextlib.asynccontextmanager
     async def browser(
-        self, person: Person, *, dark: bool = False, script: bool = True
+        self, person: Person, *, script: bool = True
     ) -> AsyncIterator[playwright.Page]:
-        """Open a window, sign in as this person, and see that nothing breaks the policy.
+        """Open a window of this person, signed in, and see that nothing breaks the policy.
 
         Without script it runs none, as some people have it.
         """
-        async with playwright.async_playwright() as programs:
-            chromium = await programs.chromium.connect(self.chromium)
-            context = await chromium.new_context(
-                base_url=self.url,
-                color_scheme="dark" if dark else "light",
-                viewport={"width": 1200, "height": 800},
-                java_script_enabled=script,
-            )
+        context = await self.chromium.new_context(
+            base_url=self.url,
+            viewport={"width": 1200, "height": 800},
+            java_script_enabled=script,
+        )
+        try:
+            await context.add_cookies(await self._cookies(person))
             page = await context.new_page()
             page.on("console", lambda said: self._note(said.type, said.text))
             page.on("pageerror", lambda exc: self.problems.append(str(exc)))
-            await self._enter(page, person)
-            try:
-                yield page
-                # What comes while it is closed is of a page that nobody waited for.
-                problems = list(self.problems)
-            finally:
-                await context.close()
-                await chromium.close()
+            yield page
+            # What comes while it is closed is of a page that nobody waited for.
+            problems = list(self.problems)
+        finally:
+            await context.close()
         assert problems == []
 
     async def becomes(self, page: playwright.Page, condition: str) -> None:
@@ -118,13 +115,12 @@ class Place:
         if kind == "error":
             self.problems.append(text)
 
-    async def _enter(self, page: playwright.Page, person: Person) -> None:
-        await page.goto("/")
-        await page.get_by_label("E-mail").fill(person.email)
-        await page.get_by_label("Password").fill(PASSWORD)
-        await page.get_by_role("button", name="Sign in").click()
-        await page.get_by_role("navigation").wait_for()
-        await page.wait_for_load_state()  # with its scripts
+    async def _cookies(self, person: Person) -> list[playwright.SetCookieParam]:
+        async with self.visitor(person) as client:
+            return [
+                {"name": cookie.name, "value": cookie.value or "", "url": self.url}
+                for cookie in client.cookies.jar
+            ]
 
 
 async def sign_in(

@@ -66,6 +66,7 @@ async def test_dead_letters_are_grouped_by_what_went_wrong(place: places.Place) 
         await factory.dead_letter(person.case, error=f"page {number} is torn", category="unknown")
     odd = await factory.dead_letter(person.case, error="no such font")
     async with place.browser(person) as page:
+        await page.goto("/")
         await page.get_by_role("link", name="Dead letters").click()
         groups = page.locator(".groups tbody tr")
         await expect(groups).to_have_count(2)

@@ -27,6 +27,7 @@ async def test_a_document_is_found_by_what_it_says(place: places.Place) -> None:
     await place.functions.factory.completed(person.case, text="the treaty of Westphalia")
     await place.functions.factory.completed(person.case, text="something else")
     async with place.browser(person) as page:
+        await page.goto("/")
         await page.get_by_role("searchbox").fill("treaty")
         await expect(page.locator(".hits mark")).to_have_text("treaty")
         await expect(page).to_have_url(re.compile("q=treaty"))

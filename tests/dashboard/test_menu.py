@@ -33,6 +33,7 @@ async def test_operation_is_opened_by_keyboard_and_closed_again(place: places.Pl
     """Escape leads back to it; its name says which of its pages is shown."""
     person = await place.person(admin=True)
     async with place.browser(person) as page:
+        await page.goto("/")
         more = page.locator("header nav details")
         summary, entry = more.locator("summary"), more.get_by_role("link", name="Workers")
         await expect(summary).to_have_text("Operation")
@@ -62,6 +63,7 @@ async def test_every_page_is_in_the_menu_once(place: places.Place) -> None:
     """Without scripts, too; who is not of HAC has no second menu."""
     person, admin = await place.person(), await place.person(admin=True)
     async with place.browser(admin, script=False) as page:
+        await page.goto("/")
         links = await page.locator("header nav a").all()
         paths = [await link.get_attribute("href") for link in links]
         assert sorted(map(str, paths)) == sorted(entry.path for entry in app.MENU)
@@ -69,5 +71,6 @@ async def test_every_page_is_in_the_menu_once(place: places.Place) -> None:
         await page.get_by_role("link", name="Lanes").click()
         await expect(page.locator("h1")).to_have_text("Lanes")
     async with place.browser(person) as page:
+        await page.goto("/")
         await expect(page.locator("header nav details")).to_have_count(0)
         await expect(page.locator("header nav a")).to_have_count(6)

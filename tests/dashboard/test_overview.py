@@ -52,6 +52,7 @@ async def test_the_overview_changes_when_a_document_completes(place: places.Plac
     factory = place.functions.factory
     await factory.completed(person.case)
     async with place.browser(person) as page:
+        await page.goto("/")
         completed = page.locator("#go-completed\\,-7-days")
         await expect(page.locator("#live-state")).to_have_text("Live")
         await expect(completed).to_have_text("1")

@@ -33,6 +33,7 @@ async def test_files_are_sent_to_a_lane_or_refused(place: places.Place) -> None:
     ]
     await place.functions.upload(person.id, b"PK\x03\x04\0<b>", "Tabelle.xlsx")
     async with place.browser(person) as page:
+        await page.goto("/")
         page.on("dialog", lambda dialog: dialog.accept())
         await page.locator("#go-waiting-for-routing").click()
         cards, said = page.locator(".cards > li"), page.locator("#notice")

@@ -94,6 +94,7 @@ async def test_stuck_documents_are_given_back(place: places.Place) -> None:
     healthy = await place.functions.factory.claimed(person.case)
     answers = [False, True, True]
     async with place.browser(person) as page:
+        await page.goto("/")
         page.on("dialog", lambda d: d.accept() if answers.pop(0) else d.dismiss())
         await page.locator("#go-stuck").click()
         cards = page.locator(".cards > li")

@@ -27,6 +27,7 @@ async def test_a_task_is_noted_taken_given_and_done(place: places.Place) -> None
     """By hand, from the note to its end, by its buttons; the audit log has every step."""
     person, other = await place.person(admin=True), await place.person(admin=True)
     async with place.browser(person) as page:
+        await page.goto("/")
         await page.locator("#go-open-tasks").click()
         await expect(page.get_by_text("Nothing waits for anybody.")).to_be_visible()
         await page.get_by_text("Note a task").click()

@@ -55,6 +55,7 @@ async def test_dropped_files_go_to_the_inbox_and_say_what_they_are(place: places
     """What is there already, what is a new version, what nobody knows, what is refused and why."""
     person = await place.person()
     async with place.browser(person) as page:
+        await page.goto("/")
         png = "\u0089PNG"
         await page.evaluate(DROP, [["notes.xyz", "?"], ["empty.png", ""], ["tool", "MZ" + png]])
         rows = page.locator("#uploads li")
@@ -78,6 +79,7 @@ async def test_an_upload_that_failed_is_tried_again(place: places.Place, tmp_pat
     person = await place.person()
     name = "<img src=x onerror=alert(1)>.png"
     async with place.browser(person) as page:
+        await page.goto("/")
         await page.route("**/documents?*", lambda route: route.abort(), times=1)
         await _choose(page, tmp_path, **{name: PNG})
         row = page.locator("#uploads li")

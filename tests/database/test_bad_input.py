@@ -91,58 +91,57 @@ def _call(function: str, arguments: dict[str, str]) -> str:
     return f"select public.{function}({named})"
 
 
-_SENSELESS = [
-    pytest.param(function, sound | {parameter: value}, id=f"{function}-{parameter}={value[:40]}")
-    for function, sound, senseless in bad_input.SENSELESS
-    for parameter, values in senseless.items()
-    for value in values
-]
-
-
-@pytest.mark.parametrize(("function", "arguments"), _SENSELESS)
-async def test_senseless_arguments_are_refused(
-    world: World, function: str, arguments: dict[str, str]
-) -> None:
+async def test_senseless_arguments_are_refused(world: World, subtests: pytest.Subtests) -> None:
     """The error is ours, with a SQLSTATE for bad arguments and a hint."""
-    refusal = await world.refusal(_call(function, arguments))
+    for function, sound, senseless in bad_input.SENSELESS:
+        for parameter, values in senseless.items():
+            for value in values:
+                with subtests.test(f"{function}-{parameter}={value[:40]}"):
+                    refusal = await world.refusal(_call(function, sound | {parameter: value}))
+                    _require_explained(refusal)
 
+
+def _require_explained(refusal: psycopg.errors.Diagnostic) -> None:
     assert refusal.sqlstate == "22023", refusal.message_primary
     assert refusal.message_hint
 
 
-@pytest.mark.parametrize("function", [function for function, _, _ in bad_input.SENSELESS])
-async def test_sound_arguments_are_accepted(world: World, function: str) -> None:
+async def test_sound_arguments_are_accepted(world: World, subtests: pytest.Subtests) -> None:
     """What is refused above is refused for the one argument that makes no sense."""
-    (sound,) = (sound for name, sound, _ in bad_input.SENSELESS if name == function)
-    async with world.conn.transaction(force_rollback=True):
-        await world.conn.execute(_call(function, sound).encode(), world.ids)
+    for function, sound, _ in bad_input.SENSELESS:
+        with subtests.test(function):
+            async with world.conn.transaction(force_rollback=True):
+                await world.conn.execute(_call(function, sound).encode(), world.ids)
 
 
-@pytest.mark.parametrize(("call", "error"), bad_input.GONE.items())
-async def test_what_is_not_there_is_said_to_be_gone(world: World, call: str, error: str) -> None:
+async def test_what_is_not_there_is_said_to_be_gone(
+    world: World, subtests: pytest.Subtests
+) -> None:
     """The answer is a value with the name of the error and a message."""
-    ((answer,),) = await world.fetch(f"select public.{call}")
+    for call, error in bad_input.GONE.items():
+        with subtests.test(call):
+            ((answer,),) = await world.fetch(f"select public.{call}")
+            assert (answer["success"], answer["error"]) == (False, error)
+            assert answer["message"]
 
-    assert (answer["success"], answer["error"]) == (False, error)
-    assert answer["message"]
 
-
-@pytest.mark.parametrize(("call", "expected"), bad_input.NOTHING_DONE.items())
 async def test_answers_to_many_say_how_little_was_done(
-    world: World, call: str, expected: Any
+    world: World, subtests: pytest.Subtests
 ) -> None:
     """Calls that name many things, or ask a question, are answered and change nothing."""
-    ((answer,),) = await world.fetch(f"select to_jsonb(r) from public.{call} as r")
+    for call, expected in bad_input.NOTHING_DONE.items():
+        with subtests.test(call):
+            ((answer,),) = await world.fetch(f"select to_jsonb(r) from public.{call} as r")
+            assert answer == (answer | expected if isinstance(answer, dict) else expected)
 
-    assert answer == (answer | expected if isinstance(answer, dict) else expected)
 
-
-@pytest.mark.parametrize(("call", "sqlstate"), bad_input.MALFORMED.items())
 async def test_malformed_values_inside_json_are_refused(
-    world: World, call: str, sqlstate: str
+    world: World, subtests: pytest.Subtests
 ) -> None:
     """What is no number, date or id is refused as such, even where nothing would match."""
-    assert (await world.refusal(f"select public.{call}")).sqlstate == sqlstate
+    for call, sqlstate in bad_input.MALFORMED.items():
+        with subtests.test(call):
+            assert (await world.refusal(f"select public.{call}")).sqlstate == sqlstate
 
 
 async def test_a_summary_that_counts_pages_leaves_them_alone(world: World) -> None:
@@ -181,20 +180,18 @@ _SENSELESS_INSERTS = [
 ]
 
 
-@pytest.mark.parametrize("values", _SENSELESS_INSERTS, ids=str)
 async def test_senseless_inserts_into_extraction_queue_are_refused(
-    world: World, values: dict[str, str]
+    world: World, subtests: pytest.Subtests
 ) -> None:
     """The view refuses what the functions refuse, with the same SQLSTATE and a hint."""
-    row = {"document_source": "'index'", "document_name": "'new'"} | values
-
-    refusal = await world.refusal(
-        f"insert into extraction_queue ({', '.join(row)}) values ({', '.join(row.values())}) "
-        "returning id"
-    )
-
-    assert refusal.sqlstate == "22023", refusal.message_primary
-    assert refusal.message_hint
+    for values in _SENSELESS_INSERTS:
+        row = {"document_source": "'index'", "document_name": "'new'"} | values
+        with subtests.test(str(values)):
+            refusal = await world.refusal(
+                f"insert into extraction_queue ({', '.join(row)}) "
+                f"values ({', '.join(row.values())}) returning id"
+            )
+            _require_explained(refusal)
 
 
 _SENSELESS_UPDATES = [
@@ -219,15 +216,16 @@ _SENSELESS_UPDATES = [
 ]
 
 
-@pytest.mark.parametrize("change", _SENSELESS_UPDATES)
-async def test_senseless_updates_of_extraction_queue_are_refused(world: World, change: str) -> None:
+async def test_senseless_updates_of_extraction_queue_are_refused(
+    world: World, subtests: pytest.Subtests
+) -> None:
     """A document that waits for its file has few ways to go."""
-    refusal = await world.refusal(
-        f"update extraction_queue set {change} where id = %(awaiting)s returning id"
-    )
-
-    assert refusal.sqlstate == "22023", refusal.message_primary
-    assert refusal.message_hint
+    for change in _SENSELESS_UPDATES:
+        with subtests.test(change):
+            refusal = await world.refusal(
+                f"update extraction_queue set {change} where id = %(awaiting)s returning id"
+            )
+            _require_explained(refusal)
 
 
 async def _refusals(world: World, spellings: dict[str, str]) -> dict[tuple[str, str], str | None]:

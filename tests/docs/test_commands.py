@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from pagewarden import cli
 from pagewarden.commands import bench, volumes
 from pagewarden.volumes import config
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy" / "README.md"]
@@ -47,9 +48,14 @@ def _find(words: list[str], command: str) -> tuple[Any, list[str]]:
     return found, words
 
 
-@pytest.mark.parametrize(("page", "command"), _commands())
-def test_a_command_and_its_options_are_there(page: str, command: str) -> None:
+def test_every_command_and_its_options_are_there(subtests: pytest.Subtests) -> None:
     """Where the documentation leaves something open, the rest is looked at."""
+    for page, command in _commands():
+        with subtests.test(f"{page}: {command}"):
+            _require_command(page, command)
+
+
+def _require_command(page: str, command: str) -> None:
     words = shlex.split(command.replace("…", "X"))[1:]
     if _STANDS_FOR.search(words[0]):
         return
@@ -67,9 +73,9 @@ def test_commands_are_found() -> None:
     assert len(_commands()) > 40
 
 
-@pytest.mark.parametrize(
-    "command", [command for _, command in _commands() if re.search(r"--set [a-z]", command)]
-)
-def test_what_a_command_sets_can_be_set(command: str) -> None:
+def test_what_a_command_sets_can_be_set(subtests: pytest.Subtests) -> None:
     """A job with such a config would be taken."""
-    config.Config.parse(volumes.read_config(re.findall(r"--set (\S+)", command)))
+    for page, command in _commands():
+        if re.search(r"--set [a-z]", command):
+            with subtests.test(f"{page}: {command}"):
+                config.Config.parse(volumes.read_config(re.findall(r"--set (\S+)", command)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
-import sys
 from pathlib import Path
 
+import psycopg
+
 from pagewarden.bench import system as systems
+from pagewarden.local import server
 from tests.support import polling
 
 ROOT = Path(__file__).parents[2]
@@ -44,11 +45,20 @@ async def _type(system: systems.System, command: str) -> str:
     return said.decode()
 
 
-async def _is_quiet(system: systems.System) -> bool:
-    """Tell whether nothing waits any more, as the reader sees."""
-    said = await _type(system, f"{sys.executable} -m pagewarden.cli status --json")
-    health = json.loads(said)["health"]
-    return not health["queued"] + health["processing"]
+_BUSY = "select queued + processing from public.ocr_system_health"
+
+
+async def _until_quiet(system: systems.System) -> None:
+    """Wait until nothing waits any more; asking by the command would keep a core busy."""
+    async with (
+        server.running(system.home) as local,
+        await psycopg.AsyncConnection.connect(local.url(), autocommit=True) as conn,
+    ):
+
+        async def is_quiet() -> bool:
+            return await (await conn.execute(_BUSY)).fetchone() == (0,)
+
+        await polling.until(is_quiet, seconds=200)
 
 
 async def test_every_command_of_the_tutorial_does_what_it_says() -> None:
@@ -58,6 +68,6 @@ async def test_every_command_of_the_tutorial_does_what_it_says() -> None:
         for command, (name, word) in zip(COMMANDS, EXPECTED.items(), strict=True):
             assert f"pagewarden {name}" in command
             if name == "docs":
-                await polling.until(lambda: _is_quiet(system), seconds=200)
+                await _until_quiet(system)
             said = await _type(system, command)
             assert word.lower() in said.lower(), said

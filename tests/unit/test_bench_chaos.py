@@ -31,6 +31,8 @@ from pagewarden.bench.chaos import (
 )
 from pagewarden.bench.chaos import run as runs
 
+pytestmark = pytest.mark.bench
+
 PLAN = plans.Plan(seed=1, slow_share=0.1)
 WORKER = f"{socket.gethostname()}-7-1"
 OTHER = f"{socket.gethostname()}-8-1"

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+pytestmark = pytest.mark.bench
+
 _COLUMNS = ("file", "gt", "doc_id", "metric_hint")
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from pagewarden.local import server
 
+pytestmark = pytest.mark.bench
+
 _SERVER = databases.Server(
     "18", {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 )

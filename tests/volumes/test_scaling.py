@@ -15,6 +15,8 @@ from tests.volumes import fakes
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.bench
+
 
 def test_the_factor_is_that_of_the_most_workers_over_the_fewest() -> None:
     """Stage by stage."""

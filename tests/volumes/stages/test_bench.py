@@ -16,6 +16,8 @@ from tests.reading import printed
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.bench
+
 BOXES = [(100, 100 + 60 * n, 900, 140 + 60 * n) for n in range(5)]
 
 
