@@ -1192,11 +1192,3 @@ $$;
 
 insert into public.edge_function_config (function_name, schedule, description)
 values ('alerts', '* * * * *', 'Measures disk and services, and tells people of alerts');
-
-do $$
-begin
-  if exists (select 1 from pg_catalog.pg_extension as e where e.extname = 'pg_cron') then
-    perform cron.schedule('pagewarden-alerts', '* * * * *', 'select private.evaluate_alerts()');
-  end if;
-end;
-$$;
