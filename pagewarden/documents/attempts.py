@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LONGEST_RETRY_SECONDS = 86_400
+_FAILED_ATTEMPTS = frozenset({"TOO_MANY_FAILED_PAGES", "PAGES_MISSING"})
 
 
 class Outcome(enum.StrEnum):
@@ -77,12 +78,15 @@ class Attempt:
         run = await self.reader.run_for(self.claim)
         structlog.contextvars.bind_contextvars(engine=run.engine)  # of this task only
         saved = await self._save(run, [])
+        # The completion says how many pages we know of: after a failover the database may not.
+        page_count = max(saved, default=0)
         confidences: list[float] = []
         pages = self.reader.read(self.claim, frozenset(saved))
         async with contextlib.aclosing(batches.of_pages(pages)) as found:
             async for batch in found:
                 with tracing.span("save", pages=len(batch)):
                     saved = await self._save(run, batch)
+                page_count = max(page_count, *saved, *(page.of or page.number for page in batch))
                 confidences += [page.confidence for page in batch if page.confidence is not None]
         tracing.note(engine=run.engine, pages=len(saved))
         with tracing.span("complete", pages=len(saved)):
@@ -96,9 +100,11 @@ class Attempt:
                 p_engine=run.engine,
                 p_version=run.version,
                 p_profile=run.profile,
+                p_page_count=page_count or None,
             )
         if not _is_done(answer):
-            log.warning("too_many_failed_pages", pages=len(saved))
+            # The attempt is counted, and the next one reads exactly what is missing.
+            log.warning(answer["error"].lower(), pages=len(saved), missing=answer.get("missing"))
             return Outcome.FAILED
         log.info("completed", pages=len(saved), seconds=round(seconds, 3))
         return Outcome.COMPLETED
@@ -196,7 +202,7 @@ class Attempt:
 
 def _is_done(answer: Mapping[str, Any]) -> bool:
     """Tell a success from a failure that the database has counted; raises LockLost."""
-    if not answer["success"] and answer["error"] != "TOO_MANY_FAILED_PAGES":
+    if not answer["success"] and answer["error"] not in _FAILED_ATTEMPTS:
         raise errors.LockLost(f"{answer['error']}: {answer.get('message')}")
     return bool(answer["success"])
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 async def results(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Check a picture under each of its names; asked is what get_check answers."""
     found: Sequence[Mapping[str, Any]] = asked["pages"]
+    if not found:
+        raise errors.ReadingError("the page of the picture is missing; it is read again")
     if len(found) != 1:
         raise errors.UnsupportedFile(
             f"the picture has {len(found)} pages; send each as a picture of its own"

@@ -485,12 +485,15 @@ create table public.ocr_runs (
   engine text not null,
   engine_version text not null,
   profile text not null,
+  is_whole boolean not null default false,
   created_at timestamptz not null default now(),
   constraint ocr_runs_pkey primary key (id),
   constraint ocr_runs_one_of_a_kind unique (document_id, reading, engine, engine_version, profile)
 );
 comment on table public.ocr_runs is
   'One reading of a document by one engine, version and profile. Pages of different runs never mix.';
+comment on column public.ocr_runs.is_whole is
+  'Its text came whole with the result, however many pages it is divided into; otherwise it has every page of the document.';
 
 create table public.ocr_pages (
   run_id bigint not null references public.ocr_runs (id) on delete cascade,

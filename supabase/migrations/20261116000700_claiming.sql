@@ -25,11 +25,12 @@ create type public.claimed_document as (
   retry_count integer,
   max_attempts integer,
   priority integer,
-  refusal text
+  refusal text,
+  missing integer[]
 );
 comment on type public.claimed_document is
   'A document in the hands of a worker, with the token that proves it. Documents claimed together share a token. '
-  'With a refusal it is one that a call could not do its work on.';
+  'With a refusal it is one that a call could not do its work on; missing are the pages of PAGES_MISSING.';
 
 create table private.sweep_state (
   is_one boolean not null default true,
@@ -289,7 +290,8 @@ begin
         returning d.id, d.lock_token, d.lock_expires_at, d.attempt_deadline, d.case_id, d.name::text, d.lane::text,
           d.dropbox_path::text, d.mime_type::text, d.sha256::text, d.size_bytes::bigint, d.document_version::integer,
           d.engine::text, d.language::text, d.profile::text, d.reading::integer, d.page_count::integer,
-          d.attempts::integer, d.retry_count::integer, d.max_attempts::integer, d.priority::integer, null::text;
+          d.attempts::integer, d.retry_count::integer, d.max_attempts::integer, d.priority::integer, null::text,
+          null::integer[];
         get diagnostics v_found = row_count;
         v_left := v_left - v_found;
         if v_lane.is_paused and v_found > 0 then
@@ -413,7 +415,7 @@ begin
   end if;
   return jsonb_build_object(
     'success', true, 'document_id', p_document_id, 'lock_token', v_claimed.lock_token,
-    'document', to_jsonb(v_claimed) - 'refusal'
+    'document', to_jsonb(v_claimed) - array['refusal', 'missing']
   );
 end;
 $$;

@@ -323,8 +323,42 @@ as $$
 $$;
 comment on function private.inline_pages(jsonb, numeric) is 'The pages that a result carries; null when it is a summary.';
 
-create function private.settle_pages(p_document public.documents, p_page_count integer, p_now timestamptz)
+create function private.is_whole(p_ocr_data jsonb)
 returns boolean
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select jsonb_typeof(p_ocr_data -> 'pages') is distinct from 'array' or p_ocr_data -> 'whole' is not distinct from 'true';
+$$;
+comment on function private.is_whole(jsonb) is
+  'Whether a result that is no summary brings the whole text, though the document may have more pages than it names.';
+
+create function private.missing_pages(p_run_id bigint, p_page_count integer)
+returns integer[]
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  -- In the select list the series is made as far as it is wanted, whatever number a caller sent.
+  select array(
+    select n.page_number from (select generate_series(1, p_page_count) as page_number) as n
+    where not exists (select 1 from public.ocr_pages as o where o.run_id = p_run_id and o.page_number = n.page_number)
+    limit 1000
+  );
+$$;
+comment on function private.missing_pages(bigint, integer) is
+  'The pages of a document that a run has neither read nor failed at; the first 1000 of them.';
+
+create function private.settle_pages(
+  p_document public.documents,
+  p_page_count integer,
+  p_is_whole boolean,
+  p_now timestamptz
+)
+returns text
 language plpgsql
 volatile
 security invoker
@@ -334,20 +368,36 @@ declare
   v_pages integer;
   v_failed integer;
   v_unread integer;
+  v_count integer;
 begin
-  select count(*), count(*) filter (where o.status = 'failed'), count(*) filter (where o.status = 'unread')
-  into v_pages, v_failed, v_unread
+  select count(*), count(*) filter (where o.status = 'failed'), greatest(p_page_count, p_document.page_count, max(o.page_number))
+  into v_pages, v_failed, v_count
   from public.ocr_pages as o where o.run_id = p_document.open_run_id;
-  if v_failed > (select l.failed_pages_allowed from public.lanes as l where l.lane = p_document.lane)
-    * greatest(p_page_count, p_document.page_count, v_pages) then
+  if v_failed > (select l.failed_pages_allowed from public.lanes as l where l.lane = p_document.lane) * v_count then
     perform private.fail(
       p_document, 'failure', format('%s of %s pages failed', v_failed, v_pages), '{}', 'unknown', null, p_now
     );
-    return false;
+    return 'TOO_MANY_FAILED_PAGES';
+  end if;
+  -- Each number is there once, so that many pages are all of them.
+  if v_pages < v_count and not p_is_whole then
+    update public.documents as d set page_count = v_count where d.id = p_document.id;
+    perform private.fail(
+      p_document, 'failure', format('%s of %s pages are missing', v_count - v_pages, v_count),
+      jsonb_build_object('missing', private.missing_pages(p_document.open_run_id, v_count)), 'transient', null, p_now
+    );
+    return 'PAGES_MISSING';
+  end if;
+  if p_is_whole then
+    update public.ocr_runs as r set is_whole = true where r.id = p_document.open_run_id;
   end if;
   update public.documents as d
-  set run_id = d.open_run_id, open_run_id = null, page_count = coalesce(d.page_count, v_pages)
+  set run_id = d.open_run_id, open_run_id = null, page_count = coalesce(v_count, 0)
   where d.id = p_document.id;
+  perform private.note_doubts(p_document, p_document.open_run_id, p_now);
+  select count(*) filter (where w.status = 'failed'), count(*) filter (where w.status = 'unread')
+  into v_failed, v_unread
+  from public.page_doubts as w where w.document_id = p_document.id;
   if v_failed + v_unread > 0 then
     perform private.open_task(
       p_document.case_id, p_document.id, 'review', 'Some pages need a person',
@@ -357,12 +407,12 @@ begin
       )
     );
   end if;
-  return true;
+  return null;
 end;
 $$;
-comment on function private.settle_pages(public.documents, integer, timestamptz) is
-  'Make the pages saved so far the text of a document that is about to be completed; false when too many of them '
-  'failed, and the attempt with them.';
+comment on function private.settle_pages(public.documents, integer, boolean, timestamptz) is
+  'Make the pages saved so far the text of a document that is about to be completed. Where too many of them failed, or '
+  'some are missing though the text did not come whole, the attempt fails instead, and the answer is the refusal.';
 
 create function private.completion_refusal(p_document public.documents, p_lock_token uuid)
 returns text
@@ -392,7 +442,7 @@ create function private.settle_texts(
   p_page_counts integer[],
   p_now timestamptz,
   out v_settled uuid[],
-  out v_failed uuid[]
+  out v_refusals jsonb
 )
 language plpgsql
 volatile
@@ -403,9 +453,10 @@ declare
   v_document public.documents;
   v_at integer;
   v_pages jsonb;
+  v_refusal text;
 begin
   v_settled := '{}';
-  v_failed := '{}';
+  v_refusals := '{}';
   for v_document in
     select d.* from public.documents as d where d.id = any (p_document_ids) order by d.id for update
   loop
@@ -424,17 +475,23 @@ begin
         coalesce(p_profile, 'balanced'), p_now
       );
     end if;
-    if v_document.open_run_id is null or private.settle_pages(v_document, p_page_counts[v_at], p_now) then
+    v_refusal := null;
+    if v_document.open_run_id is not null or greatest(p_page_counts[v_at], v_document.page_count) > 0 then
+      v_refusal := private.settle_pages(
+        v_document, p_page_counts[v_at], v_pages is not null and private.is_whole(p_ocr_data[v_at]), p_now
+      );
+    end if;
+    if v_refusal is null then
       v_settled := v_settled || v_document.id;
     else
-      v_failed := v_failed || v_document.id;
+      v_refusals := v_refusals || jsonb_build_object(v_document.id, v_refusal);
     end if;
   end loop;
 end;
 $$;
 comment on function private.settle_texts(uuid[], uuid[], jsonb[], numeric[], text, text, text, integer[], timestamptz) is
-  'Make saved pages and inline texts the text of documents that are about to be completed, and say which may be '
-  'and which have too many failed pages.';
+  'Make saved pages and inline texts the text of documents that are about to be completed, and say which may be, '
+  'and of the others why not: {id: refusal}.';
 
 -- Returns the documents whose result was not taken, each with its refusal; null when all were.
 create function private.complete(
@@ -458,7 +515,7 @@ as $$
 declare
   v_count integer := cardinality(p_document_ids);
   v_settled uuid[];
-  v_failed uuid[];
+  v_refusals jsonb;
   v_done uuid[];
   v_probed boolean;
   v_sound boolean := (
@@ -489,8 +546,8 @@ begin
   end if;
 
   loop
-    -- First those that carry no text and have no pages: the bulk. Everything in one statement, fenced by the
-    -- token. The others, if any, once they are settled.
+    -- First those that carry no text and have no pages, as far as is known: the bulk. Everything in one statement,
+    -- fenced by the token. The others, if any, once they are settled.
     with input as (
       select * from unnest(p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_page_counts)
         as i (id, token, ocr_data, confidence, processing_time_ms, page_count)
@@ -502,7 +559,7 @@ begin
           version = d.version + (i.token is not null)::integer,   -- without a token the lists have to follow
           ocr_completed_at = p_now,
           ocr_error = null,
-          page_count = coalesce(i.page_count, d.page_count),
+          page_count = greatest(i.page_count, d.page_count),
           retry_at = null,
           locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null,
           attempt_deadline = null,
@@ -512,7 +569,10 @@ begin
         and d.lock_token is not distinct from i.token
         and d.ocr_status in ('processing', 'queued', 'queued_for_pdf', 'pending', 'pending_review')
         and (
-          (d.open_run_id is null and not i.ocr_data ?| array['text', 'pages'])
+          (
+            d.open_run_id is null and not i.ocr_data ?| array['text', 'pages']
+            and greatest(i.page_count, d.page_count, 0) = 0
+          )
           or i.id = any (v_settled)
         )
       returning d.id, i.token, i.ocr_data, i.confidence, i.processing_time_ms, d.run_id, d.attempts,
@@ -532,7 +592,7 @@ begin
     into v_done, v_probed
     from done as d;
     exit when v_settled is not null or coalesce(cardinality(v_done), 0) = v_count;
-    select t.v_settled, t.v_failed into v_settled, v_failed from private.settle_texts(
+    select t.v_settled, t.v_refusals into v_settled, v_refusals from private.settle_texts(
       p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_engine, p_version, p_profile, p_page_counts, p_now
     ) as t;
   end loop;
@@ -557,8 +617,9 @@ begin
   return (
     select array_agg(jsonb_populate_record(null::public.claimed_document, jsonb_build_object(
       'id', u.id,
-      'refusal', case when u.id = any (v_failed) then 'TOO_MANY_FAILED_PAGES'
-        else private.completion_refusal(d, u.token) end
+      'refusal', coalesce(v_refusals ->> u.id::text, private.completion_refusal(d, u.token)),
+      'missing', case when v_refusals ->> u.id::text = 'PAGES_MISSING'
+        then private.missing_pages(d.open_run_id, d.page_count) end
     )))
     from unnest(p_document_ids, p_lock_tokens) as u (id, token)
     left join public.documents as d on d.id = u.id
@@ -601,7 +662,8 @@ declare
   );
 begin
   if v_refused is not null then
-    return private.refusal(v_refused[1].refusal, p_document_id);
+    return private.refusal(v_refused[1].refusal, p_document_id)
+      || jsonb_strip_nulls(jsonb_build_object('missing', v_refused[1].missing));
   end if;
   return jsonb_build_object(
     'success', true,
@@ -643,7 +705,8 @@ as $$
 $$;
 comment on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer) is
   'Complete a document: result, status and audit line in one transaction. Where pages were saved, '
-  'p_ocr_data is a summary; otherwise its "text" or "pages" are kept as pages.';
+  'p_ocr_data is a summary; otherwise its "text" or "pages" are kept as pages. Where a page is missing, the answer names '
+  'it (PAGES_MISSING), and the document is queued to be read again; a "text", or "pages" with "whole": true, may have fewer.';
 grant execute on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer)
   to service_role, pagewarden_worker;
 
@@ -727,6 +790,7 @@ end;
 $$;
 comment on function public.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer) is
   'Complete many documents of one engine at once, and claim the next p_claim_limit in the same transaction. '
-  'Returns the documents whose result was not taken, each with its refusal, and then the newly claimed.';
+  'Returns the documents whose result was not taken, each with its refusal and the missing pages, if any, and then the '
+  'newly claimed.';
 grant execute on function public.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer)
   to service_role, pagewarden_worker;

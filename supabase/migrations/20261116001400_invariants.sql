@@ -96,6 +96,13 @@ as $$
   where d.run_id is not null
     and not exists (select 1 from public.ocr_runs as r where r.id = d.run_id and r.document_id = d.id)
   union all
+  select 'a completed document has all its pages', d.id, format('%s pages', d.page_count)
+  from public.documents as d
+  left join public.ocr_runs as r on r.id = d.run_id
+  where d.ocr_status = 'completed' and r.is_whole is not true and d.page_count > (
+    select count(*) from public.ocr_pages as o where o.run_id = d.run_id and o.page_number <= d.page_count
+  )
+  union all
   select 'a page belongs to the document and case of its run', o.document_id, format('page %s', o.page_number)
   from public.ocr_pages as o
   join public.ocr_runs as r on r.id = o.run_id

@@ -209,6 +209,27 @@ comment on function private.try_function(text, jsonb) is 'Call a function, or wa
 
 -- Schedules ---------------------------------------------------------------------------------
 
+create function private.wanted_jobs()
+returns table (name text, schedule text, command text)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select 'pagewarden-' || c.function_name, c.schedule,
+    case c.function_name
+      when 'stale-monitor' then 'select private.sweep()'
+      else format('select private.call_function(%L)', c.function_name)
+    end
+  from public.edge_function_config as c
+  where c.enabled and c.schedule is not null
+  union all
+  -- Alerts are evaluated whatever becomes of the function that sends their messages. A later migration brings this.
+  select 'pagewarden-sql-evaluate-alerts', '* * * * *', 'select private.evaluate_alerts()'
+  where to_regprocedure('private.evaluate_alerts(timestamptz)') is not null;
+$$;
+comment on function private.wanted_jobs() is 'The jobs that pg_cron is to have of ours, each under a name of its own.';
+
 create function private.apply_schedules()
 returns integer
 language plpgsql
@@ -225,19 +246,10 @@ begin
   perform cron.unschedule(j.jobname)
   from cron.job as j
   where j.jobname like 'pagewarden-%' and not exists (
-    select 1 from public.edge_function_config as c
-    where c.enabled and c.schedule is not null and 'pagewarden-' || c.function_name = j.jobname
+    select 1 from private.wanted_jobs() as w where w.name = j.jobname
   );
   select count(cron.schedule(w.name, w.schedule, w.command)) into v_count
-  from (
-    select 'pagewarden-' || c.function_name as name, c.schedule,
-      case c.function_name
-        when 'stale-monitor' then 'select private.sweep()'
-        else format('select private.call_function(%L)', c.function_name)
-      end as command
-    from public.edge_function_config as c
-    where c.enabled and c.schedule is not null
-  ) as w
+  from private.wanted_jobs() as w
   where not exists (
     select 1 from cron.job as j
     where j.jobname = w.name and j.schedule = w.schedule and j.command = w.command
@@ -246,7 +258,7 @@ begin
 end;
 $$;
 comment on function private.apply_schedules() is
-  'Make the schedules of edge_function_config those of pg_cron, where it is. Returns how many were set.';
+  'Make private.wanted_jobs() the jobs of pg_cron, where it is; nothing else schedules. Returns how many were set.';
 
 create function private.schedules_changed()
 returns trigger

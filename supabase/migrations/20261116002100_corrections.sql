@@ -1,6 +1,6 @@
 -- Purpose:  people correct what machines read, and type what machines could not.
 -- Affects:  creates page_corrections, page_doubts, the view page_texts, correct_page, page_versions, type_text,
---           list_doubts; replaces private.settle_pages and private.search_documents.
+--           list_doubts; replaces private.search_documents.
 -- Locks:    none that anybody could notice.
 --
 -- A correction never changes what was read: it lies over it, each one over the last, whoever reads the document
@@ -139,47 +139,6 @@ end;
 $$;
 comment on function private.note_doubts(public.documents, bigint, timestamptz) is
   'Write down which pages of a reading wait for a person; not those that somebody approved before.';
-
-create or replace function private.settle_pages(p_document public.documents, p_page_count integer, p_now timestamptz)
-returns boolean
-language plpgsql
-volatile
-security invoker
-set search_path = ''
-as $$
-declare
-  v_pages integer;
-  v_failed integer;
-  v_unread integer;
-begin
-  select count(*), count(*) filter (where o.status = 'failed') into v_pages, v_failed
-  from public.ocr_pages as o where o.run_id = p_document.open_run_id;
-  if v_failed > (select l.failed_pages_allowed from public.lanes as l where l.lane = p_document.lane)
-    * greatest(p_page_count, p_document.page_count, v_pages) then
-    perform private.fail(
-      p_document, 'failure', format('%s of %s pages failed', v_failed, v_pages), '{}', 'unknown', null, p_now
-    );
-    return false;
-  end if;
-  update public.documents as d
-  set run_id = d.open_run_id, open_run_id = null, page_count = coalesce(d.page_count, v_pages)
-  where d.id = p_document.id;
-  perform private.note_doubts(p_document, p_document.open_run_id, p_now);
-  select count(*) filter (where w.status = 'failed'), count(*) filter (where w.status = 'unread')
-  into v_failed, v_unread
-  from public.page_doubts as w where w.document_id = p_document.id;
-  if v_failed + v_unread > 0 then
-    perform private.open_task(
-      p_document.case_id, p_document.id, 'review', 'Some pages need a person',
-      format('"%s": %s pages could not be read, %s failed', p_document.name, v_unread, v_failed), 'normal',
-      jsonb_build_object(
-        'document_id', p_document.id, 'run_id', p_document.open_run_id, 'unread', v_unread, 'failed', v_failed
-      )
-    );
-  end if;
-  return true;
-end;
-$$;
 
 create function private.list_doubts(p_case_id uuid, p_after timestamptz, p_after_id uuid, p_limit integer)
 returns table (
@@ -522,7 +481,7 @@ begin
     );
   end if;
   v_answer := private.process_ocr_atomic(
-    p_document_id, jsonb_build_object('pages', (
+    p_document_id, jsonb_build_object('whole', true, 'pages', (
       select jsonb_agg(jsonb_build_object('page_number', p.page_number, 'text', coalesce(p.text, '')))
       from jsonb_to_recordset(p_pages) as p (page_number integer, text text)
     )), 1, 0, null, 'person', '1', 'balanced', greatest(v_document.page_count, (

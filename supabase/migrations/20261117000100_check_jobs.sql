@@ -838,6 +838,7 @@ create function private.complete_check(
   p_engine text,
   p_version text,
   p_profile text,
+  p_page_count integer,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -852,7 +853,7 @@ begin
   perform private.require_list('p_results', p_results);
   v_answer := private.process_ocr_atomic(
     p_document_id, jsonb_build_object('checked', jsonb_array_length(p_results)), p_confidence, p_processing_time_ms,
-    p_lock_token, p_engine, p_version, p_profile, null, p_now
+    p_lock_token, p_engine, p_version, p_profile, p_page_count, p_now
   );
   if not (v_answer ->> 'success')::boolean then
     return v_answer;
@@ -876,9 +877,9 @@ begin
   return v_answer;
 end;
 $$;
-comment on function private.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, timestamptz) is
+comment on function private.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz) is
   'See public.complete_check.';
-grant execute on function private.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, timestamptz)
+grant execute on function private.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
 create function public.complete_check(
@@ -889,7 +890,8 @@ create function public.complete_check(
   p_lock_token uuid default null,
   p_engine text default null,
   p_version text default null,
-  p_profile text default null
+  p_profile text default null,
+  p_page_count integer default null
 )
 returns jsonb
 language sql
@@ -898,12 +900,12 @@ security invoker
 set search_path = ''
 as $$
   select private.complete_check(
-    p_document_id, p_results, p_confidence, p_processing_time_ms, p_lock_token, p_engine, p_version, p_profile
+    p_document_id, p_results, p_confidence, p_processing_time_ms, p_lock_token, p_engine, p_version, p_profile, p_page_count
   );
 $$;
-comment on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text) is
+comment on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer) is
   'Complete a picture of a job as process_ocr_atomic does, with what the check found under each of its names.';
-grant execute on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text)
+grant execute on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer)
   to service_role, pagewarden_worker;
 
 -- Looking -----------------------------------------------------------------------------------
@@ -1423,7 +1425,8 @@ begin
     update public.check_images as i set reference = null from purged where i.job_id = purged.id
   )
   select array_agg(p.id) into v_purged from purged as p;
-  update public.documents as d set run_id = null, open_run_id = null where d.case_id = any (v_purged);
+  -- No pages, so none that are missing.
+  update public.documents as d set run_id = null, open_run_id = null, page_count = null where d.case_id = any (v_purged);
   delete from public.ocr_runs as r using public.documents as d where d.case_id = any (v_purged) and r.document_id = d.id;
   for v_job_id in
     select j.id from public.check_jobs as j

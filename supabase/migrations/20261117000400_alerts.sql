@@ -234,6 +234,7 @@ begin
       when 'DEADLINE_EXCEEDED' then 'the attempt took too long; stop reading'
       when 'LANE_PAUSED' then 'the lane is paused'
       when 'TOO_MANY_FAILED_PAGES' then 'more pages failed than the lane allows; if it was being read, the attempt counts as failed'
+      when 'PAGES_MISSING' then 'pages are missing; if it was being read, the attempt counts as failed, and they are read next'
     end
   );
 end;
@@ -1191,11 +1192,3 @@ $$;
 
 insert into public.edge_function_config (function_name, schedule, description)
 values ('alerts', '* * * * *', 'Measures disk and services, and tells people of alerts');
-
-do $$
-begin
-  if exists (select 1 from pg_catalog.pg_extension as e where e.extname = 'pg_cron') then
-    perform cron.schedule('pagewarden-alerts', '* * * * *', 'select private.evaluate_alerts()');
-  end if;
-end;
-$$;

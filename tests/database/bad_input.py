@@ -144,6 +144,7 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
             "p_engine": ["''", LONG],
             "p_version": ["''", LONG],
             "p_profile": ["''", LONG],
+            "p_page_count": ["-1"],
         },
     ),
     (

@@ -47,6 +47,17 @@ class Document:
     letter: str | None = None
     results: int = 0
     pages: dict[tuple[int, str], dict[int, str]] = field(default_factory=dict)
+    page_count: int | None = None
+
+    @property
+    def open_pages(self) -> dict[int, str]:
+        """Give the pages of the current reading, by number."""
+        return self.pages.get((self.reading, "null"), {})
+
+    @property
+    def known_pages(self) -> int:
+        """Count the pages that the document must have at least."""
+        return max([self.page_count or 0, *self.open_pages])
 
     @property
     def queued_word(self) -> str:
@@ -230,12 +241,22 @@ class Model:
         doc = self.documents[document]
         if doc.status not in (*QUEUED, "processing", "pending", "pending_review"):
             return "WRONG_STATE"
-        pages = doc.pages.get((doc.reading, "null"), {})
-        failed = sum(status == "failed" for status in pages.values())
-        return "TOO_MANY_FAILED_PAGES" if failed > 0.1 * len(pages) else None
+        failed = sum(status == "failed" for status in doc.open_pages.values())
+        if failed > 0.1 * doc.known_pages:
+            return "TOO_MANY_FAILED_PAGES"
+        return "PAGES_MISSING" if len(doc.open_pages) < doc.known_pages else None
+
+    def refuse_result(self, doc: Document, refusal: str | None, now: datetime) -> None:
+        """Count a failed attempt where one was made whose result lacks something."""
+        if refusal == "PAGES_MISSING":
+            doc.page_count = doc.known_pages
+        if refusal in ("TOO_MANY_FAILED_PAGES", "PAGES_MISSING") and doc.token is not None:
+            self.fail(doc, "unknown", now)
 
     def complete(self, doc: Document) -> None:
         """Write the result down."""
+        if doc.known_pages or (doc.reading, "null") in doc.pages:
+            doc.page_count = doc.known_pages
         for lane in self.lanes.values():
             if doc.token is not None and lane.probe_token == doc.token:
                 lane.paused = lane.probe_at = lane.probe_token = None
@@ -250,11 +271,9 @@ class Model:
 
     def snapshot(self) -> dict[str, dict[str, object]]:
         """Show what the database must show too."""
-        shown = ("status", "attempts", "retry_count", "rescues", "token", "deleted", "letter")
+        shown = "status attempts retry_count rescues token deleted letter page_count results lane"
         return {
-            d.id: {
-                k: v for k, v in dataclasses.asdict(d).items() if k in (*shown, "results", "lane")
-            }
+            d.id: {k: v for k, v in dataclasses.asdict(d).items() if k in shown.split()}
             for d in self.documents.values()
         }
 

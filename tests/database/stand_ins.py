@@ -74,6 +74,17 @@ async def install_pg_cron(conn: psycopg.AsyncConnection) -> None:
     await conn.execute(_PG_CRON)
 
 
+async def list_pg_cron(admin: psycopg.AsyncConnection) -> None:
+    """Have the catalog say that it is an extension, as on Supabase."""
+    await admin.execute("set allow_system_table_mods = on")
+    await admin.execute(
+        "insert into pg_extension"
+        " (oid, extname, extowner, extnamespace, extrelocatable, extversion)"
+        " select 99999, 'pg_cron', nspowner, oid, false, '1.6'"
+        " from pg_namespace where nspname = 'cron'"
+    )
+
+
 async def sent(conn: psycopg.AsyncConnection) -> list[dict[str, Any]]:
     """Read the requests that pg_net was asked to send."""
     query = "select url, body, headers, timeout from net.sent order by id"

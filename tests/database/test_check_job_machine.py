@@ -155,7 +155,7 @@ class Jobs(RuleBasedStateMachine):
             for row in positions
         ]
         return self.one(
-            "select private.complete_check(%s, %s, 0.9, 1, %s, 'e', '1', 'balanced', %s)",
+            "select private.complete_check(%s, %s, 0.9, 1, %s, 'e', '1', 'balanced', null, %s)",
             document, json.dumps(results), token, self.now,
         )  # fmt: skip
 

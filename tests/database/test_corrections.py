@@ -76,6 +76,15 @@ async def _texts(factory: factories.Factory, document: uuid.UUID) -> list[tuple[
 async def _read_again(factory: factories.Factory, document: uuid.UUID, *texts: str) -> None:
     await factory.call("read_again", p_document_id=document, p_engine="tesseract")
     (row,) = await factories.call(factory.conn, "claim_documents", p_worker_id="w")
+    await factory.call(  # there may be fewer pages than were found before
+        "save_document_pages",
+        p_document_id=document,
+        p_lock_token=row["lock_token"],
+        p_pages="[]",
+        p_engine="tesseract",
+        p_version="1",
+        p_page_count=len(texts),
+    )
     await _save(factory, factories.Claim(row["id"], row["lock_token"]), texts, "tesseract")
 
 

@@ -402,9 +402,13 @@ async def test_a_request_that_would_have_to_wait_is_given_up(database: databases
 
 
 async def test_migrations_make_the_schedules_of_pg_cron(bare_database: databases.Database) -> None:
-    """Every function that has a schedule gets a job; the sweep is SQL; jobs of others stay."""
+    """Every function that has a schedule gets a job; the sweep is SQL; jobs of others stay.
+
+    Alerts have two: SQL evaluates them, and a function sends their messages, if it is to.
+    """
     conn = await bare_database.connect()
     await stand_ins.install_pg_cron(conn)
+    await stand_ins.list_pg_cron(await bare_database.connect("supabase_admin"))
     for job in ("pagewarden-sweep", "nightly"):
         await conn.execute("select cron.schedule(%s, '5 seconds', 'select 1')", (job,))
 
@@ -416,7 +420,8 @@ async def test_migrations_make_the_schedules_of_pg_cron(bare_database: databases
         "select function_name, schedule from public.edge_function_config "
         "where schedule is not null and enabled",
     )
-    assert {name for name in jobs if name != "nightly"} == {
+    evaluate, send = "pagewarden-sql-evaluate-alerts", "pagewarden-alerts"
+    assert {name for name in jobs if name not in ("nightly", evaluate)} == {
         f"pagewarden-{row['function_name']}" for row in wanted
     }
     assert jobs["nightly"] == ("5 seconds", "select 1")
@@ -425,6 +430,20 @@ async def test_migrations_make_the_schedules_of_pg_cron(bare_database: databases
     assert jobs["pagewarden-ocr-worker"] == ("* * * * *", command)
     for _, command in jobs.values():
         await conn.execute(command.encode())
+
+    evaluation = ("* * * * *", "select private.evaluate_alerts()")
+    message = "select private.call_function('alerts')"
+    assert (jobs.get(evaluate), jobs[send]) == (evaluation, ("* * * * *", message))
+    for change, sent in (
+        ("schedule = '*/5 * * * *'", ("*/5 * * * *", message)),
+        ("enabled = false", None),
+        ("enabled = true", ("*/5 * * * *", message)),
+        ("schedule = null", None),
+    ):
+        update = f"update edge_function_config set {change} where function_name = 'alerts'"
+        await conn.execute(update.encode())
+        jobs = await stand_ins.jobs(conn)
+        assert (jobs[evaluate], jobs.get(send)) == (evaluation, sent), change
 
 
 async def test_a_change_of_the_configuration_is_a_change_of_the_schedule(

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 from tests.database import factories, fingerprint, queries
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     import psycopg
 
@@ -236,3 +236,119 @@ async def test_completing_by_hand_what_nobody_reads_counts_no_attempt(
         "ocr_status": "queued", "attempts": 1, "retry_count": 0, "rescues": 1,
     }  # fmt: skip
     assert await queries.violations(admin) == []
+
+
+async def _save(
+    factory: factories.Factory, claim: factories.Claim, pages: Sequence[int], count: int | None
+) -> None:
+    saved = await factory.call(
+        "save_document_pages",
+        p_document_id=claim.document_id,
+        p_lock_token=claim.lock_token,
+        p_pages=Jsonb([{"page_number": number, "text": "read"} for number in pages]),
+        p_engine="null",
+        p_version="1",
+        p_page_count=count,
+    )
+    assert saved["success"], saved
+
+
+async def _complete(
+    factory: factories.Factory, claim: factories.Claim, ocr_data: dict[str, Any], **more: Any
+) -> Any:
+    key = {"p_document_id": claim.document_id, "p_lock_token": claim.lock_token}
+    result = {"p_ocr_data": Jsonb(ocr_data), "p_confidence": None, "p_processing_time_ms": 1}
+    return await factory.call("process_ocr_atomic", **key | result | more)
+
+
+@pytest.mark.parametrize(
+    ("pages", "count", "told", "missing"),
+    [
+        ([1, 3], 5, None, [2, 4, 5]),
+        ([1, 2], None, 3, [3]),
+        ([2], None, None, [1]),
+        ([], 2, None, [1, 2]),
+        (None, None, 2, [1, 2]),
+    ],
+    ids=["a hole and the end", "the worker knows", "below the last", "no page", "no run"],
+)
+async def test_a_result_without_all_pages_is_refused_and_they_are_read_again(
+    emptied: databases.Database,
+    pages: list[int] | None,
+    count: int | None,
+    told: int | None,
+    missing: list[int],
+) -> None:
+    """By both functions: the answer names them, the others stay, and it does not go on for ever."""
+    factory = await factories.Factory.of(emptied)
+    one, other = await factory.claimed(), await factory.claimed()
+    if pages is not None:
+        await _save(factory, one, pages, count)
+        await _save(factory, other, pages, count)
+
+    refused = await _complete(factory, one, {"pages_read": 9}, p_page_count=told)
+    (listed,) = await factories.call(
+        factory.conn,
+        "complete_documents",
+        p_document_ids=[other.document_id],
+        p_lock_tokens=[other.lock_token],
+        p_ocr_data=[Jsonb({"pages_read": 9})],
+        p_page_counts=[told],
+    )
+
+    assert (refused["success"], refused["error"]) == (False, "PAGES_MISSING")
+    assert refused["missing"] == listed["missing"] == missing
+    assert listed["refusal"] == "PAGES_MISSING"
+    rows = await queries.rows(
+        factory.conn,
+        "select ocr_status, attempts, retry_count, lock_token, error_details from documents "
+        "join ocr_errors on ocr_errors.document_id = documents.id",
+    )
+    assert rows == 2 * [
+        {
+            "ocr_status": "queued", "attempts": 1, "retry_count": 1, "lock_token": None,
+            "error_details": {"missing": missing},
+        }
+    ]  # fmt: skip
+    kept = await queries.one(factory.conn, "select count(*) from ocr_pages")
+    assert kept["count"] == 2 * len(pages or [])
+    for status in ("queued", "dead_letter"):
+        lock = await factory.call(
+            "acquire_document_lock", p_document_id=one.document_id, p_worker_id="w"
+        )
+        again = factories.Claim(one.document_id, lock["lock_token"])
+        assert (await _complete(factory, again, {}))["missing"] == missing
+        state = "select ocr_status from documents where id = %s"
+        assert await queries.one(factory.conn, state, [one.document_id]) == {"ocr_status": status}
+    assert await queries.violations(factory.conn) == []
+
+
+async def test_a_text_that_comes_whole_may_have_fewer_pages(emptied: databases.Database) -> None:
+    """As one text, or typed by a person; a page that failed is not missing; any other would be."""
+    factory = await factories.Factory.of(emptied)
+    text = await factory.claimed()
+    assert (await _complete(factory, text, {"text": "all of it"}, p_page_count=3))["success"]
+    failed = await factory.claimed()
+    pages = [{"page_number": number, "text": "read"} for number in range(1, 10)]
+    pages.append({"page_number": 10, "status": "failed", "error": "torn"})
+    assert (await _complete(factory, failed, {"pages": pages}, p_page_count=10))["success"]
+    letter = await factory.dead_letter()
+    await factory.call("resolve_dead_letter", p_dlq_id=letter.dlq_id, p_action="manual")
+    await factory.conn.execute(
+        "update documents set page_count = 4 where id = %s", (letter.document_id,)
+    )
+    by_hand = factories.Claim(letter.document_id, text.lock_token)
+    refused = await _complete(factory, by_hand, {"pages": pages[:2]}, p_lock_token=None)
+    assert refused["missing"] == [3, 4]
+    typed = Jsonb([{"page_number": 2, "text": "typed"}])
+    answer = await factory.call("type_text", p_document_id=letter.document_id, p_pages=typed)
+    assert answer["success"], answer
+    runs = "select is_whole from ocr_runs as r join documents as d on d.run_id = r.id order by 1"
+    whole = [row["is_whole"] for row in await queries.rows(factory.conn, runs)]
+    assert whole == [False, True, True]
+    assert await queries.violations(factory.conn) == []
+
+    admin = await emptied.connect("supabase_admin")
+    async with admin.transaction(force_rollback=True):
+        await admin.execute("delete from ocr_pages where page_number = 5")
+        assert await queries.violations(admin) == ["a completed document has all its pages"]

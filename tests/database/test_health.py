@@ -88,7 +88,7 @@ async def _read(
         factory.conn, "select lock_token from documents where id = %s", (document,)
     )
     await factory.conn.execute(
-        "select private.process_ocr_atomic(%s, '{}', 0.9, 1, %s, 'e', '1', 'p', 1, %s)",
+        "select private.process_ocr_atomic(%s, '{}', 0.9, 1, %s, 'e', '1', 'p', null, %s)",
         (document, token["lock_token"], now),
     )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RELEASES = {"0.1.0": "20261116002600"}
 """The last migration of each release before this one; what they have never changes."""
-DIGESTS = {"0.1.0": "e39a7da80889ed1ce06ca4374c30d6d83c17fe32c830c659c574e7987a68f9b8"}
+DIGESTS = {"0.1.0": "a9cc5ddb74fbfbc62dbe355933e33907b7b27e30a7ddb35f2acad74183bd0e47"}
 
 # What the data of the previous release is, and must still be afterwards.
 KEPT = """

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pagewarden import documents, errors
 from pagewarden.database import User
+from pagewarden.documents import checking
 from pagewarden.documents import worker as worker_module
 from tests.database import queries
 from tests.documents import readers
 from tests.support import polling
 
 if TYPE_CHECKING:
+    from pagewarden.database import arguments
     from tests.support import databases
 
 
@@ -166,6 +168,68 @@ async def test_too_many_failed_pages_fail_the_document(desk: readers.Desk) -> No
     assert await desk.drain(readers.Recorder(pages)) == {"failed": 1}
 
     assert (await desk.row(document))["retry_count"] == 1
+
+
+class _FailsOver(readers.Counted):
+    """A database that is replaced by an older copy just before its first completion."""
+
+    def __init__(self, desk: readers.Desk, lost: str) -> None:
+        super().__init__(desk.link)
+        self._conn = desk.factory.conn
+        self._lost = lost
+
+    async def _rpc(self, name: str, given: arguments.Arguments) -> Any:
+        if name == "process_ocr_atomic" and not self.of(name):
+            await self._conn.execute(self._lost.encode())
+        return await super()._rpc(name, given)
+
+
+@pytest.mark.parametrize(
+    ("lost", "missing"),
+    [
+        ("delete from ocr_pages where page_number between 4 and 6", {4, 5, 6}),
+        ("delete from ocr_pages where page_number >= 8", {8, 9}),
+        (
+            "update documents set page_count = null, open_run_id = null; delete from ocr_runs",
+            set(range(1, 10)),
+        ),
+    ],
+    ids=["a hole", "the end", "everything since the claim"],
+)
+async def test_pages_that_a_failover_lost_are_read_again(
+    desk: readers.Desk, lost: str, missing: set[int]
+) -> None:
+    """The result is refused, the attempt counts as failed, and the next one reads just those."""
+    reader = readers.Recorder([documents.Page(number, of=9) for number in range(1, 10)])
+    document = await desk.factory.queued()
+
+    assert await desk.drain(reader, database=_FailsOver(desk, lost)) == {"failed": 1}
+
+    row = await desk.row(document)
+    assert (row["ocr_status"], row["retry_count"], row["lock_token"]) == ("queued", 1, None)
+    (error,) = await desk.link.select("ocr_errors")
+    assert (error["error_category"], set(error["error_details"]["missing"])) == (
+        "transient",
+        missing,
+    )
+    assert await queries.violations(desk.factory.conn) == []
+
+    await desk.factory.conn.execute("update documents set retry_at = null")
+    assert await desk.drain(reader) == {"completed": 1}
+
+    assert reader.skipped == [frozenset(), frozenset(range(1, 10)) - missing]
+    row = await desk.row(document)
+    saved = await desk.link.select("ocr_pages", order="page_number")
+    assert [page["page_number"] for page in saved] == list(range(1, 10))
+    assert (row["page_count"], {page["run_id"] for page in saved}) == (9, {row["run_id"]})
+    assert await queries.violations(desk.factory.conn) == []
+
+
+async def test_a_picture_whose_page_a_failover_lost_is_no_bad_picture() -> None:
+    """The attempt fails, and the page is read again."""
+    with pytest.raises(errors.ReadingError) as failure:
+        await checking.results({"pages": []})
+    assert failure.value.category is not errors.Category.PERMANENT
 
 
 async def test_a_document_that_is_taken_away_is_dropped(desk: readers.Desk) -> None:
