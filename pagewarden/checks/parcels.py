@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -193,8 +194,8 @@ def _pictures(
     files: Sequence[File], wishes: Wishes, limits: Limits, problems: Problems
 ) -> Iterator[Picture]:
     texts = {file.name: file for file in files if PurePosixPath(file.name).suffix.lower() == TEXT}
-    lists = [file for file in files if PurePosixPath(file.name).name.lower() in _STRINGS]
-    images = [file for file in files if file.name not in texts and file not in lists]
+    lists = [file for file in files if _is_list(file)]
+    images = [file for file in files if file.name not in texts and not _is_list(file)]
     known = _known(lists, wishes, problems)
     _require_sensible(images, limits, problems)
     used: set[str] = set()
@@ -211,6 +212,10 @@ def _pictures(
         problems.add(f"the references are for none of the pictures, but for {some}")
 
 
+def _is_list(file: File) -> bool:
+    return PurePosixPath(file.name).name.lower() in _STRINGS
+
+
 def _require_sensible(images: Sequence[File], limits: Limits, problems: Problems) -> None:
     if not images:
         problems.add("there is no picture; send some as zip_file, images or image")
@@ -218,8 +223,8 @@ def _require_sensible(images: Sequence[File], limits: Limits, problems: Problems
         problems.add(
             f"{len(images):,} pictures, and {limits.images:,} is the most; send several jobs"
         )
-    names = [file.name for file in images]
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    names = Counter(file.name for file in images)
+    for name in sorted(name for name, count in names.items() if count > 1):
         problems.add("two pictures have this name; call one of them something else", name)
 
 
