@@ -91,7 +91,7 @@ class Wishes:
     reference is for pictures that have none of their own; by_name is as references.json has it.
     """
 
-    language: str = ""
+    language: str | None = None
     reference: str | None = None
     by_name: Mapping[str, Any] | None = None
     references_required: bool = False
@@ -115,9 +115,9 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A job that can be queued."""
+    """A job that can be queued; without a language, that of the text is not checked."""
 
-    language: languages.Language
+    language: languages.Language | None
     pictures: Sequence[Picture]
     wishes: Wishes
 
@@ -125,7 +125,7 @@ class Order:
     def digest(self) -> str:
         """Tell this order from others."""
         said = {
-            "language": self.language.code,
+            "language": self.language.code if self.language else None,
             "allowed": list(self.wishes.allowed),
             "engine": self.wishes.engine,
             "title": self.wishes.title,
@@ -153,14 +153,13 @@ def order(files: Sequence[File], wishes: Wishes, limits: Limits, problems: Probl
     language = _language(wishes, problems)
     _look_at(wishes, problems)
     pictures = list(_pictures(files, wishes, limits, problems))
-    if problems.found or language is None:
+    if problems.found:
         raise RefusedError(problems.found)
     return Order(language, pictures, wishes)
 
 
 def _language(wishes: Wishes, problems: Problems) -> languages.Language | None:
     if not wishes.language:
-        problems.add("the language is missing; send it as language, such as fr or pt-BR")
         return None
     try:
         return languages.find(wishes.language)

@@ -39,7 +39,7 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         },
         {
             "p_job_id": ["null", "%(case)s"],
-            "p_language": ["null", "''", LONG],
+            "p_language": ["''", LONG],
             "p_images": [
                 "null",
                 "'null'",
