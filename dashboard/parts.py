@@ -72,6 +72,10 @@ class Jobs(Protocol):
     def limits(self) -> parcels.Limits:
         """Say how much a job may bring."""
 
+    @property
+    def default_language(self) -> str | None:
+        """Give the code of the language of jobs that name none; None: it is not checked."""
+
     async def take_in(
         self, request: Request, database: database.Database, guard: Callable[[str], None]
     ) -> str:

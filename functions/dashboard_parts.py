@@ -12,7 +12,7 @@ from dashboard import app as dashboard
 from dashboard import entrances, parts
 from functions import answers, exporting, job_intake, links, upload_to_dropbox
 from pagewarden import errors, lazy
-from pagewarden.checks import parcels
+from pagewarden.checks import languages, parcels
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -72,6 +72,12 @@ class Jobs:
     def limits(self) -> parcels.Limits:
         """Say how much a job may bring."""
         return job_intake.limits_of(self.used.settings)
+
+    @property
+    def default_language(self) -> str | None:
+        """Give the code of the language of jobs that name none; None: it is not checked."""
+        code = self.used.settings.check_language
+        return languages.find(code).code if code else None
 
     async def take_in(self, request: Request, database: Database, guard: job_intake.Guard) -> str:
         """Queue the job of a form, and give its id."""

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import dataclasses
 import errno
 import functools
 import tempfile
@@ -50,7 +51,11 @@ class Encoded(pydantic.BaseModel, extra="forbid"):
 class Said(pydantic.BaseModel, extra="forbid"):
     """A job in JSON, and what a form says besides its files."""
 
-    language: str = pydantic.Field(default="", description="Such as fr or pt-BR.")
+    language: str | None = pydantic.Field(
+        default=None,
+        description="Such as fr or pt-BR. Default: PAGEWARDEN_CHECK_LANGUAGE; without either, the "
+        "language of the text is not checked.",
+    )
     image: str | Encoded | None = None
     images: list[str | Encoded] = pydantic.Field(default_factory=list)
     reference: str | list[str] | None = pydantic.Field(
@@ -122,7 +127,7 @@ async def take_in(
         if callback is not None and (problem := callbacks.problem_of(callback, used)):
             parcel.problems.add(f"callback_url: {problem}")
         try:
-            order = await asyncio.to_thread(_order, parcel)
+            order = await asyncio.to_thread(_order, parcel, used.settings.check_language)
         except parcels.RefusedError as exc:
             raise _refused(exc.problems) from exc
         return await _submit(order, callback, used, database)
@@ -291,17 +296,13 @@ def _said(fields: Mapping[str, Any], parcel: Parcel) -> Said:
 # Queueing -----------------------------------------------------------------------------------
 
 
-def _order(parcel: Parcel) -> parcels.Order:
+def _order(parcel: Parcel, default_language: str | None) -> parcels.Order:
     """Unpack and look at everything; takes a while for a large job."""
-    found = list(parcel.files)
-    for number, archive in enumerate(parcel.archives):
-        folder = parcel.folder / f"archive-{number}"
-        folder.mkdir()
-        found += archives.unpack(archive, folder, parcel.limits, parcel.problems)
+    found = [*parcel.files, *_unpack(parcel)]
     said = parcel.said
     reference = "\n".join(said.reference) if isinstance(said.reference, list) else said.reference
     wishes = parcels.Wishes(
-        language=said.language,
+        language=said.language or default_language,
         reference=reference,
         by_name=said.references,
         references_required=said.require_references,
@@ -311,6 +312,23 @@ def _order(parcel: Parcel) -> parcels.Order:
         key=said.idempotency_key,
     )
     return parcels.order(found, wishes, parcel.limits, parcel.problems)
+
+
+def _unpack(parcel: Parcel) -> list[parcels.File]:
+    """Unpack all archives; together they may bring no more than one."""
+    found: list[parcels.File] = []
+    left = parcel.limits
+    for number, archive in enumerate(parcel.archives):
+        folder = parcel.folder / f"archive-{number}"
+        folder.mkdir()
+        files = archives.unpack(archive, folder, left, parcel.problems)
+        unpacked = sum(file.path.stat().st_size for file in files)
+        left = dataclasses.replace(left, job_bytes=left.job_bytes - unpacked)
+        found += files
+        if len(found) > left.entries:
+            parcel.problems.add(f"the archives have more than {left.entries:,} files")
+            break
+    return found
 
 
 async def _submit(
@@ -327,8 +345,8 @@ async def _submit(
             database.rpc,
             "submit_check_job",
             p_job_id=job_id,
-            p_language=order.language.code,
-            p_reading_language=order.language.reading,
+            p_language=order.language.code if order.language else None,
+            p_reading_language=order.language.reading if order.language else None,
             p_images=[_image(picture, paths[picture.sha256]) for picture in order.pictures],
             p_allowed=list(order.wishes.allowed),
             p_name=order.wishes.title,

@@ -54,6 +54,7 @@ class Result(_Shown):
     document_id: uuid.UUID
     reference: list[str] | None
     extracted_text: str | None
+    language_checked: bool | None = Field(description="Whether the text's language was checked.")
     match: bool | None = Field(description="All that was expected is there, and nothing else.")
     verdict: Literal["PASS", "MANUAL"] | None
     issues: list[Issue] | None
@@ -70,7 +71,8 @@ class Head(_Shown):
     job_id: uuid.UUID
     name: str
     status: Status
-    language: str
+    language: str | None
+    language_checked: bool = Field(description="Whether the language of the text is checked.")
     run: int = Field(description="How often it was run.")
     error: str | None
     created_at: datetime
@@ -113,7 +115,6 @@ class Done(_Shown):
 
 _FORM = {
     "type": "object",
-    "required": ["language"],
     "properties": {
         "zip_file": {"type": "string", "format": "binary"},
         "images": {"type": "array", "items": {"type": "string", "format": "binary"}},

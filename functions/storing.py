@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 async def no_orphans(store: FileStore, paths: Iterable[str]) -> AsyncIterator[None]:
     """Remove the files again when they do not become documents.
 
-    Where nobody knows, because we were cut off, they stay: retention finds what no document names.
+    Where the commit is unknown, because we were cut off, they stay: retention reports them.
     """
     try:
         yield
@@ -28,7 +28,7 @@ async def no_orphans(store: FileStore, paths: Iterable[str]) -> AsyncIterator[No
 
 
 async def remove(store: FileStore, paths: Iterable[str]) -> None:
-    """Remove files that nobody needs; what the store refuses, retention finds."""
+    """Remove files that nobody needs; what the store refuses, retention reports."""
     for path in paths:
         with contextlib.suppress(errors.FileStoreError):
             await store.delete(path)

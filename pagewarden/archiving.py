@@ -1,12 +1,12 @@
-"""Put old documents away: their files, texts and history into a folder, then out of the database.
+"""Archive old documents: their files, texts and history in a folder, then out of the database.
 
 A document is in the archive when the manifest has its line, which is written last; what was cut off
-in the middle is written anew. Nothing is erased before its line is on disk.
+in the middle is written again. The last line of a document counts. document.json is the text that
+the database made of it: as long as both have the same SHA-256, nothing is missing in the archive.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from pagewarden.files import FileStore
 
 MANIFEST = "manifest.jsonl"
+_CONTENTS = "document.json"
 _ROWS = 200
-_HISTORY = ("ocr_processing_logs", "ocr_errors", "page_texts")
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A folder of documents that were put away; known are those its manifest has."""
+    """A folder of archived documents; files are those of each, with their SHA-256."""
 
     folder: Path
-    known: frozenset[str]
+    files: dict[str, Mapping[str, str]]
 
     @classmethod
     def open(cls, folder: Path) -> Archive:
@@ -41,81 +41,115 @@ class Archive:
         manifest = folder / MANIFEST
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lines = manifest.read_text("utf-8").splitlines() if manifest.exists() else []
+            text = manifest.read_text("utf-8") if manifest.exists() else ""
         except OSError as exc:
             raise errors.LocalFileError(
                 f"{folder} cannot be used for an archive ({exc.strerror}); name another folder"
             ) from exc
-        return cls(folder, frozenset(filter(None, map(_id_of, lines))))
+        return cls(folder, dict(filter(None, map(_parse, text.splitlines()))))
 
-    async def put(self, document: Mapping[str, Any], database: Database, store: FileStore) -> int:
-        """Write a document with its file, text and history; tells how many bytes that is."""
-        place = self.folder / document["case_id"] / document["document_id"]
+    def sha256_of(self, document_id: str) -> str | None:
+        """Give the SHA-256 of what the archive has of a document.
+
+        None when it has none, or when a file is not there as the manifest says.
+        """
+        files = self.files.get(document_id, {})
+        try:
+            if any(_sha256(self.folder / path) != sha256 for path, sha256 in files.items()):
+                return None
+        except OSError:
+            return None
+        return next(
+            (sha256 for path, sha256 in files.items() if Path(path).name == _CONTENTS), None
+        )
+
+    async def put(self, text: str, store: FileStore) -> int:
+        """Write a document with its file, text and history; tells how many bytes that is.
+
+        text is what document_archive returned of it.
+        """
+        contents = json.loads(text)
+        row = contents["document"]
+        place = self.folder / row["case_id"] / row["id"]
         place.mkdir(parents=True, exist_ok=True)
-        (row,) = await database.select("documents", where={"id": document["document_id"]})
-        contents = {"document": row} | await _history(database, document["document_id"])
-        texts = [page["text"] or "" for page in contents["page_texts"]]
-        written = [
-            _write(place / "document.json", json.dumps(contents, ensure_ascii=False, indent=1)),
-            _write(place / "text.txt", "\f".join(texts)),
-        ]
+        pages = "\f".join(page["text"] or "" for page in contents["page_texts"])
+        written = [_write(place / _CONTENTS, text), _write(place / "text.txt", pages)]
         if row["dropbox_path"]:
-            original = place / f"original{Path(row['name']).suffix}"
-            await store.fetch(row["dropbox_path"].removeprefix("/"), original)
-            written.append(original)
-        self._note(document, written)
+            written.append(await _fetch(row, place, store))
+        _sync(place)
+        self._record(row, written)
         return sum(path.stat().st_size for path in written)
 
-    def _note(self, document: Mapping[str, Any], written: list[Path]) -> None:
-        line = {
-            "document_id": document["document_id"],
-            "case_id": document["case_id"],
-            "name": document["name"],
-            "files": {str(path.relative_to(self.folder)): _digest(path) for path in written},
-        }
-        with (self.folder / MANIFEST).open("a", encoding="utf-8") as manifest:
-            manifest.write(json.dumps(line, ensure_ascii=False) + "\n")
+    def _record(self, row: Mapping[str, Any], written: list[Path]) -> None:
+        files = {str(path.relative_to(self.folder)): _sha256(path) for path in written}
+        line = {key: row[key] for key in ("case_id", "name")} | {"files": files}
+        with (self.folder / MANIFEST).open("a+b") as manifest:
+            if manifest.tell():
+                manifest.seek(-1, os.SEEK_END)
+                if manifest.read() != b"\n":  # a line that was cut off must not spoil this one
+                    manifest.write(b"\n")
+            text = json.dumps({"document_id": row["id"]} | line, ensure_ascii=False)
+            manifest.write(text.encode() + b"\n")
             manifest.flush()
             os.fsync(manifest.fileno())
+        _sync(self.folder)
+        self.files[row["id"]] = files
 
 
-def _id_of(line: str) -> str | None:
+def _parse(line: str) -> tuple[str, Mapping[str, str]] | None:
     """Read a line of the manifest; one that was cut off is none."""
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        found: str = json.loads(line)["document_id"]
-        return found
-    return None
+    try:
+        found = json.loads(line)
+        return found["document_id"], dict(found["files"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+async def _fetch(row: Mapping[str, Any], place: Path, store: FileStore) -> Path:
+    """Copy the file of a document, and make sure that it is the one that was uploaded."""
+    original = place / f"original{Path(row['name']).suffix}"
+    await store.fetch(row["dropbox_path"].removeprefix("/"), original)
+    _sync(original)
+    if row["sha256"] and _sha256(original) != row["sha256"]:
+        raise errors.LocalFileError("the stored file is not the one that was uploaded; see to it")
+    return original
 
 
 async def old_documents(
     database: Database, before: dt.datetime, case_id: str | None
 ) -> AsyncIterator[Mapping[str, Any]]:
-    """Go through documents that were uploaded before then and have been read, the newest first."""
+    """Go through documents that were uploaded before then and have been read, the newest first.
+
+    Pictures of check jobs stay with their jobs.
+    """
     wanted = {"p_case_id": case_id} if case_id else {}
     place: dict[str, Any] = {"p_before": before.isoformat()}
     while rows := await database.rpc(
         "list_documents", p_status="completed", p_limit=_ROWS, **wanted, **place
     ):
         for row in rows:
-            yield row
+            if row["lane"] != "check":
+                yield row
         place = {"p_before": rows[-1]["created_at"], "p_before_id": rows[-1]["document_id"]}
 
 
-async def _history(database: Database, document_id: str) -> dict[str, Any]:
-    where = {"document_id": document_id}
-    found: dict[str, Any] = {table: await database.select(table, where=where) for table in _HISTORY}
-    found["page_texts"].sort(key=lambda page: page["page_number"])
-    return found
-
-
 def _write(path: Path, text: str) -> Path:
-    with path.open("w", encoding="utf-8", errors="replace") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    return path
+    """Write a file that is there whole, or as it was before."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(text.encode())
+    _sync(part)
+    return part.replace(path)
 
 
-def _digest(path: Path) -> str:
+def _sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

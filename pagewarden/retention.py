@@ -1,22 +1,27 @@
-"""Remove what nobody needs any more: old jobs and rows, and files without a document."""
+"""Remove old jobs and rows, files of erased documents and half-written files.
+
+A file that no document names is reported and never removed: the database may be a new or a restored
+one, and the file the only copy.
+"""
 
 from __future__ import annotations
 
 import collections
+import dataclasses
 import datetime as dt
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from pagewarden import errors
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
 
     from pagewarden.database import Database
-    from pagewarden.files import FileStore
+    from pagewarden.files import Entry, FileStore
     from pagewarden.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -26,11 +31,14 @@ JOBS = 100
 _OF_ROWS = ("bin_days", "error_days", "webhook_days", "message_days")
 # A dry run counts so far.
 MOST = 10_000
-# An upload stores its file before there is a document; nobody takes an hour in between.
+# How many of the unknown files are listed; all of them are counted.
+MAX_LISTED = 1_000
+_MAX_LOGGED = 10
+# An upload stores its file before there is a document, and takes less than an hour in between.
 GRACE = dt.timedelta(hours=1)
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-# Only what an upload wrote is ours to remove: case, upload, name.
+# Uploads write case/upload/name; other files in the store are not ours.
 _UPLOADED = re.compile(rf"{_UUID}/{_UUID}/[^/]+")
 
 
@@ -61,16 +69,32 @@ class Terms:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """How much went, or would go.
+@dataclass(slots=True)
+class UnknownFiles:
+    """Uploaded files that no document names: how many, of how many bytes, and the first of them."""
 
-    Of files: those of erased documents, without a document, half written. Then check jobs whose
-    results went and that went altogether, documents of the bin, errors, webhooks and messages.
+    count: int = 0
+    size: int = 0
+    first: list[Entry] = field(default_factory=list)
+
+    def add(self, entry: Entry) -> None:
+        """Count a file, and list it while the list is short."""
+        self.count += 1
+        self.size += entry.size
+        if len(self.first) < MAX_LISTED:
+            self.first.append(entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How much went, or would go, and which files are unknown; these stay.
+
+    Of files: those of erased documents, half written. Then check jobs whose results went and that
+    went altogether, documents of the bin, errors, webhooks and messages.
     """
 
+    unknown: UnknownFiles
     erased: int = 0
-    orphaned: int = 0
     unfinished: int = 0
     purged: int = 0
     erased_jobs: int = 0
@@ -79,15 +103,22 @@ class Removed:
     webhooks: int = 0
     messages: int = 0
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Give all numbers by name."""
+        counts: dict[str, Any] = dataclasses.asdict(self)
+        del counts["unknown"]
+        return counts | {"unknown_files": self.unknown.count, "unknown_bytes": self.unknown.size}
 
-async def clean(database: Database, store: FileStore, terms: Terms, *, now: dt.datetime) -> Removed:
+
+async def clean(database: Database, store: FileStore, terms: Terms, *, now: dt.datetime) -> Summary:
     """Remove all of it; done again, or by two at once, it does no harm."""
     before = now - GRACE
     purged, erased_jobs = await purge_jobs(database, terms)
     rows = await apply_terms(database, terms)
-    return Removed(
+    return Summary(
         erased=await remove_erased(database, store),
-        orphaned=await remove_orphans(database, store, before),
+        unknown=await find_unknown(database, store, before),
         unfinished=await store.tidy(before),
         purged=purged,
         erased_jobs=erased_jobs,
@@ -95,23 +126,16 @@ async def clean(database: Database, store: FileStore, terms: Terms, *, now: dt.d
     )
 
 
-async def look(database: Database, store: FileStore, terms: Terms, *, now: dt.datetime) -> Removed:
+async def look(database: Database, store: FileStore, terms: Terms, *, now: dt.datetime) -> Summary:
     """Count what clean() would remove, and remove nothing.
 
     Files of what is yet to be erased, and half written ones, are not counted.
     """
     jobs = await database.rpc("count_old_check_jobs", **_of_jobs(terms))
     rows = await apply_terms(database, terms, dry_run=True)
-    erased, after = 0, 0
-    while batch := await database.rpc("files_to_remove", p_after=after, p_limit=BATCH):
-        erased += len(batch)
-        after = batch[-1]["id"]
-    orphaned = 0
-    async for paths in _old_uploads(store, now - GRACE):
-        orphaned += len(await database.rpc("unknown_files", p_paths=paths))
-    return Removed(
-        erased=erased,
-        orphaned=orphaned,
+    return Summary(
+        erased=sum([len(batch) async for batch in _erased_files(database)]),
+        unknown=await find_unknown(database, store, now - GRACE),
         purged=jobs["purged"],
         erased_jobs=jobs["erased"],
         **rows,
@@ -149,42 +173,53 @@ async def apply_terms(database: Database, terms: Terms, *, dry_run: bool = False
 
 async def remove_erased(database: Database, store: FileStore) -> int:
     """Remove the files of documents that were erased; what the store refuses stays on the list."""
-    removed, after = 0, 0
-    while batch := await database.rpc("files_to_remove", p_after=after, p_limit=BATCH):
+    removed = 0
+    async for batch in _erased_files(database):
         done = [entry["id"] for entry in batch if await _remove(store, entry["path"])]
         if done:
             removed += await database.rpc("files_removed", p_ids=done)
+    return removed
+
+
+async def _erased_files(database: Database) -> AsyncIterator[list[dict[str, Any]]]:
+    """Go through the files of erased documents that are still stored, in batches."""
+    after = 0
+    while batch := await database.rpc("files_to_remove", p_after=after, p_limit=BATCH):
+        yield batch
         after = batch[-1]["id"]
-    return removed
 
 
-async def remove_orphans(database: Database, store: FileStore, before: dt.datetime) -> int:
-    """Remove uploaded files that were there before, and that no document names."""
-    removed = 0
-    async for paths in _old_uploads(store, before):
-        removed += await _remove_unknown(database, store, paths)
-    return removed
+async def find_unknown(database: Database, store: FileStore, before: dt.datetime) -> UnknownFiles:
+    """Find uploaded files that were stored before then and that no document names.
+
+    The files of erased documents are known: they wait for their removal.
+    """
+    found = UnknownFiles()
+    async for batch in _old_uploads(store, before):
+        paths = set(await database.rpc("unknown_files", p_paths=list(batch)))
+        if paths:
+            # Asked last, since a document may be erased at any time.
+            erased = [row["path"] async for rows in _erased_files(database) for row in rows]
+            paths -= {path.removeprefix("/") for path in erased}
+        for path in sorted(paths):
+            found.add(batch[path])
+    if found.count:
+        first = [entry.path for entry in found.first[:_MAX_LOGGED]]
+        log.warning("unknown_files", count=found.count, bytes=found.size, first=first)
+    return found
 
 
-async def _old_uploads(store: FileStore, before: dt.datetime) -> AsyncIterator[list[str]]:
-    """Go through what uploads wrote before then, in batches."""
-    found: list[str] = []
+async def _old_uploads(store: FileStore, before: dt.datetime) -> AsyncIterator[dict[str, Entry]]:
+    """Go through what uploads wrote before then, in batches, by path."""
+    found: dict[str, Entry] = {}
     async for entry in store.list():
         if entry.modified < before and _UPLOADED.fullmatch(entry.path):
-            found.append(entry.path)
+            found[entry.path] = entry
         if len(found) == BATCH:
             yield found
-            found = []
+            found = {}
     if found:
         yield found
-
-
-async def _remove_unknown(database: Database, store: FileStore, paths: Sequence[str]) -> int:
-    removed = 0
-    for path in await database.rpc("unknown_files", p_paths=list(paths)):
-        log.warning("orphan", path=path)
-        removed += await _remove(store, path)
-    return removed
 
 
 async def _remove(store: FileStore, path: str) -> bool:

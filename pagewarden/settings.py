@@ -314,6 +314,13 @@ class Settings(BaseSettings):
             "without it, as often as each of them likes."
         ),
     )
+    check_language: str | None = Field(
+        default=None,
+        description=(
+            "The language of check jobs that name none, such as `fr`; without it, the language of "
+            "their text is not checked."
+        ),
+    )
     check_max_images: int = Field(
         default=CHECK_MAX_IMAGES, ge=1, le=1000, description="Pictures of one check job."
     )
@@ -584,6 +591,13 @@ class Settings(BaseSettings):
                 "PAGEWARDEN_CHECK_INPUT_DAYS must not be less than PAGEWARDEN_CHECK_RESULT_DAYS: "
                 "results go with their pictures at the latest"
             )
+        if self.check_language:
+            from pagewarden.checks import languages  # noqa: PLC0415  # few programs need it
+
+            try:
+                languages.find(self.check_language)
+            except languages.Unknown as exc:
+                raise ValueError(f"PAGEWARDEN_CHECK_LANGUAGE: {exc}") from exc
         if self.pubsub_audience and not self.pubsub_account:
             raise ValueError("PAGEWARDEN_PUBSUB_AUDIENCE needs PAGEWARDEN_PUBSUB_ACCOUNT beside it")
         return self

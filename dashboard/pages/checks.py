@@ -69,6 +69,7 @@ async def listed(
         statuses={status.value: status.lower() for status in Status if status},
         languages=LANGUAGES,
         limits=used.jobs.limits,
+        default_language=used.jobs.default_language,
         **await _rows(visitor, chosen),
     )
 

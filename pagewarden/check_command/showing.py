@@ -53,7 +53,9 @@ def summary(results: Sequence[work.Result]) -> str:
     """Say how many pictures became what."""
     names = [verdict(result) for result in results]
     counts = [f"{names.count(name)} {name}" for name in _COLOURS if name in names]
-    return f"{bars.count(len(results), 'picture')}: {', '.join(counts)}"
+    said = f"{bars.count(len(results), 'picture')}: {', '.join(counts)}"
+    unchecked = any(result.report and result.report.language is None for result in results)
+    return f"{said}; the language was not checked (no --language)" if unchecked else said
 
 
 def as_json(results: Sequence[work.Result]) -> str:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How all pictures are checked."""
+    """How all pictures are checked; without a language, that of the text is not."""
 
-    language: languages.Language
+    language: languages.Language | None
     allowed: Sequence[str] = ()
 
 
@@ -84,9 +84,10 @@ async def _check(source: reader.Reader, picture: Picture, order: Order) -> list[
 
 
 async def _read(
-    source: reader.Reader, item: inputs.Input, language: languages.Language
+    source: reader.Reader, item: inputs.Input, language: languages.Language | None
 ) -> list[pages.ReadPage]:
-    reading = source.read(item.path, name=item.name, languages=(language.reading,))
+    known = (language.reading,) if language else ()
+    reading = source.read(item.path, name=item.name, languages=known)
     async with contextlib.aclosing(reading) as found:
         return [page async for page in found]
 

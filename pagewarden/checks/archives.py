@@ -25,7 +25,11 @@ SUFFIX = ".zip"
 _END = struct.Struct("<4s4H2LH")
 _END_MAGIC = b"PK\5\6"
 _LONGEST_COMMENT = 0xFFFF
-_IN_ZIP64 = 0xFFFFFFFF
+# An end record in format ZIP64 has its locator right before the plain one.
+_ZIP64_LOCATOR_MAGIC = b"PK\6\7"
+_ZIP64_LOCATOR_BYTES = 20
+# The fixed part of a directory entry; its name, extra fields and comment follow.
+_ENTRY = struct.Struct("<28x3H12x")
 # A name of usual length, with what usual programs add to it, takes far less.
 _BYTES_OF_ENTRY = 1024
 _CHUNK = 1 << 18
@@ -66,28 +70,50 @@ def _reading(wrong: str) -> Iterator[None]:
     try:
         yield
     except _BROKEN as exc:
-        raise parcels.WrongError(f"{wrong}; make it anew") from exc
+        raise parcels.WrongError(f"{wrong}; create it again") from exc
     except OSError as exc:
         if exc.errno != errno.EINVAL:  # an offset that leads nowhere
             raise
-        raise parcels.WrongError(f"{wrong}; make it anew") from exc
+        raise parcels.WrongError(f"{wrong}; create it again") from exc
 
 
 def _require_few(file: BinaryIO, limits: parcels.Limits) -> None:
-    """Look at the end of the archive: zipfile would make a list of all entries, however many."""
-    start = max(0, file.seek(0, os.SEEK_END) - _END.size - _LONGEST_COMMENT)
+    """Count the entries, and refuse too many: zipfile would list them all, however many.
+
+    Anything that readers of archives disagree about is refused.
+    """
+    size, end = _directory(file)
+    if size > limits.entries * _BYTES_OF_ENTRY:
+        raise _too_many(limits)
+    file.seek(end - size)
+    directory = file.read(size)
+    at = count = 0
+    while at < size:
+        at += _ENTRY.size + sum(_ENTRY.unpack_from(directory, at))
+        count += 1
+        if count > limits.entries:
+            raise _too_many(limits)
+
+
+def _too_many(limits: parcels.Limits) -> parcels.WrongError:
+    return parcels.WrongError(f"it has more than {limits.entries:,} entries; send several jobs")
+
+
+def _directory(file: BinaryIO) -> tuple[int, int]:
+    """Read the end record: how many bytes the list of entries has, and where it ends."""
+    length = file.seek(0, os.SEEK_END)
+    start = max(0, length - _ZIP64_LOCATOR_BYTES - _END.size - _LONGEST_COMMENT)
     file.seek(start)
     tail = file.read()
     at = tail.rfind(_END_MAGIC)
     if at < 0 or at + _END.size > len(tail):
-        raise parcels.WrongError("this is no zip archive, or one that was cut short; make it anew")
-    *_, count, size, _, _ = _END.unpack_from(tail, at)
-    if size == _IN_ZIP64:
-        raise parcels.WrongError("it is in the format ZIP64, for huge archives; make several")
-    if count > limits.entries or size > limits.entries * _BYTES_OF_ENTRY:
-        raise parcels.WrongError(
-            f"it has {count:,} entries, and {limits.entries:,} is the most; make several jobs"
-        )
+        raise parcels.WrongError("it is not a zip archive, or it is truncated; create it again")
+    *_, size, _, comment = _END.unpack_from(tail, at)
+    if at + _END.size + comment != len(tail):
+        raise parcels.WrongError("the end of the archive is ambiguous or damaged; create it again")
+    if tail[:at][-_ZIP64_LOCATOR_BYTES:].startswith(_ZIP64_LOCATOR_MAGIC):
+        raise parcels.WrongError("it has the format ZIP64; create a plain zip archive, or several")
+    return size, start + at
 
 
 def _taken(
@@ -117,7 +143,7 @@ def _is_somebody_elses(entry: zipfile.ZipInfo) -> bool:
     """Tell folders, and what file managers leave behind, from what was meant to be sent."""
     path = PurePosixPath(entry.filename)
     strewn = path.name in _FILES_OF_OTHERS or not _FOLDERS_OF_OTHERS.isdisjoint(path.parts)
-    return entry.is_dir() or strewn
+    return entry.filename.endswith("/") or strewn  # is_dir() fails if there is no name
 
 
 def _problem(entry: zipfile.ZipInfo, limits: parcels.Limits) -> str | None:

@@ -31,11 +31,12 @@ _LETTER = regex.compile(r"\p{L}")
 def check(
     page: pages.ReadPage,
     expected: Sequence[str] | None,
-    language: languages.Language,
+    language: languages.Language | None,
     allowed: Iterable[str] = (),
 ) -> report.Report:
     """Check a page in a language, against the strings that should be on it if they are known.
 
+    Without a language, strings and faults are checked, and the language of the text is not.
     allowed are words and whole texts that may stand in any language: names, brands.
     """
     return _Check(page, expected, language, _softly(allowed)).run()
@@ -58,7 +59,7 @@ class _Check:
         self,
         page: pages.ReadPage,
         expected: Sequence[str] | None,
-        language: languages.Language,
+        language: languages.Language | None,
         allowed: Collection[str],
     ) -> None:
         self._page = page
@@ -68,7 +69,8 @@ class _Check:
         self._spans = spans.Page([line.text for line in page.lines])
 
     def run(self) -> report.Report:
-        issues = list(faults.find(self._page, self._language.code))
+        code = self._language.code if self._language else None
+        issues = list(faults.find(self._page, code))
         broken = {issue.found for issue in issues if issue.kind in _BROKEN}
         strings = None
         if self._expected is None:
@@ -84,7 +86,7 @@ class _Check:
             )
         if not self._page.lines and not self._expected:
             issues.append(report.Issue(report.Kind.NO_TEXT, "No text was found in the picture."))
-        return report.Report(self._language.code, self._page.text, tuple(issues), strings)
+        return report.Report(code, self._page.text, tuple(issues), strings)
 
     def _foreign_lines(self, broken: Collection[str | None]) -> Iterator[report.Issue]:
         """Judge the language of each line, but not of one that is no proper text."""
@@ -124,7 +126,7 @@ class _Check:
         return few or normalizing.normalize_soft(text) in self._allowed
 
     def _of_language(self, text: str, quad: pages.Quad | None) -> Iterator[report.Issue]:
-        if normalizing.normalize_soft(text) in self._allowed:
+        if self._language is None or normalizing.normalize_soft(text) in self._allowed:
             return
         found = languages.foreign(text, self._language, self._allowed)
         if found is None:

@@ -51,6 +51,7 @@ _BOXES = regex.compile(
     regex.VERBOSE,
 )
 _SEEN_AS_BOX_IN = frozenset({"zh", "ja", "ko"})
+_IDEOGRAPH = regex.compile(r"(?![口ロ日田囗])[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}]")
 # What ends nearer to the left or right edge than this, in heights of its line, goes on behind it:
 # nobody sets text so. At the top and the bottom it has to touch it, within so many pixels.
 _MARGIN = 0.35
@@ -58,19 +59,24 @@ _TOUCHING = 1.5
 _LETTERS = regex.compile(r"\p{L}")
 
 
-def find(page: pages.ReadPage, language: str) -> Iterator[report.Issue]:
-    """Find the faults of a page, line by line."""
-    for line in page.lines:
+def find(page: pages.ReadPage, language: str | None) -> Iterator[report.Issue]:
+    """Find the faults of a page, line by line; without a language, those of any language."""
+    lines = page.lines
+    if language is None:
+        ideographs = any(_IDEOGRAPH.search(line.text) for line in lines)
+    else:
+        ideographs = language in _SEEN_AS_BOX_IN
+    for line in lines:
         yield from _placeholders(line, language)
         yield from _mojibake(line)
-        yield from _boxes(line, language)
+        yield from _boxes(line, ideographs=ideographs)
         yield from _cut_off(line, page)
-    if language not in _SEEN_AS_BOX_IN:
-        yield from (_no_text(line, word.quad) for line, word in gaps.find(page.lines))
+    if not ideographs:
+        yield from (_no_text(line, word.quad) for line, word in gaps.find(lines))
 
 
-def _placeholders(line: pages.Line, language: str) -> Iterator[report.Issue]:
-    named = () if language == languages.ENGLISH else _NAMED.finditer(line.text)
+def _placeholders(line: pages.Line, language: str | None) -> Iterator[report.Issue]:
+    named = () if language in (None, languages.ENGLISH) else _NAMED.finditer(line.text)
     for match in itertools.chain(_PLACEHOLDER.finditer(line.text), named):
         yield report.Issue(
             report.Kind.PLACEHOLDER,
@@ -91,8 +97,8 @@ def _mojibake(line: pages.Line) -> Iterator[report.Issue]:
         )
 
 
-def _boxes(line: pages.Line, language: str) -> Iterator[report.Issue]:
-    if language in _SEEN_AS_BOX_IN and not regex.search(r"[\ufffd□▯]", line.text):
+def _boxes(line: pages.Line, *, ideographs: bool) -> Iterator[report.Issue]:
+    if ideographs and not regex.search(r"[\ufffd□▯]", line.text):
         return
     match = _BOXES.search(line.text)
     if match is not None:

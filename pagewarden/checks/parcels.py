@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -90,7 +91,7 @@ class Wishes:
     reference is for pictures that have none of their own; by_name is as references.json has it.
     """
 
-    language: str = ""
+    language: str | None = None
     reference: str | None = None
     by_name: Mapping[str, Any] | None = None
     references_required: bool = False
@@ -114,9 +115,9 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A job that can be queued."""
+    """A job that can be queued; without a language, that of the text is not checked."""
 
-    language: languages.Language
+    language: languages.Language | None
     pictures: Sequence[Picture]
     wishes: Wishes
 
@@ -124,7 +125,7 @@ class Order:
     def digest(self) -> str:
         """Tell this order from others."""
         said = {
-            "language": self.language.code,
+            "language": self.language.code if self.language else None,
             "allowed": list(self.wishes.allowed),
             "engine": self.wishes.engine,
             "title": self.wishes.title,
@@ -152,14 +153,13 @@ def order(files: Sequence[File], wishes: Wishes, limits: Limits, problems: Probl
     language = _language(wishes, problems)
     _look_at(wishes, problems)
     pictures = list(_pictures(files, wishes, limits, problems))
-    if problems.found or language is None:
+    if problems.found:
         raise RefusedError(problems.found)
     return Order(language, pictures, wishes)
 
 
 def _language(wishes: Wishes, problems: Problems) -> languages.Language | None:
     if not wishes.language:
-        problems.add("the language is missing; send it as language, such as fr or pt-BR")
         return None
     try:
         return languages.find(wishes.language)
@@ -193,8 +193,8 @@ def _pictures(
     files: Sequence[File], wishes: Wishes, limits: Limits, problems: Problems
 ) -> Iterator[Picture]:
     texts = {file.name: file for file in files if PurePosixPath(file.name).suffix.lower() == TEXT}
-    lists = [file for file in files if PurePosixPath(file.name).name.lower() in _STRINGS]
-    images = [file for file in files if file.name not in texts and file not in lists]
+    lists = [file for file in files if _is_list(file)]
+    images = [file for file in files if file.name not in texts and not _is_list(file)]
     known = _known(lists, wishes, problems)
     _require_sensible(images, limits, problems)
     used: set[str] = set()
@@ -211,6 +211,10 @@ def _pictures(
         problems.add(f"the references are for none of the pictures, but for {some}")
 
 
+def _is_list(file: File) -> bool:
+    return PurePosixPath(file.name).name.lower() in _STRINGS
+
+
 def _require_sensible(images: Sequence[File], limits: Limits, problems: Problems) -> None:
     if not images:
         problems.add("there is no picture; send some as zip_file, images or image")
@@ -218,8 +222,8 @@ def _require_sensible(images: Sequence[File], limits: Limits, problems: Problems
         problems.add(
             f"{len(images):,} pictures, and {limits.images:,} is the most; send several jobs"
         )
-    names = [file.name for file in images]
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    names = Counter(file.name for file in images)
+    for name in sorted(name for name, count in names.items() if count > 1):
         problems.add("two pictures have this name; call one of them something else", name)
 
 

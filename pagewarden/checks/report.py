@@ -79,9 +79,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that was found in one picture; strings is None where nothing was expected."""
+    """All that was found in one picture; strings is None where nothing was expected.
 
-    language: str
+    Without a language, that of the text was not checked.
+    """
+
+    language: str | None
     text: str
     issues: tuple[Issue, ...]
     strings: tuple[Outcome, ...] | None = None
@@ -104,6 +107,7 @@ class Report:
         """Give it a form that JSON can carry."""
         return {
             "language": self.language,
+            "languageChecked": self.language is not None,
             "verdict": self.verdict,
             "match": self.match,
             "extractedText": self.text,

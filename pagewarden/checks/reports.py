@@ -34,6 +34,7 @@ COLUMNS = (
     "message",
     "expected",
     "found",
+    "languageChecked",
 )
 
 
@@ -58,6 +59,7 @@ _STATES = {
     "FAILED": "The job failed; pictures that were not read have no result.",
     "CANCELLED": "The job was cancelled; pictures that were not read by then have no result.",
 }
+_YES_NO = {True: "yes", False: "no", None: ""}
 # A spreadsheet takes a cell that begins so for a formula; that of some languages the wide ones too.
 _FORMULA = re.compile(
     "[=+\\-@\t\r\n\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}"
@@ -93,9 +95,9 @@ def as_csv(job: Mapping[str, Any]) -> str:
 
 
 def _rows(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    match = {True: "yes", False: "no", None: ""}[result.get("match")]
+    said = {key: _YES_NO[result.get(key)] for key in ("match", "languageChecked")}
     for issue in result.get("issues") or [{"message": result.get("error")}]:
-        yield {**result, "match": match, **issue}
+        yield {**result, **said, **issue}
 
 
 def _harmless(cell: str | None) -> str:

@@ -53,8 +53,9 @@ def command(
     """Put documents that were read long ago into a folder: file, text, and all that is known.
 
     Each has a folder of its own, <case>/<document>, and a line in manifest.jsonl with the SHA-256
-    of its files. Called again it goes on where it was. With --erase a document is removed from the
-    system once its line is on disk; an audit line stays.
+    of its files. Called again it goes on where it was, and archives again what has changed since.
+    With --erase a document is removed from the system once its line is on disk; an audit line
+    stays. A document that differs from its copy in the archive is named and not erased.
     """
     before = dt.datetime.now(dt.UTC) - dt.timedelta(days=older_than)
     case_id = str(case) if case else None
@@ -77,15 +78,34 @@ async def _run(
     chosen, archive = settings.load(), archiving.Archive.open(folder)
     async with stack.connected(chosen) as database, files.open_store(chosen) as store:
         found = [row async for row in archiving.old_documents(database, before, case_id)]
-        new = [row for row in found if row["document_id"] not in archive.known]
+        new = [row for row in found if row["document_id"] not in archive.files]
+        known = [row for row in found if row["document_id"] in archive.files]
+        if not erase:
+            new += await _changed(archive, known, database)
         tally = _Tally(put=len(new), there=len(found) - len(new))
         if not dry_run:
-            kept = [row for row in found if row["document_id"] in archive.known]
-            kept += await _put(archive, new, database, store, tally)
-            for row in kept if erase else ():
-                answer = await database.rpc("erase_document", p_document_id=row["document_id"])
-                tally.erased += bool(answer["success"])
+            done = await _put(archive, new, database, store, tally)
+            for row in known + done if erase else ():
+                await _erase(archive, row, database, tally)
     return tally
+
+
+async def _changed(
+    archive: archiving.Archive, rows: Sequence[Mapping[str, Any]], database: Database
+) -> list[Mapping[str, Any]]:
+    """Find the documents whose copy in the archive is outdated."""
+    return [row for row in rows if await _contents(archive, row, database) is not None]
+
+
+async def _contents(
+    archive: archiving.Archive, row: Mapping[str, Any], database: Database
+) -> str | None:
+    """Get what is to be written of a document; None when the archive has it, or it is gone."""
+    key = row["document_id"]
+    text: str | None = await database.rpc(
+        "document_archive", p_document_id=key, p_known_sha256=archive.sha256_of(key)
+    )
+    return text
 
 
 async def _put(
@@ -102,11 +122,31 @@ async def _put(
     with bar:
         for row in rows:
             try:
-                tally.size += await archive.put(row, database, store)
+                text = await _contents(archive, row, database)
+                if text is not None:
+                    tally.size += await archive.put(text, store)
                 done.append(row)
-            except (errors.FileStoreError, OSError) as exc:
+            except (errors.FileStoreError, errors.LocalFileError, OSError) as exc:
                 tally.put -= 1
                 tally.failed += 1
                 bars.say(err, f"{row['name']}: {exc}")
             bar.advance(task)
     return done
+
+
+async def _erase(
+    archive: archiving.Archive, row: Mapping[str, Any], database: Database, tally: _Tally
+) -> None:
+    """Erase a document, if it is in the archive as it is now: the database compares, locked."""
+    key, why = row["document_id"], "its files in the archive are damaged or missing"
+    if archived := archive.sha256_of(key):
+        answer = await database.rpc(
+            "erase_archived_document", p_document_id=key, p_archive_sha256=archived
+        )
+        if answer["success"]:
+            tally.erased += 1
+            return
+        why = answer["message"]
+    tally.failed += 1
+    advice = "Run the command without --erase to archive it again, then with --erase."
+    bars.say(err, f"{row['name']} ({key}) was not erased: {why}. {advice}")

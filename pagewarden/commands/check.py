@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from pagewarden import bars, errors
+from pagewarden import bars, errors, settings
 from pagewarden.check_command import expected, showing, work
 from pagewarden.checks import languages
 from pagewarden.commands import ending
@@ -27,8 +27,12 @@ def command(  # noqa: PLR0913  # each is an option of the command
     ],
     *,
     language: Annotated[
-        str, typer.Option(help="The language that the text should be in, such as fr or pt-BR.")
-    ],
+        str | None,
+        typer.Option(
+            help="The language that the text should be in, such as fr or pt-BR. Default: "
+            "PAGEWARDEN_CHECK_LANGUAGE; without either, the language is not checked."
+        ),
+    ] = None,
     references: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Expected strings of each picture: JSON or CSV."),
@@ -48,18 +52,20 @@ def command(  # noqa: PLR0913  # each is an option of the command
         int | None, typer.Option("-j", min=1, help="Processes. Default: one for each core.")
     ] = None,
 ) -> None:
-    """Check whether pictures have the text they should have, in the right language.
+    """Check whether pictures have the text they should have, in the right language if you name it.
 
     What should be on picture.png is read from picture.txt beside it, a
     string on each line, or from --references: JSON such as
     {"picture.png": ["a string"]}, or CSV with the columns image and text.
-    Without either, the language is checked, and faults that show in the text itself.
+    Without either, the language is checked, and faults that show in the text itself. Without
+    --language, strings and faults are checked, and the language is not.
 
     Exit code 0: every picture is a PASS. 1: some are for a person to look
     at (MANUAL), or could not be read. 2: the command makes no sense, and nothing was done.
     """
     try:
-        order = work.Order(languages.find(language), allow or ())
+        wanted = language or settings.load().check_language
+        order = work.Order(languages.find(wanted) if wanted else None, allow or ())
         engines.find(engine)
         inputs.known([profile], engines.PROFILES)
         pictures = _find(files, references)

@@ -31,7 +31,8 @@ async def results(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _results(page: pages.ReadPage, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    language, allowed = languages.find(asked["language"]), asked["allowed"]
+    language = languages.find(asked["language"]) if asked["language"] else None
+    allowed = asked["allowed"]
     return [
         _result(
             image["position"], page, checking.check(page, image["reference"], language, allowed)

@@ -10,7 +10,7 @@
 
 create table public.check_jobs (
   id uuid not null references public.cases (id) on delete cascade,
-  language public.label not null,
+  language public.label,
   allowed text[] not null default '{}',
   run public.counter not null default 1,
   outcome text,
@@ -32,6 +32,7 @@ create table public.check_jobs (
   constraint check_jobs_time_makes_sense check (seconds > 0)
 );
 comment on table public.check_jobs is 'Jobs of the localization checker; each is a case, of the same id.';
+comment on column public.check_jobs.language is 'What the text should be in; null: the language is not checked.';
 comment on column public.check_jobs.allowed is 'Words and texts that may stand in any language.';
 comment on column public.check_jobs.run is 'Counts how often it was run, from 1.';
 comment on column public.check_jobs.outcome is 'How it ended; null until then, and again when it is run again.';
@@ -596,7 +597,7 @@ security invoker
 set search_path = ''
 as $$
 begin
-  perform private.require_text('p_language', p_language, 200);
+  perform private.require_optional_text('p_language', p_language, 200);
   perform private.require_list('p_images', p_images);
   if (jsonb_array_length(p_images) between 1 and 1000) is not true then
     raise exception 'a job has 1 to 1000 pictures, not %', jsonb_array_length(p_images)
@@ -773,7 +774,7 @@ as $$
 $$;
 comment on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text) is
   'Have the text of pictures checked: [{"name", "dropbox_path", "sha256", "reference", …}, …], whose files are in the '
-  'folder of p_job_id, a new UUID. With a key that is known, it is the job that came with it.';
+  'folder of p_job_id, a new UUID. Without p_language, the language of the text is not checked. With a key that is known, it is the job that came with it.';
 grant execute on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text)
   to authenticated, service_role;
 
@@ -933,7 +934,7 @@ set search_path = ''
 as $$
   select jsonb_build_object(
     'jobId', (p_job).id, 'name', c.name, 'status', private.check_job_status(p_job), 'language', (p_job).language,
-    'run', (p_job).run, 'error', (p_job).error, 'createdAt', (p_job).created_at, 'endedAt', (p_job).ended_at,
+    'languageChecked', (p_job).language is not null, 'run', (p_job).run, 'error', (p_job).error, 'createdAt', (p_job).created_at, 'endedAt', (p_job).ended_at,
     'startedAt', (select min(d.claimed_at) from public.documents as d where d.case_id = (p_job).id),
     'images', n.images, 'checked', n.checked, 'pass', n.pass, 'manual', n.manual, 'undecided', n.undecided
   )
@@ -1002,6 +1003,7 @@ begin
         'image', i.name, 'position', i.position, 'documentId', d.id, 'reference', i.reference,
         'extractedText', r.extracted_text, 'match', r.match, 'verdict', r.verdict, 'issues', r.issues,
         'strings', r.strings, 'width', r.width, 'height', r.height, 'decision', r.decision,
+        'languageChecked', case when r.verdict is not null then v_job.language is not null end,
         'error', case when r.verdict is null and d.ocr_status in ('failed', 'dead_letter') then d.ocr_error end
       )
       order by i.position

@@ -233,6 +233,7 @@ begin
       when 'WRONG_STATE' then 'the document is not in a state that allows this'
       when 'DEADLINE_EXCEEDED' then 'the attempt took too long; stop reading'
       when 'LANE_PAUSED' then 'the lane is paused'
+      when 'ARCHIVE_OUTDATED' then 'the document has changed since it was archived; archive it again'
       when 'TOO_MANY_FAILED_PAGES' then 'more pages failed than the lane allows; if it was being read, the attempt counts as failed'
       when 'PAGES_MISSING' then 'pages are missing; if it was being read, the attempt counts as failed, and they are read next'
     end

@@ -1,5 +1,5 @@
--- Purpose:  what is too old can go, as far as an operator wants; and can be counted before it does.
--- Affects:  creates apply_retention.
+-- Purpose:  what is too old can go, as far as an operator wants; and can be counted or archived before it does.
+-- Affects:  creates apply_retention, document_archive, erase_archived_document.
 -- Locks:    none that anybody could notice; it works in batches.
 
 create function private.require_terms(p_terms jsonb)
@@ -134,3 +134,142 @@ comment on function public.apply_retention(jsonb, boolean, integer) is
   'errors of documents that need nobody, settled webhooks, messages about volumes in their archives. Says how many; with p_dry_run it only counts. What a term does not '
   'name is kept. Audit lines stay.';
 grant execute on function public.apply_retention(jsonb, boolean, integer) to service_role;
+
+-- Archives ----------------------------------------------------------------------------------
+
+create function private.document_archive(p_document_id uuid)
+returns text
+language plpgsql
+stable
+security invoker
+set search_path = ''
+-- The same rows are the same text, whatever the session prefers.
+set timezone = 'UTC'
+set extra_float_digits = 1
+as $$
+begin
+  return (
+    with kinds (kind) as (
+      values ('hac_acts'), ('ocr_dead_letter'), ('ocr_errors'), ('ocr_pages'), ('ocr_processing_logs'), ('ocr_runs'),
+        ('page_corrections'), ('page_texts'), ('tasks')
+    ),
+    contents (kind, content) as (
+      select 'hac_acts', to_jsonb(a) from public.hac_acts as a, public.documents as d
+      where d.id = p_document_id and a.case_id = d.case_id and a.document_id = d.id
+      union all
+      select 'ocr_dead_letter', to_jsonb(l) from public.ocr_dead_letter as l where l.document_id = p_document_id
+      union all
+      select 'ocr_errors', to_jsonb(e) from public.ocr_errors as e where e.document_id = p_document_id
+      union all
+      -- What page_texts does not show: earlier readings, and what was read where a person corrected it.
+      select 'ocr_pages', to_jsonb(o) - 'text_search' from public.ocr_pages as o
+      join public.documents as d on d.id = o.document_id
+      where o.document_id = p_document_id and (
+        o.run_id is distinct from d.run_id
+        or exists (
+          select 1 from public.page_corrections as c
+          where c.document_id = o.document_id and c.page_number = o.page_number
+        )
+      )
+      union all
+      select 'ocr_processing_logs', to_jsonb(r) from public.ocr_processing_logs as r where r.document_id = p_document_id
+      union all
+      select 'ocr_runs', to_jsonb(r) from public.ocr_runs as r where r.document_id = p_document_id
+      union all
+      select 'page_corrections', to_jsonb(c) - 'text_search' from public.page_corrections as c
+      where c.document_id = p_document_id
+      union all
+      select 'page_texts', to_jsonb(t) from public.page_texts as t where t.document_id = p_document_id
+      union all
+      select 'tasks', to_jsonb(t) from public.tasks as t where t.document_id = p_document_id
+    ),
+    lists (kind, content) as (
+      select k.kind, coalesce(
+        string_agg(
+          E'\n' || c.content::text, ','
+          order by (c.content ->> 'page_number')::integer, c.content ->> 'created_at' collate "C",
+            c.content::text collate "C"
+        ), ''
+      )
+      from kinds as k
+      left join contents as c on c.kind = k.kind
+      group by k.kind
+    )
+    select format(
+      E'{"document": %s,\n%s}\n', to_jsonb(d),
+      (select string_agg(format('"%s": [%s]', l.kind, l.content), E',\n' order by l.kind collate "C") from lists as l)
+    )
+    from public.documents as d
+    where d.id = p_document_id
+  );
+end;
+$$;
+comment on function private.document_archive(uuid) is
+  'A document with everything that erasing it removes, its file aside, as JSON of one row a line. Null: there is none.';
+grant execute on function private.document_archive(uuid) to service_role;
+
+create function private.archive_sha256(p_archive text)
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select encode(sha256(convert_to(p_archive, 'UTF8')), 'hex');
+$$;
+comment on function private.archive_sha256(text) is 'The SHA-256 of an archived text, as of the file that has it.';
+grant execute on function private.archive_sha256(text) to service_role;
+
+create function public.document_archive(p_document_id uuid, p_known_sha256 text default null)
+returns text
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select a.content
+  from private.document_archive(p_document_id) as a (content)
+  where private.archive_sha256(a.content) is distinct from p_known_sha256;
+$$;
+comment on function public.document_archive(uuid, text) is
+  'A document with its texts, corrections and history as JSON, to be kept in an archive; its file is in the store. Null '
+  'if there is no such document, or if the text has this SHA-256: an archive that has it is up to date.';
+grant execute on function public.document_archive(uuid, text) to service_role;
+
+create function private.erase_archived_document(p_document_id uuid, p_archive_sha256 text)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- services hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents := private.lock_for_people(p_document_id, 3);
+begin
+  if v_document.id is null then
+    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+  end if;
+  -- Compared under the lock: a correction is either in the archive, or finds that the document is gone.
+  if private.archive_sha256(private.document_archive(p_document_id)) is distinct from p_archive_sha256 then
+    return private.refusal('ARCHIVE_OUTDATED', p_document_id);
+  end if;
+  perform private.erase(v_document.case_id, array[v_document.id]);
+  return jsonb_build_object('success', true, 'document_id', p_document_id);
+end;
+$$;
+comment on function private.erase_archived_document(uuid, text) is 'See public.erase_archived_document.';
+grant execute on function private.erase_archived_document(uuid, text) to service_role;
+
+create function public.erase_archived_document(p_document_id uuid, p_archive_sha256 text)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.erase_archived_document(p_document_id, p_archive_sha256);
+$$;
+comment on function public.erase_archived_document(uuid, text) is
+  'Erase a document as erase_document does, if document_archive still returns a text with this SHA-256; otherwise '
+  'ARCHIVE_OUTDATED, and nothing is erased.';
+grant execute on function public.erase_archived_document(uuid, text) to service_role;

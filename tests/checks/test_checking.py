@@ -15,8 +15,9 @@ from tests.checks import written
 def check(
     lines: list[str], expected: list[str] | None = None, language: str = "fr", *allowed: str
 ) -> Report:
-    """Check a page of these lines."""
-    return checking.check(written.page(*lines), expected, languages.find(language), allowed)
+    """Check a page of these lines; in no language where that is empty."""
+    known = languages.find(language) if language else None
+    return checking.check(written.page(*lines), expected, known, allowed)
 
 
 def kinds(report: Report) -> list[Kind]:
@@ -69,6 +70,19 @@ def test_untranslated_text_is_told_from_another_language() -> None:
     assert kinds(check(["Ihr Passwort ist zu kurz."])) == [Kind.WRONG_LANGUAGE]
     report = check(["Your password is too short."], ["Votre mot de passe est trop court."])
     assert set(kinds(report)) == {Kind.UNTRANSLATED, Kind.MISSING}
+
+
+def test_without_a_language_strings_and_faults_are_checked() -> None:
+    """The report says that the language was not."""
+    lines = ["Your password is too short.", "Hallo {name}"]
+    report = check(lines, language="")
+    assert kinds(report) == [Kind.PLACEHOLDER]
+    assert (report.as_json()["language"], report.as_json()["languageChecked"]) == (None, False)
+    report = check(lines, ["Your password is too short.", "Hallo Ada"], language="")
+    assert set(kinds(report)) == {Kind.PLACEHOLDER, Kind.DIFFERENT}
+    extra = check(lines, ["Your password is too short."], language="")
+    assert set(kinds(extra)) == {Kind.PLACEHOLDER, Kind.EXTRA}
+    assert check(lines).as_json()["languageChecked"] is True
 
 
 def test_what_is_expected_may_be_in_any_language() -> None:

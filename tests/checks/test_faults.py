@@ -14,7 +14,7 @@ from pagewarden.reading import pages
 from tests.checks import written
 
 
-def kinds(text: str, language: str = "en") -> set[Kind]:
+def kinds(text: str, language: str | None = "en") -> set[Kind]:
     """Find the faults of one line."""
     return {issue.kind for issue in faults.find(written.page(text), language)}
 
@@ -120,3 +120,10 @@ def test_an_issue_is_drawn_on_its_words() -> None:
 def test_words_alone_are_no_fault(text: str) -> None:
     """Letters and spaces of any script are never a placeholder, mojibake or a box."""
     assert kinds(text) == set()
+
+
+def test_without_a_language_the_script_decides_what_is_a_box() -> None:
+    """Engines take boxes for ideographs, which are text among others; (name) may be English."""
+    assert kinds("Datei 口口口 sichern", None) == {Kind.MISSING_GLYPH}
+    assert kinds("出口はこちら 日田", None) == set()
+    assert kinds("Enter it (name)", None) == set()

@@ -141,17 +141,76 @@ def test_a_truncated_archive_is_said_to_be(tmp_path: Path, cut: int) -> None:
     found, problems = unpacked(tmp_path, zipped({"a.png": PNG})[:cut])
 
     assert found == {}
-    assert "make it anew" in problems[0].problem
+    assert "create it again" in problems[0].problem
 
 
 def test_ten_thousand_entries_are_not_even_listed(tmp_path: Path) -> None:
-    """Their number alone is looked at."""
+    """The list is refused by its size."""
     entries = {f"{n}.png": b"" for n in range(10_000)}
 
     found, problems = unpacked(tmp_path, zipped(entries, zipfile.ZIP_STORED))
 
     assert found == {}
-    assert "10,000 entries, and 20 is the most" in problems[0].problem
+    assert "more than 20 entries" in problems[0].problem
+
+
+def announcing(data: bytes, count: int) -> bytearray:
+    """Have the end record of an archive announce another number of entries."""
+    changed = bytearray(data)
+    struct.pack_into("<2H", changed, changed.rindex(b"PK\5\6") + 8, count, count)
+    return changed
+
+
+def test_entries_are_counted_and_not_believed(tmp_path: Path) -> None:
+    """The end record may announce fewer entries than the directory lists."""
+    entries = {f"{n}.png": b"" for n in range(21)}
+
+    found, problems = unpacked(tmp_path, bytes(announcing(zipped(entries), count=1)))
+
+    assert found == {}
+    assert "more than 20 entries" in problems[0].problem
+
+
+@pytest.mark.parametrize("count", [1, 0xFFFF])
+def test_a_zip64_record_does_not_replace_the_limit(tmp_path: Path, count: int) -> None:
+    """The reader prefers it to the end record, whatever that one announces."""
+    data = announcing(zipped({f"{n}.png": b"" for n in range(500)}, zipfile.ZIP_STORED), count)
+    end = data.rindex(b"PK\5\6")
+    size, offset = struct.unpack_from("<2L", data, end + 12)
+    struct.pack_into("<L", data, end + 12, 46)
+    record = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 500, 500, size, offset)
+    data[end:end] = record + struct.pack("<4sLQL", b"PK\6\7", 0, end, 1)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert len(archive.infolist()) == 500
+    limits = parcels.Limits(images=40_000, file_bytes=10_000, job_bytes=30_000)
+
+    for allowed in (LIMITS, limits):
+        found, problems = unpacked(tmp_path, bytes(data), allowed)
+        assert found == {}
+        assert "ZIP64" in problems[0].problem
+
+
+def test_an_end_record_inside_a_comment_is_refused(tmp_path: Path) -> None:
+    """Readers of archives disagree which of the two counts, so neither does."""
+    comment = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, 47, 0, 0) + b" and more"
+    file = io.BytesIO(zipped({"a.png": PNG}))
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.comment = comment
+
+    found, problems = unpacked(tmp_path, file.getvalue())
+
+    assert found == {}
+    assert [problem.image for problem in problems] == ["all.zip"]
+
+
+def test_an_entry_without_a_name_is_a_problem(tmp_path: Path) -> None:
+    """ZipInfo.is_dir() raises an IndexError for it."""
+    nameless = zipped({"a": PNG}).replace(b"aPK\5\6", b"\0PK\5\6")
+
+    found, problems = unpacked(tmp_path, nameless)
+
+    assert found == {}
+    assert "a name has 1 to" in problems[0].problem
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -217,6 +276,30 @@ def test_too_many_pictures_and_none_are_refused(tmp_path: Path) -> None:
 
     assert "6 pictures, and 5 is the most" in refusal(tmp_path, many)[0][1]
     assert "there is no picture" in refusal(tmp_path, {})[0][1]
+
+
+def test_names_are_counted_in_one_pass(tmp_path: Path) -> None:
+    """However many files share a name, each is looked at once."""
+
+    class CountedName(str):
+        __slots__ = ()
+        comparisons = 0
+
+        def __eq__(self, other: object) -> bool:
+            CountedName.comparisons += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    path = tmp_path / "picture"
+    path.write_bytes(PNG)
+    files = [parcels.File(CountedName(f"{n}.png"), path) for n in range(300)]
+    files += [parcels.File(CountedName(f"{n}/references.json"), path) for n in range(300)]
+
+    with pytest.raises(parcels.RefusedError):
+        parcels.order(files, FRENCH, LIMITS, parcels.Problems())
+
+    assert CountedName.comparisons < 10 * len(files)
 
 
 def test_references_for_other_pictures_are_a_mistake(tmp_path: Path) -> None:

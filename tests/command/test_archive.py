@@ -85,7 +85,7 @@ async def test_old_documents_are_put_away_with_their_files_and_erased(
     assert texts == ["Dear Ada", "Dear Ben"]
     assert sorted(path.read_bytes() for path in folder.rglob("original.png")) == [b"more", b"scan"]
     (kept, *_) = folder.rglob("document.json")
-    assert {"document", "page_texts", "ocr_processing_logs", "ocr_errors"} == {
+    assert {"document", "page_texts", "page_corrections", "ocr_processing_logs"} < {
         *json.loads(kept.read_text())
     }
 
@@ -107,13 +107,62 @@ async def test_a_document_whose_file_is_missing_is_named_and_stays(
 async def test_a_line_that_was_cut_off_is_no_document_that_was_put_away(
     factory: factories.Factory, tmp_path: Path
 ) -> None:
-    """It is written anew before it is erased."""
+    """It is written again before it is erased, in a line of its own."""
     document = await _old(factory, b"scan", "Dear Ada")
     folder = tmp_path / "archive"
     folder.mkdir()
-    (folder / "manifest.jsonl").write_text(f'{{"document_id": "{document}", "na\n')
+    (folder / "manifest.jsonl").write_text(f'{{"document_id": "{document}", "na')
 
-    assert "1 document put away" in await typed(folder, "--erase")
+    assert "1 document put away" in await typed(folder)
+    assert "1 there already, 1 erased" in await typed(folder, "--erase")
+
+
+async def _correct(factory: factories.Factory, document: uuid.UUID, text: str) -> None:
+    """Have a person correct the first page."""
+    answer = await factory.call(
+        "correct_page", p_document_id=document, p_page_number=1, p_base_version=0, p_text=text
+    )
+    assert answer["success"], answer
+
+
+async def test_a_document_that_changed_after_it_was_archived_is_not_erased(
+    factory: factories.Factory, tmp_path: Path
+) -> None:
+    """It is named; archived again, with the correction, it can go."""
+    document = await _old(factory, b"scan", "Dear Ada")
+    folder = tmp_path / "archive"
+    await typed(folder)
+    await _correct(factory, document, "Dear Eve")
+
+    refused = await typed(folder, "--erase", code=1)
+
+    assert f"({document}) was not erased: the document has changed since" in refused
+    assert "without --erase to archive it again" in refused
+    assert len(await queries.rows(factory.conn, "select from documents")) == 1
+    assert "1 document would be put away" in await typed(folder, "--dry-run")
+    assert "1 document put away" in await typed(folder)
+    (text,) = folder.rglob("text.txt")
+    assert text.read_text() == "Dear Eve"
+    (kept,) = folder.rglob("document.json")
+    archived = json.loads(kept.read_text())
+    assert [page["text"] for page in archived["ocr_pages"]] == ["Dear Ada"]
+    assert [page["text"] for page in archived["page_corrections"]] == ["Dear Eve"]
+    assert "1 there already, 1 erased" in await typed(folder, "--erase")
+
+
+async def test_a_document_whose_archived_file_is_damaged_is_not_erased(
+    factory: factories.Factory, tmp_path: Path
+) -> None:
+    """The next run without --erase writes it again."""
+    await _old(factory, b"scan", "Dear Ada")
+    folder = tmp_path / "archive"
+    await typed(folder)
+    (original,) = folder.rglob("original.png")
+    original.write_bytes(b"")
+
+    assert "damaged or missing" in await typed(folder, "--erase", code=1)
+    assert "1 document put away" in await typed(folder)
+    assert original.read_bytes() == b"scan"
 
 
 async def test_a_folder_that_cannot_be_used_is_said_to_be(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer import testing
 
-from pagewarden import cli
+from pagewarden import cli, errors
 from tests.reading import drawn
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ TEXT = "{}x{} fra".format(*drawn.SIZE)
 """What the fake engine reads on a page that it is told to be French."""
 
 
-def check(*words: str | Path, language: str = "fr") -> testing.Result:
-    """Type the command, in this process."""
+def check(*words: str | Path, language: str | None = "fr") -> testing.Result:
+    """Type the command, in this process; without a language where there is none."""
     runner = testing.CliRunner(env={"COLUMNS": "300", "NO_COLOR": "1"})
-    options = ["--engine", "fake-remote", "--language", language]
+    options = ["--engine", "fake-remote", *(["--language", language] if language else [])]
     return runner.invoke(cli.app, ["check", *options, *map(str, words)])
 
 
@@ -49,6 +49,23 @@ def test_a_picture_without_its_text_is_for_a_person(picture: Path) -> None:
     assert result.exit_code == 1
     assert "error: missing: 'Enregistrer' is not in the picture." in result.stdout
     assert "1 picture: 1 MANUAL" in result.stderr
+
+
+def test_without_a_language_the_language_is_not_checked(
+    picture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine is told none, and the command says so; a setting may name one."""
+    result = check(picture, "--json", language=None)
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout)
+    assert (found["languageChecked"], found["extractedText"]) == (False, TEXT.removesuffix(" fra"))
+    assert "1 picture: 1 PASS; the language was not checked" in result.stderr
+    monkeypatch.setenv("PAGEWARDEN_CHECK_LANGUAGE", "fr")
+    (found,) = json.loads(check(picture, "--json", language=None).stdout)
+    assert (found["languageChecked"], found["extractedText"]) == (True, TEXT)
+    monkeypatch.setenv("PAGEWARDEN_CHECK_LANGUAGE", "tlh")
+    with pytest.raises(errors.SettingsError, match="PAGEWARDEN_CHECK_LANGUAGE: 'tlh'"):
+        raise check(picture, language=None).exception or AssertionError
 
 
 def test_references_in_one_file_go_first(picture: Path, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import uuid
 from typing import TYPE_CHECKING
 
 from typer import testing
@@ -57,4 +59,31 @@ async def test_a_dry_run_says_what_would_go_and_then_it_goes(
         "erased_jobs": 1,
     }
     assert gone["erased"] == 3
-    assert set(json.loads(await typed("--dry-run", "--json")).values()) == {0}
+    left = json.loads(await typed("--dry-run", "--json"))
+    assert left.pop("unknown") == []
+    assert set(left.values()) == {0}
+
+
+async def test_files_without_a_row_are_listed_and_never_deleted(
+    database: databases.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new database beside an existing store: all originals stay."""
+    monkeypatch.setenv("PAGEWARDEN_DATABASE_URL", database.url())
+    monkeypatch.setenv("PAGEWARDEN_FILES", str(tmp_path / "files"))
+    stored = [tmp_path / f"files/{uuid.uuid4()}/{uuid.uuid4()}/{n}.png" for n in range(22)]
+    for path in stored:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"scan")
+        os.utime(path, (0, 0))
+
+    shown = await typed()
+    told = json.loads(await typed("--json"))
+
+    assert all(path.read_bytes() == b"scan" for path in stored)
+    assert "No document names 22 files (88 bytes)" in shown
+    assert "1970-01-01 00:00" in shown
+    assert "and 2 more" in shown
+    assert "PAGEWARDEN_FILES belong together" in shown
+    assert (told["unknown_files"], told["unknown_bytes"]) == (22, 88)
+    paths = {str(path.relative_to(tmp_path / "files")) for path in stored}
+    assert {entry["path"] for entry in told["unknown"]} == paths

@@ -428,6 +428,20 @@ async def test_a_job_of_another_site_is_not_taken(place: places.Place) -> None:
     assert place.functions.stored() == []
 
 
+async def test_a_job_without_a_language_says_that_it_is_not_checked(place: places.Place) -> None:
+    """In the list, on the page of the job, and in the form."""
+    person = await place.person()
+    files = [("images", ("a.png", screens.drawn(["a"])))]
+    async with place.visitor(person) as client:
+        form = {"language": "", "csrf": await csrf(client)}
+        answer = await client.post("/checks", data=form, files=files)
+        assert answer.status_code == 303, answer.text
+        assert "<dd>not checked</dd>" in (await client.get(answer.headers["location"])).text
+        shown = (await client.get("/checks")).text
+    assert '<td data-label="Language">not checked</td>' in shown
+    assert '<option value="">Do not check the language</option>' in shown
+
+
 async def test_the_list_goes_on_where_it_ended(
     place: places.Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,7 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         },
         {
             "p_job_id": ["null", "%(case)s"],
-            "p_language": ["null", "''", LONG],
+            "p_language": ["''", LONG],
             "p_images": [
                 "null",
                 "'null'",
@@ -649,6 +649,9 @@ GONE = {
     "delete_document(%(gone)s)": "DOCUMENT_NOT_FOUND",
     "erase_case(%(gone)s)": "CASE_NOT_FOUND",
     "erase_document(%(gone)s)": "DOCUMENT_NOT_FOUND",
+    "erase_archived_document(%(gone)s, '')": "DOCUMENT_NOT_FOUND",
+    "erase_archived_document(%(completed)s, '')": "ARCHIVE_OUTDATED",
+    "erase_archived_document(%(completed)s, null)": "ARCHIVE_OUTDATED",
     "extend_document_lock(%(claimed)s, %(gone)s)": "LOCK_LOST",
     "extend_document_lock(%(claimed)s, null)": "LOCK_LOST",
     "extend_document_lock(%(gone)s, %(token)s)": "DOCUMENT_NOT_FOUND",
@@ -713,6 +716,7 @@ MALFORMED = {
 # Parameters of which every value of their type makes sense.
 TAKES_ANYTHING = {
     ("end_silence", "p_silence_id"),
+    ("erase_archived_document", "p_archive_sha256"),
     ("list_alerts", "p_before"),
     ("list_alerts", "p_before_id"),
     ("report_conflict", "p_case_id"),
@@ -727,6 +731,8 @@ TAKES_ANYTHING = {
     ("correct_page", "p_approved"),
     ("correct_page", "p_base_version"),
     ("correct_page", "p_page_number"),
+    ("document_archive", "p_document_id"),
+    ("document_archive", "p_known_sha256"),
     ("document_history", "p_document_id"),
     ("fail_document", "p_error_details"),
     ("files_to_remove", "p_after"),

@@ -141,11 +141,13 @@ dead_letter_groups        no   yes    yes      yes    yes    yes   yes   yes    
 decide_check              no   no     no       no     yes    yes   yes   yes     no
 delete_case               no   no     no       no     no     yes   yes   yes     no
 delete_document           no   no     no       no     no     yes   yes   yes     no
+document_archive          no   no     no       no     no     no    no    yes     no
 document_history          no   no     no       yes    yes    yes   yes   yes     no
 document_progress         no   no     no       yes    yes    yes   yes   yes     no
 end_function_run          no   no     no       no     no     no    no    yes     no
 end_silence               no   no     no       no     no     no    yes   yes     no
 end_task                  no   no     no       no     no     no    yes   yes     no
+erase_archived_document   no   no     no       no     no     no    no    yes     no
 erase_case                no   no     no       no     no     yes   yes   yes     no
 erase_document            no   no     no       no     no     yes   yes   yes     no
 evaluate_alerts           no   no     no       no     no     no    no    yes     no
@@ -285,10 +287,14 @@ ARGUMENTS = {
     "dead_letter_groups": "",
     "delete_case": "%(case)s",
     "delete_document": "%(queued)s",
+    "document_archive": "%(completed)s",
     "document_history": "%(queued)s",
     "document_progress": "%(queued)s",
     "end_task": "%(task)s",
     "erase_case": "%(case)s",
+    "erase_archived_document": """
+      %(completed)s, private.archive_sha256(private.document_archive(%(completed)s))
+    """,
     "erase_document": "%(completed)s",
     "extend_document_lock": "%(claimed)s, %(token)s",
     "fail_document": "%(claimed)s, %(token)s, 'broken'",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,8 +11,11 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from tests.database import factories, queries
+from tests.support import polling
 
 if TYPE_CHECKING:
+    import psycopg
+
     from tests.support import databases
 
 ALL = {"bin_days": 30, "error_days": 90, "webhook_days": 60, "message_days": 30}
@@ -127,3 +132,54 @@ async def test_much_goes_in_batches(factory: factories.Factory) -> None:
     assert (await apply(factory, ALL, p_limit=1))["documents"] == 1
     assert (await apply(factory, ALL, p_limit=1))["documents"] == 1
     assert (await apply(factory, ALL, p_limit=1))["documents"] == 0
+
+
+async def test_a_correction_that_is_being_saved_stops_the_erasing_of_an_archived_document(
+    factory: factories.Factory,
+) -> None:
+    """Erasing waits for the lock of the document, and compares then."""
+    document = await factory.completed(text="Dear Ada")
+    archived = await factory.call("document_archive", p_document_id=document)
+    sha256 = hashlib.sha256(archived.encode()).hexdigest()
+    known = {"p_document_id": document, "p_known_sha256": sha256}
+    erase = {"p_document_id": document, "p_archive_sha256": sha256}
+    assert await factory.call("document_archive", **known) is None
+    editor = await factory.database.connect(claims={"role": "service_role"})
+    async with editor.transaction():
+        await factories.call(
+            editor,
+            "correct_page",
+            p_document_id=document,
+            p_page_number=1,
+            p_base_version=0,
+            p_text="Dear Eve",
+        )
+        erasing = asyncio.create_task(factory.call("erase_archived_document", **erase))
+        await _until_waiting(editor)
+
+    assert (await erasing)["error"] == "ARCHIVE_OUTDATED"
+    archived = await factory.call("document_archive", **known)
+    assert "Dear Eve" in archived
+    erase["p_archive_sha256"] = hashlib.sha256(archived.encode()).hexdigest()
+    assert (await factory.call("erase_archived_document", **erase))["success"]
+
+
+async def _until_waiting(conn: psycopg.AsyncConnection) -> None:
+    """Wait until another session waits for a lock of this one."""
+
+    async def waits() -> bool:
+        query = "select from pg_locks where pg_backend_pid() = any (pg_blocking_pids(pid))"
+        return await queries.rows(conn, query) != []
+
+    await polling.until(waits)
+
+
+async def test_the_archived_text_does_not_depend_on_the_session(
+    factory: factories.Factory,
+) -> None:
+    """Another time zone would make every copy in an archive look outdated."""
+    document = await factory.completed()
+    archived = await factory.call("document_archive", p_document_id=document)
+    await factory.conn.execute("set timezone = 'Asia/Tokyo'; set extra_float_digits = -3")
+
+    assert await factory.call("document_archive", p_document_id=document) == archived

@@ -184,6 +184,62 @@ async def test_pictures_of_an_archive_are_checked_against_their_texts(
     assert (job["pass"], job["manual"], job["checked"]) == (2, 1, 3)
 
 
+async def test_an_archive_alone_is_a_job_whose_language_is_not_checked(
+    checker: house.House, sayer: Sayer
+) -> None:
+    """References and faults are; every result says that the language is not."""
+    user = await checker.factory.user()
+    sayer.texts |= {"a.png": "Save the changes", "b.png": "Save", "c.png": "Hello {name}"}
+    entries = {"a.png": PNG, "b.png": OTHER, "b.txt": b"Save the changes", "c.png": THIRD}
+
+    headers = {"Authorization": f"Bearer {house.token(user)}"}
+    archive = {"zip_file": ("screens.zip", zipped(entries))}
+    answer = await checker.session.post("/jobs", files=archive, headers=headers)
+    assert answer.status_code == 202, answer.text
+    await work(checker)
+
+    job = await shown(checker, user, answer.json()["jobId"])
+    assert (job["status"], job["language"], job["languageChecked"]) == ("SUCCEEDED", None, False)
+    assert [one["languageChecked"] for one in job["results"]] == [False] * 3
+    issues = [[issue["kind"] for issue in one["issues"]] for one in job["results"]]
+    assert issues == [[], ["truncated"], ["placeholder"]]
+    assert [row["language"] for row in await checker.documents()] == [None] * 3
+    url = f"jobs/{job['jobId']}/report"
+    page = await checker.call("GET", url, user=user)
+    assert "The language of the text was not checked" in page.text
+    table = await checker.call("GET", f"{url}?format=csv", user=user)
+    assert {row["languageChecked"] for row in csv.DictReader(io.StringIO(table.text))} == {"no"}
+
+
+async def test_a_default_language_is_that_of_jobs_that_name_none(
+    database: databases.Database,
+    gateway: gateways.Database,
+    chosen: settings_module.Settings,
+    sayer: Sayer,
+) -> None:
+    """PAGEWARDEN_CHECK_LANGUAGE."""
+    french = chosen.model_copy(update={"check_language": "fr-CA"})
+    async with house.opened(database, gateway, french, sayer) as checker:
+        user = await checker.factory.user()
+        job = await submitted(checker, user, {"a.png": PNG}, language="")
+        found = await shown(checker, user, job)
+    assert (found["language"], found["languageChecked"]) == ("fr", True)
+    assert found["results"][0]["languageChecked"] is None
+
+
+async def test_archives_together_unpack_to_no_more_than_a_job_may_bring(
+    checker: house.House,
+) -> None:
+    """Each of them is small enough."""
+    user = await checker.factory.user()
+    padded = PNG + b"\0" * (LARGEST - len(PNG) - 10)
+    archives = [zipped({f"{n}{m}.png": padded + bytes([n, m]) for m in range(3)}) for n in range(2)]
+    files = [("images", (f"{n}.zip", one)) for n, one in enumerate(archives)]
+    answer = await checker.post("jobs", user=user, data={"language": "fr"}, files=files)
+    assert answer.status_code == 400
+    assert "unpacks to" in answer.json()["problems"][0]["problem"]
+
+
 async def test_jobs_are_where_checkers_have_always_been_asked(checker: house.House) -> None:
     """/jobs and /jobs/{id} are the same as the function."""
     user = await checker.factory.user()
@@ -266,7 +322,6 @@ BAD = {
         ["5 pictures, and 4 is the most"],
     ),
     "unknown language": ({"a.png": PNG}, {"language": "xx"}, ["xx"]),
-    "no language": ({"a.png": PNG}, {"language": ""}, ["the language is missing"]),
     "no reference": (
         {"a.png": PNG},
         {"require_references": "true"},

@@ -1,4 +1,4 @@
-"""retention: files go when nobody needs them, and not before."""
+"""retention: files of erased documents go, and no others."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import time
 import uuid
 from typing import TYPE_CHECKING
+
+import structlog
 
 from pagewarden import errors
 from pagewarden.files import local
@@ -26,7 +28,7 @@ def _age(path: Path) -> None:
     os.utime(path, (then, then))
 
 
-def _orphan(functions: House, *, folder: str | None = None) -> Path:
+def _unknown(functions: House, *, folder: str | None = None) -> Path:
     path = functions.folder / (folder or f"{uuid.uuid4()}/{uuid.uuid4()}") / "scan.png"
     path.parent.mkdir(parents=True)
     path.write_bytes(house.PNG)
@@ -45,14 +47,16 @@ async def test_the_file_of_an_erased_document_is_removed(functions: House) -> No
     assert (await functions.serve("retention")).json()["erased"] == 0
 
 
-async def test_an_upload_that_broke_off_before_its_document_leaves_nothing(
-    functions: House,
-) -> None:
-    """After an hour; until then it may still be about to get its document."""
-    old, new = _orphan(functions), _orphan(functions)
+async def test_a_file_that_no_document_names_is_reported_and_stays(functions: House) -> None:
+    """The database may be a new one; within an hour the file may still get its document."""
+    old, new = _unknown(functions), _unknown(functions)
     _age(old)
-    assert (await functions.serve("retention")).json()["orphaned"] == 1
-    assert functions.stored() == [new]
+    with structlog.testing.capture_logs() as logs:
+        cleaned = (await functions.serve("retention")).json()
+    assert (cleaned["unknown_files"], cleaned["unknown_bytes"]) == (1, len(house.PNG))
+    assert set(functions.stored()) == {old, new}
+    (line,) = (line for line in logs if line["event"] == "unknown_files")
+    assert line["first"] == [old.relative_to(functions.folder).as_posix()]
 
 
 async def test_files_of_documents_and_of_others_stay_however_old_they_are(
@@ -63,7 +67,7 @@ async def test_files_of_documents_and_of_others_stay_however_old_they_are(
     kept = (await functions.upload(user, house.PNG, "kept.png")).json()["document_id"]
     binned = (await functions.upload(user, house.PDF, "binned.pdf")).json()["document_id"]
     await functions.factory.call("delete_document", p_document_id=binned)
-    _orphan(functions, folder="backups")
+    _unknown(functions, folder="backups")
     for path in functions.stored():
         _age(path)
     assert set((await functions.serve("retention")).json().values()) == {0}
@@ -88,5 +92,8 @@ async def test_a_file_that_cannot_be_removed_stays_on_the_list(
 
     with monkeypatch.context() as patch:
         patch.setattr(local.LocalFiles, "delete", refuse_one)
-        assert (await functions.serve("retention")).json()["erased"] == 1
+        for path in functions.stored():
+            _age(path)
+        cleaned = (await functions.serve("retention")).json()
+        assert (cleaned["erased"], cleaned["unknown_files"]) == (1, 0)
     assert (await functions.serve("retention")).json()["erased"] == 1
