@@ -39,8 +39,8 @@ begin
   end loop;
   update public.lanes
   set paused_at = null, pause_kind = null, pause_reason = null, paused_by = null, probe_at = null,
-      probe_token = null
-  where paused_at is not null;
+      probe_token = null, recovered_at = null, outage_document_id = null
+  where paused_at is not null or recovered_at is not null;
   update private.sweep_state set swept_at = null, resumed_at = null;
   update private.volume_state
   set passed_at = null, passed_by = null, swept_at = null, reconciled_at = null, is_hinted = false;
