@@ -35,6 +35,7 @@ _STATUS: tuple[tuple[type[errors.PagewardenError], int], ...] = (
     (errors.UnreadableFile, 422),
     (errors.RateLimited, 429),
     (errors.StoreFull, 507),
+    (errors.FileAccessDenied, 503),
 )
 _REFUSALS = {
     "DOCUMENT_NOT_FOUND": 404,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functions import working
+from pagewarden.documents import lane_reader
 
 NAME = "pdf-extract"
 
-router = working.reading(NAME, ("pdf", "index", "acte"))
+router = working.reading(NAME, (lane_reader.PDF, *lane_reader.REGISTRY))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functions import working
+from pagewarden.documents import lane_reader
 
 NAME = "pdf-worker"
 
-router = working.draining(NAME, ("pdf",))
+router = working.draining(NAME, (lane_reader.PDF,))

@@ -32,6 +32,7 @@ PagewardenError
 │   └── SignInAway         what tokens are checked with cannot be fetched; an outage
 ├── FileStoreError         where files are kept, there is trouble
 │   ├── FileNotThere       there is no such file
+│   ├── FileAccessDenied   the store can be used, but does not hand out this file
 │   ├── FileExists         there is one already, and files are never overwritten
 │   ├── FileTooLarge       it has more bytes than are allowed
 │   ├── UnsafePath         a path that could lead out of the store, or is unfit for one
@@ -283,6 +284,12 @@ class FileNotThere(FileStoreError):
     """There is no such file, yet: some come a little later than their documents."""
 
     category = Category.TRANSIENT
+
+
+class FileAccessDenied(FileStoreError):
+    """The store can be used, but does not hand out this file: its mode, or it is archived."""
+
+    category = Category.CONFIGURATION
 
 
 class FileExists(FileStoreError):

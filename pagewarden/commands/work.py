@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-LANES = "image,check,pdf"
+DEFAULT_LANES = ",".join(lane_reader.LANES)
 
 
 def command(
     *,
-    lanes: Annotated[str, typer.Option(help="Lanes to serve, the preferred one first.")] = LANES,
+    lanes: Annotated[
+        str, typer.Option(help="Lanes to serve, the preferred one first.")
+    ] = DEFAULT_LANES,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes that read. Default: one for each core.")
     ] = None,

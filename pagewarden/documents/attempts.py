@@ -179,6 +179,8 @@ class Attempt:
         )
         if not answer["success"]:
             return self._lost()
+        if answer["failed"]:  # other documents do not meet this outage
+            return Outcome.FAILED
         log.info("given_back", reason=reason)
         return Outcome.GIVEN_BACK
 

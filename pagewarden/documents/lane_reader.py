@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from pagewarden.settings import Settings
 
 PDF = "pdf"
+# Images and PDFs are mixed here: the local reader tells them apart by content.
+REGISTRY = ("index", "acte")
+# Served by default, the preferred one first.
+LANES = ("image", "check", PDF, *REGISTRY)
+LOCAL_LANES = tuple(lane for lane in LANES if lane != PDF)
 
 
 class LaneReader:

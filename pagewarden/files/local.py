@@ -59,6 +59,13 @@ class LocalFiles:
                 )
             except tree.ABSENT as exc:
                 raise await self._absence(path) from exc
+            except PermissionError as exc:
+                # Of a store that is closed to us as a whole, this is what is raised.
+                await settling.in_thread(tree.require_store, self._root)
+                raise errors.FileAccessDenied(
+                    f"the file {path!r} in {self._root} may not be read ({exc.strerror}); correct "
+                    "its owner and mode (chown, chmod), then requeue the document"
+                ) from exc
         try:
             while chunk := await self._next(number):
                 yield chunk

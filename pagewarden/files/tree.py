@@ -67,6 +67,12 @@ def is_store(root: Path) -> bool:
     return (root / INCOMING).is_dir()
 
 
+def require_store(root: Path) -> None:
+    """Raise OSError where the store as a whole cannot be used."""
+    with opened(root, [INCOMING]):
+        pass
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A file that is being written, out of everybody's sight."""

@@ -13,6 +13,8 @@ create table public.lanes (
   paused_by uuid references auth.users (id) on delete set null,
   probe_at timestamptz,
   probe_token uuid,
+  recovered_at timestamptz,
+  outage_document_id uuid,
   max_attempts integer not null default 3,
   max_rescues integer not null default 3,
   backoff_seconds integer not null default 30,
@@ -39,6 +41,9 @@ comment on table public.lanes is 'One row a lane: paused or not, why, and its li
 comment on column public.lanes.pause_kind is 'manual: until somebody resumes it. outage: one probe document at a time finds out when it is over.';
 comment on column public.lanes.probe_at is 'When the next probe document may be handed out.';
 comment on column public.lanes.probe_token is 'Lock token of the probe that is out now.';
+comment on column public.lanes.recovered_at is 'When a probe last succeeded, which showed that an outage was over or never was.';
+comment on column public.lanes.outage_document_id is
+  'The only document that reported an outage since recovered_at: its failure. A second one makes it an outage of the lane.';
 comment on column public.lanes.max_rescues is 'Expired locks a document survives; one more and it is held to kill its workers.';
 comment on column public.lanes.attempt_seconds is 'Hard deadline of one attempt, however alive its worker is.';
 comment on column public.lanes.failed_pages_allowed is 'Share of pages that may fail without failing the document.';

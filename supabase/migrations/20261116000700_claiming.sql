@@ -178,6 +178,41 @@ end;
 $$;
 comment on function private.rejoin_due(text, timestamptz) is 'Let documents whose pause is over be claimed.';
 
+create function private.put_probe_first(p_lane text, p_paused_at timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update private.queue as q set urgency = -2147483647, turn = 0
+  where q.ctid = any (array(
+    select k.ctid from private.queue as k
+    where k.lane = p_lane and not exists (
+      select 1 from public.ocr_errors as e
+      where e.document_id = k.document_id and e.kind = 'outage' and e.created_at >= p_paused_at
+    )
+    order by k.urgency, k.turn, k.document_id
+    limit 1
+    for update of k skip locked
+  ));
+  if not found then
+    -- All have reported it: the one whose report is the oldest asks again.
+    update private.queue as q set urgency = -2147483647, turn = 0
+    where q.ctid = any (array(
+      select k.ctid from private.queue as k
+      where k.lane = p_lane
+      order by (select max(e.id) from public.ocr_errors as e where e.document_id = k.document_id and e.kind = 'outage')
+      limit 1
+      for update of k skip locked
+    ));
+  end if;
+end;
+$$;
+comment on function private.put_probe_first(text, timestamptz) is
+  'Let the next claim of a paused lane find a document that has not reported the outage itself, while there is one.';
+
 create function private.claim_documents(
   p_worker_id text,
   p_lanes text[],
@@ -230,7 +265,7 @@ begin
 
   loop
     foreach v_name in array v_lanes loop
-      select l.paused_at is not null as is_paused, l.pause_kind, l.probe_at, l.probe_token, l.attempt_seconds,
+      select l.paused_at is not null as is_paused, l.paused_at, l.pause_kind, l.probe_at, l.probe_token, l.attempt_seconds,
         exists (select 1 from private.later as k where k.lane = v_name and k.retry_at <= p_now) as has_due,
         exists (select 1 from private.queue as k where k.lane = v_name) as has_any
       into v_lane
@@ -252,6 +287,9 @@ begin
           v_take := 1;
         end if;
         perform private.rejoin_due(v_name, p_now);
+        if v_lane.is_paused then
+          perform private.put_probe_first(v_name, v_lane.paused_at);
+        end if;
       end if;
       loop
         with taken as (
@@ -614,7 +652,7 @@ $$;
 comment on function private.pause_for_outage(text, text, timestamptz) is
   'Stop a lane whose engine or store cannot be reached, until a probe finds it back.';
 
-create function private.resume(p_lane text, p_reason text, p_now timestamptz)
+create function private.resume(p_lane text, p_reason text, p_now timestamptz, p_recovered boolean default true)
 returns boolean
 language plpgsql
 volatile
@@ -624,7 +662,9 @@ as $$
 begin
   update public.lanes as l
   set paused_at = null, pause_kind = null, pause_reason = null, paused_by = null, probe_at = null,
-      probe_token = null, updated_at = p_now
+      probe_token = null, updated_at = p_now,
+      recovered_at = case when p_recovered then p_now else l.recovered_at end,
+      outage_document_id = case when not p_recovered then l.outage_document_id end
   where l.lane = p_lane and l.paused_at is not null;
   if not found then
     return false;
@@ -639,7 +679,31 @@ begin
   return true;
 end;
 $$;
-comment on function private.resume(text, text, timestamptz) is 'Let a lane run again; false when it was not paused.';
+comment on function private.resume(text, text, timestamptz, boolean) is
+  'Let a lane run again, because a probe succeeded (p_recovered) or by hand; false when it was not paused.';
+
+create function private.is_own_outage(p_document public.documents)
+returns boolean
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  -- It reported an outage, another document was read as a probe, and it reports one again, as the only one so far.
+  update public.lanes as l set outage_document_id = p_document.id
+  where l.lane = p_document.lane and l.paused_at is null
+    and coalesce(l.outage_document_id, p_document.id) = p_document.id
+    and exists (
+      select 1 from public.ocr_errors as e
+      where e.document_id = p_document.id and e.kind = 'outage' and e.created_at < l.recovered_at
+        and e.created_at > coalesce(p_document.ocr_completed_at, '-infinity')
+    );
+  return found;
+end;
+$$;
+comment on function private.is_own_outage(public.documents) is
+  'Whether the outage that a document reports is its own failure: others of its lane do not meet it. Remembers which it was.';
 
 create function private.release_documents(
   p_documents jsonb,
@@ -658,6 +722,7 @@ declare
   v_document public.documents;
   v_refusal text;
   v_released uuid[] := '{}';
+  v_failed uuid[] := '{}';
   v_lanes text[] := '{}';
   v_lost jsonb := '[]';
 begin
@@ -677,6 +742,20 @@ begin
       v_lost := v_lost || private.refusal(v_refusal, v_item.document_id);
       continue;
     end if;
+    if p_outage and private.is_own_outage(v_document) then
+      -- Ten probes later, so that two outages in a row, shorter than that, do not use up its attempts.
+      perform private.fail(
+        v_document, 'failure',
+        format(
+          '%s (others of lane %s are read, only %s is not; see to this file, then requeue it)',
+          p_reason, v_document.lane, coalesce(v_document.dropbox_path, v_document.name)
+        ),
+        '{"type": "OnlyThisDocument"}', 'configuration',
+        (select 10 * make_interval(secs => l.probe_seconds) from public.lanes as l where l.lane = v_document.lane), p_now
+      );
+      v_failed := v_failed || v_document.id;
+      continue;
+    end if;
     if p_outage then
       perform private.note_error(v_document, 'outage', p_reason, '{}', 'transient', p_now);
       v_lanes := v_lanes || v_document.lane;
@@ -688,7 +767,7 @@ begin
   perform private.pause_for_outage(l.lane, p_reason, p_now)
   from (select distinct u.lane from unnest(v_lanes) as u (lane) order by u.lane) as l;
   return jsonb_build_object(
-    'success', v_lost = '[]', 'released', to_jsonb(v_released), 'lost', v_lost
+    'success', v_lost = '[]', 'released', to_jsonb(v_released), 'failed', to_jsonb(v_failed), 'lost', v_lost
   );
 end;
 $$;
@@ -731,7 +810,8 @@ as $$
 $$;
 comment on function public.release_documents(jsonb, text, boolean) is
   'Give documents back unread, without counting an attempt: [{"document_id", "lock_token"}, …]. '
-  'p_outage: because an engine, the GPU service or the store is away; then their lanes pause.';
+  'p_outage: because an engine, the GPU service or the store is away; then their lanes pause. failed: documents whose '
+  'outage others of the lane do not meet; the attempt counts.';
 grant execute on function public.release_documents(jsonb, text, boolean) to service_role, pagewarden_worker;
 
 -- By hand -----------------------------------------------------------------------------------
@@ -785,7 +865,7 @@ begin
   perform private.require_admin();
   perform private.require_lane(p_lane);
   return jsonb_build_object(
-    'success', true, 'lane', p_lane, 'was_paused', private.resume(p_lane, 'by hand', p_now)
+    'success', true, 'lane', p_lane, 'was_paused', private.resume(p_lane, 'by hand', p_now, false)
   );
 end;
 $$;

@@ -123,7 +123,7 @@ comment on column public.edge_function_config.lanes is 'Lanes whose documents it
 comment on column public.edge_function_config.schedule is
   'When it is called: "30 seconds" (1 to 59), or minute, hour, day, month, weekday as cron knows them, in UTC.';
 
-update public.edge_function_config as c set lanes = '{image}' where c.function_name = 'ocr-worker';
+update public.edge_function_config as c set lanes = '{image,index,acte}' where c.function_name = 'ocr-worker';
 update public.edge_function_config as c set lanes = '{pdf}' where c.function_name = 'pdf-worker';
 
 do $$

@@ -160,12 +160,7 @@ async def test_an_engine_outage_of_ten_minutes_dead_letters_none_of_5000_documen
 
         now += timedelta(seconds=30)
         while found := await _claims(conn, 1000, now):
-            refused = await crowd.call(
-                conn, "select id from unnest(private.complete(%s::uuid[], %s::uuid[], %s::jsonb[],"
-                " null, null, null, null, null, null, %s))",
-                [d for d, _ in found], [t for _, t in found], ["{}"] * len(found), now,
-            )  # fmt: skip
-            assert refused is None
+            await _complete(conn, found, now)
         states = await crew.documents(conn, "ocr_status", "attempts", "rescues", "retry_count")
         assert set(states) == {("completed", 1, 0, 0)}
         assert await crowd.call(conn, "select count(*) from public.ocr_dead_letter") == 0
@@ -185,10 +180,63 @@ async def _claims(
     return await cursor.fetchall()
 
 
-async def _release(conn: psycopg.AsyncConnection, claim: tuple[str, str], now: datetime) -> None:
+async def _release(
+    conn: psycopg.AsyncConnection, claim: tuple[str, str], now: datetime
+) -> list[str]:
+    """Report an outage; return the documents whose failure it is."""
     listed = json.dumps([{"document_id": claim[0], "lock_token": claim[1]}])
     query = "select private.release_documents(%s, 'the engine is away', true, %s)"
-    assert (await crowd.call(conn, query, listed, now))["success"]
+    answer = await crowd.call(conn, query, listed, now)
+    assert answer["success"]
+    return [str(document) for document in answer["failed"]]
+
+
+async def _complete(
+    conn: psycopg.AsyncConnection, found: list[tuple[str, str]], now: datetime
+) -> None:
+    refused = await crowd.call(
+        conn, "select id from unnest(private.complete(%s::uuid[], %s::uuid[], %s::jsonb[],"
+        " null, null, null, null, null, null, %s))",
+        [d for d, _ in found], [t for _, t in found], ["{}"] * len(found), now,
+    )  # fmt: skip
+    assert refused is None
+
+
+async def test_an_outage_that_one_document_reports_alone_is_its_failure(
+    database: databases.Database,
+) -> None:
+    """No other one waits for it, and two outages in a row do not use up its attempts."""
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    async with await crowd.connect(database.url("supabase_admin")) as conn:
+        await crew.add(conn, ["bad", "worse", "good", "better"])
+        (bad,) = await _claims(conn, 1, now)
+        assert await _release(conn, bad, now) == []
+        now += timedelta(seconds=30)
+        (worse,) = await _claims(conn, 8, now)
+        assert await _release(conn, worse, now) == []
+        now += timedelta(seconds=30)
+        (good,) = await _claims(conn, 8, now)  # both reported it, so it is neither of them
+        assert good[0] not in {bad[0], worse[0]}
+        await _complete(conn, [good], now)
+
+        now += timedelta(seconds=1)
+        bad, worse, better = await _claims(conn, 8, now)
+        assert await _release(conn, bad, now) == [bad[0]]
+        assert await _release(conn, worse, now) == []  # two of them are an outage again
+        await _complete(conn, [better], now)
+        assert await crowd.call(conn, "select paused_at = %s from public.lanes"
+                                " where lane = 'image'", now)  # fmt: skip
+        # Nobody is left to compare with: both wait, uncounted.
+        for _ in range(20):
+            now += timedelta(seconds=30)
+            for claim in await _claims(conn, 8, now):
+                assert await _release(conn, claim, now) == []
+        states = await crew.documents(conn, "name", "ocr_status", "retry_count")
+        assert states == [
+            ("bad", "queued", 1), ("better", "completed", 0), ("good", "completed", 0),
+            ("worse", "queued", 0),
+        ]  # fmt: skip
+        assert await crowd.call(conn, "select count(*) from private.invariant_violations()") == 0
 
 
 async def test_real_workers_wait_out_an_engine_that_is_away(

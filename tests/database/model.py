@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 LOCK = timedelta(seconds=20)
 SWEEP_GAP = timedelta(seconds=30)
@@ -41,6 +41,8 @@ class Document:
     locked_at: datetime | None = None
     expires: datetime | None = None
     claimed_at: datetime | None = None
+    completed_at: datetime | None = None
+    outages: list[datetime] = field(default_factory=list)
     deadline: datetime | None = None
     retry_at: datetime | None = None
     deleted: bool = False
@@ -74,8 +76,15 @@ class Lane:
     """Whether a lane runs, and if not, what is known of the outage."""
 
     paused: str | None = None
+    paused_at: datetime | None = None
     probe_at: datetime | None = None
     probe_token: str | None = None
+    recovered_at: datetime | None = None
+    outage_document: str | None = None
+
+    def resume(self) -> None:
+        """Let it run again."""
+        self.paused = self.paused_at = self.probe_at = self.probe_token = None
 
 
 class Model:
@@ -253,21 +262,40 @@ class Model:
         if refusal in ("TOO_MANY_FAILED_PAGES", "PAGES_MISSING") and doc.token is not None:
             self.fail(doc, "unknown", now)
 
-    def complete(self, doc: Document) -> None:
+    def complete(self, doc: Document, now: datetime) -> None:
         """Write the result down."""
         if doc.known_pages or (doc.reading, "null") in doc.pages:
             doc.page_count = doc.known_pages
         for lane in self.lanes.values():
             if doc.token is not None and lane.probe_token == doc.token:
-                lane.paused = lane.probe_at = lane.probe_token = None
+                lane.resume()
+                lane.recovered_at, lane.outage_document = now, None
         doc.unlock()
+        doc.completed_at = now
         doc.status, doc.retry_at = "completed", None
         doc.results += 1
 
-    def outage(self, lane: str, now: datetime) -> None:
-        """Pause a lane until a probe comes through."""
-        if self.lanes[lane].paused is None:
-            self.lanes[lane] = Lane("outage", now + PROBE)
+    def outage(self, doc: Document, now: datetime) -> None:
+        """Pause a lane until a probe comes through, unless the document alone meets the outage."""
+        lane = self.lanes[doc.lane]
+        since = doc.completed_at or datetime.min.replace(tzinfo=UTC)
+        until = lane.recovered_at or since
+        met_before = any(since < moment < until for moment in doc.outages)
+        if lane.paused is None and met_before and lane.outage_document in (None, doc.id):
+            lane.outage_document = doc.id
+            self.fail(doc, "configuration", now)
+            return
+        doc.outages.append(now)
+        doc.attempts -= 1
+        self.give_back(doc, now)
+        if lane.paused is None:
+            lane.paused, lane.paused_at, lane.probe_at = "outage", now, now + PROBE
+
+    def probes(self, name: str, now: datetime) -> set[str]:
+        """List the documents of a paused lane that may be the next probe."""
+        since, due = _some(self.lanes[name].paused_at), self.due(name, now)
+        others = {d.id for d in due if not any(moment >= since for moment in d.outages)}
+        return others or {d.id for d in due}
 
     def snapshot(self) -> dict[str, dict[str, object]]:
         """Show what the database must show too."""

@@ -224,7 +224,8 @@ class Engine(RuleBasedStateMachine):
             return
         for lane, count in self.model.claimable(lanes, limit, self.now).items():
             mine = {row["id"] for row in rows if row["lane"] == lane}
-            assert mine <= due[lane]
+            paused = self.model.lanes[lane].paused
+            assert mine <= (self.model.probes(lane, self.now) if paused else due[lane])
             known = (self.model.documents[i] for i in due[lane])
             retries = sum(d.rescues > 1 or d.retry_count > 0 for d in known)
             assert count - retries <= len(mine) <= count
@@ -302,7 +303,7 @@ class Engine(RuleBasedStateMachine):
             document, '{"summary": 1}', "0.9", 5, token, "null", "1", "fast", None,
         )  # fmt: skip
         if self.expect(answer, refusal):
-            self.model.complete(self.model.documents[document])
+            self.model.complete(self.model.documents[document], self.now)
         elif document in self.model.documents:
             self.refused(document, refusal)
 
@@ -320,7 +321,7 @@ class Engine(RuleBasedStateMachine):
         }
         for document, refusal in expected.items():
             if refusal is None:
-                self.model.complete(self.model.documents[document])
+                self.model.complete(self.model.documents[document], self.now)
             elif document in self.model.documents:
                 self.refused(document, refusal)
 
@@ -352,10 +353,12 @@ class Engine(RuleBasedStateMachine):
         if refusal is not None:
             return
         doc = self.model.documents[document]
-        doc.attempts -= 1
-        self.model.give_back(doc, self.now)
         if outage:
-            self.model.outage(doc.lane, self.now)
+            self.model.outage(doc, self.now)
+            self.adopt(document)
+        else:
+            doc.attempts -= 1
+            self.model.give_back(doc, self.now)
 
     @rule(claim=claims, with_token=st.booleans())
     def bury(self, claim: tuple[str, str], with_token: bool) -> None:
@@ -410,14 +413,16 @@ class Engine(RuleBasedStateMachine):
     def pause(self, lane: str) -> None:
         """Pause a lane by hand."""
         self.call("pause_lane", lane, "lunch")
-        self.model.lanes[lane] = model.Lane("manual")
+        known = self.model.lanes[lane]
+        known.resume()
+        known.paused = "manual"
 
     @rule(lane=st.sampled_from(LANES))
     def resume(self, lane: str) -> None:
         """Let a lane run again."""
         answer = self.call("resume_lane", lane)
         assert answer["was_paused"] is (self.model.lanes[lane].paused is not None)
-        self.model.lanes[lane] = model.Lane()
+        self.model.lanes[lane].resume()
 
     @rule(document=documents)
     def cancel(self, document: str) -> None:

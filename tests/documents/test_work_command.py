@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import signal
 import sys
 from typing import TYPE_CHECKING
+
+from PIL import Image
 
 from tests.support import polling
 
@@ -60,6 +63,26 @@ async def test_a_long_lived_worker_reads_what_comes_until_it_is_stopped(
         assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
 
 
+async def test_the_registry_is_read_by_default(
+    desk: readers.Desk, emptied: databases.Database, tmp_path: Path
+) -> None:
+    """What the extractor put to status 3, image or PDF, comes to status 5 without an option."""
+    registry = "select array_agg(status_id) = '{5,5}' from public.extraction_queue"
+    for lane, name, content in (("index", "a.png", _png()), ("acte", "b.pdf", _pdf())):
+        (tmp_path / name).write_bytes(content)
+        document = await desk.factory.awaiting_file(lane=lane)
+        await desk.factory.conn.execute(
+            "update public.extraction_queue set status_id = 3, dropbox_path = %s where id = %s",
+            (f"/{name}", document),
+        )
+
+    async def is_read() -> bool:
+        return await (await desk.factory.conn.execute(registry)).fetchone() == (True,)
+
+    async with started(emptied, tmp_path, "--engine", "null"):
+        await polling.until(is_read, seconds=PATIENCE)
+
+
 async def test_a_worker_with_a_budget_ends_by_itself(
     emptied: databases.Database, tmp_path: Path
 ) -> None:
@@ -76,6 +99,13 @@ async def test_a_lane_that_is_not_there_is_said_in_one_line(
         _, complaint = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode == 1
     assert "there is no lane nope" in complaint.decode().splitlines()[-1]
+
+
+def _png() -> bytes:
+    """Draw a white page."""
+    out = io.BytesIO()
+    Image.new("L", (64, 64), 255).save(out, "PNG")
+    return out.getvalue()
 
 
 def _pdf() -> bytes:

@@ -17,6 +17,8 @@ from tests.documents import readers
 from tests.support import polling
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from pagewarden.database import arguments
     from tests.support import databases
 
@@ -145,6 +147,43 @@ async def test_an_outage_pauses_the_lane_and_counts_nothing(desk: readers.Desk) 
     assert (row["ocr_status"], row["attempts"], row["retry_count"]) == ("queued", 0, 0)
     (lane,) = await desk.link.select("lanes", where={"lane": "image"})
     assert (lane["pause_kind"], lane["pause_reason"]) == ("outage", "the store is away")
+
+
+class OneFileAway(readers.Recorder):
+    """Takes the store for away whenever it is asked for one of the documents."""
+
+    async def read(
+        self, claim: documents.Claim, done: frozenset[int]
+    ) -> AsyncGenerator[documents.Page]:
+        """Hand out the pages of all others."""
+        if claim.name == "bad":
+            raise errors.StoreAway("the disk does not work")
+        async for page in super().read(claim, done):
+            yield page
+
+
+async def test_an_outage_of_one_file_is_its_failure_and_stops_nothing_else(
+    database: databases.Database,
+) -> None:
+    """The probe is another document; when that is read, the first one's attempts count."""
+    async with readers.opened(database) as desk:
+        await desk.factory.conn.execute("update lanes set probe_seconds = 0, backoff_seconds = 0")
+        case = await desk.factory.case()
+        bad = await desk.factory.queued(
+            case, p_document_name="bad", p_new_dropbox_path="/a/bad.png"
+        )
+        good = await desk.factory.queued(case)
+
+        outcomes = await desk.drain(OneFileAway())
+
+        assert outcomes == {"given_back": 1, "completed": 1, "failed": 3}
+        assert (await desk.row(good))["ocr_status"] == "completed"
+        row = await desk.row(bad)
+        assert (row["ocr_status"], row["retry_count"]) == ("dead_letter", 3)
+        assert "/a/bad.png" in row["ocr_error"]
+        (lane,) = await desk.link.select("lanes", where={"lane": "image"})
+        assert lane["paused_at"] is None
+        assert await queries.violations(desk.factory.conn) == []
 
 
 async def test_a_page_that_the_database_refuses_fails_its_document_alone(

@@ -18,7 +18,7 @@ from moto.moto_server.werkzeug_app import (
 from werkzeug.serving import make_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 ACCESS_KEY = "access-key"
 SECRET_KEY = "secret-key"
@@ -67,9 +67,9 @@ class S3Server:
         """Make an empty bucket."""
         self._ask("PUT", f"/{name}")
 
-    def put(self, target: str) -> None:
+    def put(self, target: str, headers: Mapping[str, str] | None = None) -> None:
         """Put something there, past the store."""
-        self._ask("PUT", target)
+        self._ask("PUT", target, headers)
 
     def keys(self, bucket: str) -> list[str]:
         """List everything in a bucket, as it is called there."""
@@ -79,10 +79,10 @@ class S3Server:
         """List the uploads in parts that nobody completed or aborted."""
         return re.findall("<Key>(.*?)</Key>", self._ask("GET", f"/{bucket}?uploads"))
 
-    def _ask(self, method: str, target: str) -> str:
+    def _ask(self, method: str, target: str, headers: Mapping[str, str] | None = None) -> str:
         address = self.url.removeprefix("http://")
         with contextlib.closing(http.client.HTTPConnection(address)) as connection:
-            connection.request(method, target)
+            connection.request(method, target, headers=headers or {})
             answer = connection.getresponse()
             assert answer.status == 200
             return answer.read().decode()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import resource
 import stat
+import tempfile
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,10 +21,10 @@ from tests.files import places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 PATH = "case/document/scan.pdf"
 MEGABYTE = 1024 * 1024
+_NOBODY = 65_534
 
 
 @pytest.fixture
@@ -183,6 +186,44 @@ async def test_missing_disk_is_not_a_missing_file(tmp_path: Path) -> None:
     for folder in (tmp_path / "missing", tmp_path):
         with pytest.raises(errors.StoreUnusable, match="disk"):
             await places.contents(local.LocalFiles(folder), PATH)
+
+
+def _set_mode(path: Path, mode: int) -> None:
+    path.chmod(mode)
+
+
+@contextlib.contextmanager
+def _ordinary_user(root: Path) -> Iterator[None]:
+    """Give the store to an ordinary user and act as one: root may read every file."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in (root, *root.rglob("*")):
+        os.chown(path, _NOBODY, _NOBODY)
+    os.seteuid(_NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+async def test_file_that_may_not_be_read_is_not_a_closed_store() -> None:
+    """The message names the file and what to do; a folder that is closed is an outage."""
+    with tempfile.TemporaryDirectory() as folder:  # others may pass through its parents
+        root = Path(folder)
+        store = local.LocalFiles(root)
+        for path in (PATH, "other"):
+            await store.write(path, places.of(b"x"))
+        _set_mode(root / PATH, 0)
+        with _ordinary_user(root):
+            assert await places.contents(store, "other") == b"x"
+            with pytest.raises(errors.FileAccessDenied, match=f"{PATH}.*chmod") as denied:
+                await places.contents(store, PATH)
+            _set_mode(root, 0o100)
+            with pytest.raises(errors.StoreUnusable):
+                await places.contents(store, PATH)
+            _set_mode(root, 0o700)
+    assert not denied.value.outage
 
 
 async def test_empty_folders_go_with_their_last_file(store: local.LocalFiles, root: Path) -> None:

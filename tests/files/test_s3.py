@@ -134,6 +134,18 @@ async def test_refusal_is_told_apart(
     assert sum(request.startswith("PUT") for request in bucket.server.requests) == 1
 
 
+async def test_archived_object_is_not_a_refused_key(
+    store: s3.S3Files, bucket: places.Bucket
+) -> None:
+    """An object in Glacier is the trouble of its document; others are read."""
+    bucket.server.put(f"/{bucket.name}/some/prefix/{PATH}", {"x-amz-storage-class": "GLACIER"})
+
+    with pytest.raises(errors.FileAccessDenied, match=f"{PATH}.*restore") as denied:
+        await places.contents(store, PATH)
+
+    assert not denied.value.outage
+
+
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_what_may_pass_is_tried_again_before_it_is_an_outage(
     store: s3.S3Files, bucket: places.Bucket, naps: Naps, status: int

@@ -13,6 +13,7 @@ from PIL import Image
 from functions import working
 from pagewarden import documents
 from tests.documents import readers
+from tests.files import places
 from tests.functions import house
 
 if TYPE_CHECKING:
@@ -40,6 +41,30 @@ async def test_an_upload_becomes_text_with_a_call_of_the_worker_of_its_lane(
     rows = await functions.used.database.select("ocr_pages", order="document_id,page_number")
     assert sorted(row["text"].split()[0] for row in rows) == ["640x480", "The", "The"]
     assert {row["ocr_status"] for row in await functions.documents()} == {"completed"}
+
+
+@pytest.mark.parametrize(
+    ("lane", "content"), [("index", white_png()), ("acte", house.READABLE_PDF)]
+)
+async def test_the_registry_is_read_by_the_function_that_its_lane_wakes(
+    reading_functions: House, lane: str, content: bytes
+) -> None:
+    """Image or PDF: what the extractor put to status 3 comes to status 5."""
+    functions, conn = reading_functions, reading_functions.factory.conn
+    await functions.used.store.write("registry/1874-23", places.of(content))
+    document = await functions.factory.awaiting_file(lane=lane)
+    await conn.execute(
+        "update public.extraction_queue set status_id = 3, dropbox_path = 'registry/1874-23'"
+        " where id = %s",
+        (document,),
+    )
+    woken = await conn.execute(
+        "select function_name from edge_function_config where %s = any (lanes)", (lane,)
+    )
+    assert await woken.fetchall() == [("ocr-worker",)]
+    await functions.serve("ocr-worker")
+    status = await conn.execute("select status_id from public.extraction_queue")
+    assert await status.fetchall() == [(5,)]
 
 
 async def test_a_worker_reads_only_its_own_lane(functions: House) -> None:

@@ -44,6 +44,11 @@ _MEANINGS: tuple[tuple[frozenset[str], type[errors.FileStoreError], str], ...] =
     ),
     (_ABSENT, errors.FileNotThere, "there is no file {path!r}"),
     (
+        frozenset({"restricted_content"}),
+        errors.FileAccessDenied,
+        "Dropbox does not hand out the file {path!r} ({refusal}); upload it again",
+    ),
+    (
         frozenset({"malformed_path", "disallowed_name"}),
         errors.UnsafePath,
         "Dropbox keeps no file called {path!r}; choose another name",

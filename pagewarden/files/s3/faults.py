@@ -21,6 +21,7 @@ _QUOTED = 300  # characters of the library's own words in a message of ours
 # raises a bare OSError.
 _STATUS = re.compile(r"status code: (\d{3})")
 _PASSING = frozenset({408, 409, 425, 429})
+_ARCHIVED = "<Code>InvalidObjectState</Code>"  # of an answer 403
 
 
 @contextlib.contextmanager
@@ -39,6 +40,11 @@ def translated(path: str, *, writing: bool = False, named_by: str = NAMED_BY) ->
             f"there is a file at {path!r} already; choose another path"
         ) from exc
     except (exceptions.BaseError, OSError) as exc:
+        if _ARCHIVED in str(exc):
+            raise errors.FileAccessDenied(
+                f"the file {path!r} is archived (Glacier); restore the object in the bucket, then "
+                "requeue the document"
+            ) from exc
         raise _of(exc, named_by) from exc
 
 
