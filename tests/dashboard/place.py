@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from playwright import async_api as playwright
+    from playwright._impl._api_structures import SetCookieParam
 
     from pagewarden.local.sign_in import service
     from tests.functions import house
@@ -115,7 +116,7 @@ class Place:
         if kind == "error":
             self.problems.append(text)
 
-    async def _cookies(self, person: Person) -> list[playwright.SetCookieParam]:
+    async def _cookies(self, person: Person) -> list[SetCookieParam]:
         async with self.visitor(person) as client:
             return [
                 {"name": cookie.name, "value": cookie.value or "", "url": self.url}

@@ -5,6 +5,8 @@ Values are SQL; %(name)s stands for an id of the test's world, and gone is the i
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.database import bad_volumes
 
 LONG = "repeat('x', 10000)"
@@ -681,7 +683,7 @@ GONE = {
 }
 
 # Where many are named, or nothing was promised, the answer says how little was done.
-NOTHING_DONE = {
+NOTHING_DONE: dict[str, Any] = {
     "complete_documents(array[%(gone)s], array[%(gone)s], array['1'::jsonb])": {
         "refusal": "DOCUMENT_NOT_FOUND"
     },

@@ -131,7 +131,7 @@ class _Reusable:
         found = await conn.execute(
             "select format('%I.%I', schemaname, sequencename), last_value from pg_sequences"
         )
-        sequences = dict(await found.fetchall())
+        sequences: dict[str, int | None] = dict(await found.fetchall())
         return cls(name, {t: r for t, r in rows.items() if r}, sequences, await _schema(conn))
 
     async def reset(self, conn: psycopg.AsyncConnection) -> bool:
