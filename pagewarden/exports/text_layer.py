@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import cmath
 import math
-import unicodedata
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from pagewarden.exports import glyphless, tidy
+from pagewarden.reading import bidi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,27 +52,15 @@ def _word(text: str, laid: Laid, font: glyphless.Font, *, space: bool) -> str:
     """Lay the letters exactly over the word, and the space that follows them beyond it."""
     letter = laid.along / len(text)
     origin = laid.origin - laid.up * glyphless.DESCENT / glyphless.UNITS
-    if tidy.runs_backwards(text):
+    if bidi.runs_leftwards(text):
         origin -= letter * space
-        text = " " * space + _as_it_stands(text)
+        # Readers see where letters stand, and turn such scripts round.
+        text = " " * space + bidi.turned(text)
     else:
         text += " " * space
     across = letter * glyphless.UNITS / glyphless.WIDTH
     numbers = " ".join(f"{_number(it.real)} {_number(it.imag)}" for it in (across, laid.up, origin))
     return f"{numbers} Tm {font.encode(text)} Tj"
-
-
-def _as_it_stands(text: str) -> str:
-    """Order the letters of a script that runs backwards from left to right.
-
-    Whoever takes text out of a PDF sees where letters stand, and turns such scripts round.
-    """
-    runs = [(kind, "".join(run)) for kind, run in groupby(text, key=_keeps_order)]
-    return "".join(run if kept else run[::-1] for kept, run in reversed(runs))
-
-
-def _keeps_order(letter: str) -> bool:
-    return unicodedata.bidirectional(letter) in {"L", "EN", "AN"}
 
 
 def _laid(corners: Sequence[complex]) -> Laid:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import unicodedata
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from pagewarden.reading import pages
+from pagewarden.reading import bidi, pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,7 +84,7 @@ def _spell(words: Sequence[pages.Word], text: str) -> bool:
 def _cut(parts: Sequence[str], line: pages.Line) -> Sequence[pages.Word]:
     """Guess where the words stand: each letter of the line is taken to be equally wide."""
     letters = sum(map(len, parts)) + len(parts) - 1
-    backwards = runs_backwards("".join(parts))
+    backwards = bidi.runs_leftwards("".join(parts))
     words, start = [], 0
     for part in parts:
         begin, end = start / letters, (start + len(part)) / letters
@@ -94,12 +93,6 @@ def _cut(parts: Sequence[str], line: pages.Line) -> Sequence[pages.Word]:
         words.append(pages.Word(part, _between(line.quad, begin, end), line.confidence))
         start += len(part) + 1
     return words
-
-
-def runs_backwards(text: str) -> bool:
-    """Tell whether the script is written from right to left."""
-    kinds = (unicodedata.bidirectional(letter) for letter in text)
-    return next((kind in {"R", "AL"} for kind in kinds if kind in {"L", "R", "AL"}), False)
 
 
 def _between(quad: pages.Quad, begin: float, end: float) -> pages.Quad:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _AREA = 700_000  # pixels of the small image: ten-point letters of an A4 page are 5 pixels high
 _WINDOW = 25  # ink is darker than the mean of this neighbourhood ...
 _CONTRAST = 15  # ... by more than this
+_LEAST_BLOT = 4  # pixels; what is smaller is a speck
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,18 @@ def mark(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return (cv2.subtract(around, grey) > _CONTRAST).astype(np.uint8)
 
 
+def is_inked(pixels: NDArray[np.uint8]) -> bool:
+    """Tell whether there is anything on a page but paper and specks."""
+    _, _, stats, _ = cv2.connectedComponentsWithStats(mark(reduce(pixels)))
+    return bool((stats[1:, cv2.CC_STAT_AREA] >= _LEAST_BLOT).any())
+
+
 def find_letters(marks: NDArray[np.uint8]) -> Letters:
     """Find the blots that may be letters; neither specks nor pictures, rules and borders."""
     _, _, stats, centres = cv2.connectedComponentsWithStats(marks)
     width, height, area = stats[1:, 2:5].T
     longer, shorter = np.maximum(width, height), np.minimum(width, height)
-    fits = (area >= 4) & (longer >= 3) & (longer <= 120) & (shorter <= 60)
+    fits = (area >= _LEAST_BLOT) & (longer >= 3) & (longer <= 120) & (shorter <= 60)
     x, y = centres[1:][fits].astype(np.float32).T
     return Letters(x, y, width[fits].astype(np.float32), height[fits].astype(np.float32))
 

@@ -15,6 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+UNREADABLE = "\N{REPLACEMENT CHARACTER}"
+"""Stands for one character that could not be read; no text on paper has it."""
+
+UNREADABLE_CONFIDENCE = 0.5
+"""Of what contains such a character; below the threshold of review, 0.8."""
+
 
 class Point(NamedTuple):
     """A place on the page image."""
@@ -133,11 +139,16 @@ class ReadPage:
 
     @property
     def confidence(self) -> float | None:
-        """Weigh the lines' confidences by their length; None where there is no text."""
+        """Weigh the lines' confidences by their length; None where there is no text.
+
+        One unreadable character makes the whole page wait for a person.
+        """
         letters = sum(len(line.text) for line in self.lines)
         if not letters:
             return None
-        return sum(line.confidence * len(line.text) for line in self.lines) / letters
+        mean = sum(line.confidence * len(line.text) for line in self.lines) / letters
+        marked = any(UNREADABLE in line.text for line in self.lines)
+        return min(mean, UNREADABLE_CONFIDENCE) if marked and self.source is Source.OCR else mean
 
     def as_json(self) -> dict[str, Any]:
         """Give it a form that JSON can carry and from_json understands."""

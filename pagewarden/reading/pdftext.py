@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 import operator
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pypdfium2 as pdfium  # type: ignore[import-untyped]  # it has no stubs
 import pypdfium2.raw as pdfium_c  # type: ignore[import-untyped]
 
-from pagewarden.reading import pages
+from pagewarden.reading import bidi, logical, pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,7 +58,7 @@ class Glyphs:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def __getitem__(self, chosen: Flags) -> Glyphs:
+    def __getitem__(self, chosen: Flags | Indices) -> Glyphs:
         return Glyphs(
             self.codes[chosen],
             self.boxes[chosen],
@@ -109,7 +109,9 @@ def _directions(handle: pdfium_c.FPDF_TEXTPAGE, starts: Indices, to_pixels: Numb
     matrices = (pdfium_c.FS_MATRIX * len(starts))()
     for matrix, index in zip(matrices, starts.tolist(), strict=True):
         pdfium_c.FPDFText_GetMatrix(handle, index, matrix)
-    along = np.frombuffer(matrices, np.float32).reshape(-1, 6)[:, :2] @ to_pixels[:, :2].T
+    a, b, c, d = np.frombuffer(matrices, np.float32).reshape(-1, 6)[:, :4].T
+    along = np.stack((a, b), axis=1) @ to_pixels[:, :2].T
+    along[a * d < b * c] *= -1  # mirrored, so that letters follow each other to the left
     length = np.hypot(along[:, 0], along[:, 1])
     along[length == 0] = (1.0, 0.0)
     return along / np.where(length == 0, 1.0, length)[:, np.newaxis]
@@ -166,8 +168,8 @@ def lines(chars: Glyphs) -> tuple[pages.Line, ...]:
     """Make words and lines, in the order of the file; a wide gap ends a line, as a column does."""
     if not len(chars):
         return ()
+    chars, new_word, new_line = _arranged(chars)
     frame = _frame(chars)
-    new_word, new_line = _breaks(chars, frame)
     words = _words(chars, frame, np.flatnonzero(new_word))
     spans = _spans(np.flatnonzero(new_line[new_word]), len(words))
     quads = _quads(chars, frame, np.flatnonzero(new_line))
@@ -180,6 +182,45 @@ def lines(chars: Glyphs) -> tuple[pages.Line, ...]:
         for group, quad in _sideways_sorted(made, chars.directions[new_line])
         if group
     )
+
+
+def _arranged(chars: Glyphs) -> tuple[Glyphs, Flags, Flags]:
+    """Tell which characters begin a word, and which a line; letters in the order they are read."""
+    frame = _frame(chars)
+    new_word, new_line = _breaks(chars, frame)
+    kinds = np.unique(chars.codes).tolist()
+    leftward = np.isin(chars.codes, [code for code in kinds if bidi.is_leftward(chr(code))])
+    if not leftward.any():
+        return chars, new_word, new_line
+    latin = np.isin(chars.codes, [code for code in kinds if bidi.is_latin(chr(code))])
+    spans = _spans(np.flatnonzero(_new_row(chars, frame)), len(chars))
+    # PDFium orders single words in a Latin line itself.
+    rows = [(a, b) for a, b in spans if leftward[a:b].sum() > latin[a:b].sum()]
+    columns = (frame.start, frame.end, frame.lower - frame.upper, new_word, chars.really, new_line)
+    letters = [
+        logical.Letter(number, chr(code), *measures)
+        for number, (code, *measures) in enumerate(
+            zip(*(column.tolist() for column in (chars.codes, *columns)), strict=True)
+        )
+    ]
+    order, codes = np.arange(len(chars)), chars.codes.copy()
+    arranged = logical.arrange([letters[start:end] for start, end in rows])
+    for (start, end), found in zip(rows, arranged, strict=True):
+        words = list(itertools.chain(*found))
+        order[start:end] = [letter.number for word in words for letter in word]
+        codes[start:end] = [ord(letter.text) for word in words for letter in word]
+        new_word[start:end] = [place == 0 for word in words for place in range(len(word))]
+        new_line[start:end] = [place == 0 for line in found for place in range(sum(map(len, line)))]
+    return replace(chars[order], codes=codes), new_word, new_line
+
+
+def _new_row(chars: Glyphs, frame: _Frame) -> Flags:
+    """Tell which characters are on another level than the one before, or run another way."""
+    height = frame.lower - frame.upper
+    taller = np.maximum(height[1:], height[:-1])
+    middle = (frame.upper + frame.lower) / 2
+    turned = np.sum(chars.directions[1:] * chars.directions[:-1], axis=1) < 0.99
+    return np.concatenate(([True], turned | (np.abs(np.diff(middle)) > _OFF_LINE * taller)))
 
 
 def _sideways_sorted(
@@ -201,9 +242,7 @@ def _breaks(chars: Glyphs, frame: _Frame) -> tuple[Flags, Flags]:
     shorter = np.minimum(height[1:], height[:-1])
     # Measured both ways, as Hebrew and Arabic run to the left.
     gap = np.maximum(frame.start[1:] - frame.end[:-1], frame.start[:-1] - frame.end[1:])
-    middle = (frame.upper + frame.lower) / 2
-    turned = np.sum(chars.directions[1:] * chars.directions[:-1], axis=1) < 0.99
-    line = turned | (np.abs(np.diff(middle)) > _OFF_LINE * taller)
+    line = _new_row(chars, frame)[1:]
     line |= (gap > _COLUMN_GAP * taller) | (gap < _LEAP_BACK * taller)
     word = line | chars.really[1:] | (chars.blank[1:] & (gap > _WORD_GAP * shorter))
     return np.concatenate(([True], word)), np.concatenate(([True], line))

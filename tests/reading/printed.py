@@ -36,6 +36,15 @@ GREEK = (
     "στρατεύματος, τὰ τοῦ Γάλβου φρονήσαντα, οὐκέτι",
 )
 
+PERSIAN = (
+    "این جشن‌نامه برای استاد بزرگ ما (کتاب دوم)",
+    "در بهار سال ۱۳۵۷ در شهر تهران چاپ شد.",
+)
+HEBREW = (
+    "הספר הישן (כרך שני) נדפס בירושלים בשנת 1948",
+    "ובו פרק 12.5 על ההיסטוריה של הארץ.",
+)
+
 _MARGIN, _LEADING = 80, 1.6
 
 
@@ -51,12 +60,13 @@ def page(
     lines: Sequence[str], *, size: int = 40, noise: float = 0.0, colour: bool = False
 ) -> engine.PageImage:
     """Print lines one below another; noise is the share of pixels that are lost."""
-    width = 2 * _MARGIN + max(int(_font(size).getlength(line)) for line in lines)
+    font = _font_for(lines, size)
+    width = 2 * _MARGIN + max(int(font.getlength(line)) for line in lines)
     height = 2 * _MARGIN + int(len(lines) * size * _LEADING)
     paper = Image.new("RGB", (width, height), (248, 240, 220))
     pen = ImageDraw.Draw(paper)
     for row, line in enumerate(lines):
-        pen.text((_MARGIN, _top(row, size)), line, fill=(30, 25, 60), font=_font(size))
+        pen.text((_MARGIN, _top(row, size)), line, fill=(30, 25, 60), font=font)
     pixels = np.array(paper if colour else paper.convert("L"))
     return engine.PageImage(_spoiled(pixels, noise), dpi=200)
 
@@ -95,6 +105,13 @@ def assert_in_place(found: engine.Recognised, lines: Sequence[str], *, size: int
 
 def _top(row: int, size: int) -> float:
     return _MARGIN + row * size * _LEADING
+
+
+def _font_for(lines: Sequence[str], size: int) -> ImageFont.FreeTypeFont:
+    """Choose a font that has the letters; Hebrew and Arabic ones are in a Debian package."""
+    if lines in (PERSIAN, HEBREW):
+        return ImageFont.truetype("DejaVuSans.ttf", size, layout_engine=ImageFont.Layout.RAQM)
+    return _font(size)
 
 
 @functools.cache

@@ -132,6 +132,17 @@ def mapped_pdf(meanings: Mapping[str, str], lines: Sequence[str] = PROSE) -> byt
     return _saved(pdf)
 
 
+def mirrored_pdf(meanings: Mapping[str, str], lines: Sequence[str]) -> bytes:
+    """Write lines like mapped_pdf, from right to left by a matrix that mirrors them."""
+    with pikepdf.open(io.BytesIO(mapped_pdf(meanings))) as pdf:
+        shown = (
+            f"BT /F {_SIZE} Tf -1 0 0 1 300 {_TOP - row * _LEADING} Tm ({line}) Tj ET"
+            for row, line in enumerate(lines)
+        )
+        pdf.pages[0].Contents = pdf.make_stream("\n".join(shown).encode())
+        return _saved(pdf)
+
+
 def gibberish_pdf(lines: Sequence[str] = PROSE) -> bytes:
     """Write lines that look right, and whose characters mean others, as in bad subsets of fonts."""
     return mapped_pdf({chr(code): chr(code - 29) for code in range(61, 127)}, lines)

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pagewarden.reading import engine, pages, rapid
+from pagewarden.reading.lines import readings
 from tests.reading import printed
 
 _ENGLISH = engine.Hints(("eng",))
@@ -17,6 +18,14 @@ _ENGLISH = engine.Hints(("eng",))
 def reader() -> rapid.Rapid:
     """Load the networks once."""
     return rapid.Rapid()
+
+
+def test_a_network_that_reads_hebrew_gives_logical_order() -> None:
+    """It sees letters from left to right; numbers and Latin phrases run that way anyway."""
+    seen = ["לש", "Windows", "XP", "רפס", "12.5"]
+    words = [readings.Span(text, 1.0, 1.0, 0.0, 0.0) for text in seen]
+
+    assert readings.of_visual(words).text == "12.5 ספר Windows XP של"
 
 
 def test_printed_lines_are_read_as_they_stand(reader: rapid.Rapid) -> None:

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagewarden import errors
-from pagewarden.reading import engine, tesseract
+from pagewarden.reading import engine, pages, tesseract
 from pagewarden.reading.lines import tess
 from tests.reading import printed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -53,6 +54,18 @@ def test_greek_is_read(reader: tesseract.Tesseract) -> None:
     """Scripts that PP-OCR does not know are what Tesseract is for."""
     found = reader.recognise(printed.page(printed.GREEK), engine.Hints(("grc",)))
     assert "Πετρώνιον" in printed.text_of(found)
+
+
+@pytest.mark.parametrize(("language", "lines"), [("fas", printed.PERSIAN), ("heb", printed.HEBREW)])
+def test_text_from_right_to_left_is_in_logical_order(
+    reader: tesseract.Tesseract, language: str, lines: Sequence[str]
+) -> None:
+    """Letters, words, brackets and numbers come as they are typed; words stand as printed."""
+    found = reader.recognise(printed.page(lines), engine.Hints((language,)))
+    assert printed.text_of(found) == "\n".join(lines)
+    for line in found.lines:
+        edges = [pages.bounds(word.quad).left for word in line.words]
+        assert edges == sorted(edges, reverse=True)
 
 
 def test_a_language_without_data_names_the_package_to_install(english_only: Path) -> None:

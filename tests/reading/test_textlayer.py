@@ -109,6 +109,51 @@ def test_columns_are_lines_of_their_own(tmp_path: Path) -> None:
     assert _texts(lines) == ["left", "right"]
 
 
+_HEBREW = ["הספר (כרך שני) נדפס בשנת 1948", "ובו פרק 12.5 על Windows XP של הארץ."]
+_SECOND_VISUAL = ".ץראה לש Windows XP לע 12.5 קרפ ובו"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(["1948 תנשב ספדנ (ינש ךרכ) רפסה", _SECOND_VISUAL], id="as it stands"),
+        pytest.param(["1948 תנשב ספדנ )ינש ךרכ( רפסה", _SECOND_VISUAL], id="brackets not mirrored"),
+        pytest.param(_HEBREW, id="in logical order"),
+    ],
+)
+def test_text_from_right_to_left_is_in_logical_order(tmp_path: Path, written: list[str]) -> None:
+    """Whatever order a producer writes letters in; numbers and Latin words stay."""
+    assert _texts(_layer(tmp_path, _in_letters_of(written))) == _HEBREW
+
+
+def test_mirrored_text_is_upright_and_in_order(tmp_path: Path) -> None:
+    """Tesseract writes its layers so: letters follow each other to the left in logical order."""
+    lines = samples.mirrored_pdf({"a": "ש", "b": "ל", "c": "ם"}, ["abc", "bc"])
+
+    assert _texts(_layer(tmp_path, lines)) == ["שלם", "לם"]
+
+
+@pytest.mark.parametrize("ligature", ["لا", "ال"])
+def test_the_letters_of_an_arabic_ligature_are_in_order(tmp_path: Path, ligature: str) -> None:
+    """Some producers say what a ligature means in the order of the letters, some turned round."""
+    data = samples.mapped_pdf(
+        {"a": "\N{ARABIC LETTER ALEF}", "b": "ب", "d": "د", "l": "ل", "x": ligature},
+        ["dxbla", "bxb xb"],
+    )
+
+    assert _texts(_layer(tmp_path, data)) == ["البلاد", "بلا بلاب"]
+
+
+def _in_letters_of(lines: list[str]) -> bytes:
+    """Write lines from left to right, in a font that has all their letters."""
+    used = sorted(set("".join(lines)) - {" "})
+    codes = dict(zip(used, string.ascii_letters, strict=False))
+    return samples.mapped_pdf(
+        {code: letter for letter, code in codes.items()},
+        ["".join(codes.get(letter, letter) for letter in line) for line in lines],
+    )
+
+
 @pytest.mark.parametrize(
     ("damage", "data"),
     [

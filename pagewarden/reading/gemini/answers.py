@@ -1,16 +1,18 @@
 """What the service answers: its envelope, and the two forms of JSON that we ask for.
 
-Text comes from the fields of these forms only; whatever else an answer says is ignored.
+Text comes from the fields of these forms only; whatever else an answer says is ignored, above all
+how sure the model claims to be.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pydantic
 from pydantic import alias_generators
 
 from pagewarden import errors
+from pagewarden.reading import pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +24,6 @@ _REFUSALS = frozenset(
     {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"}
 )
 
-Confidence = Annotated[
-    float,
-    pydantic.Field(description="How sure you are of the text, 0 to 1.", allow_inf_nan=False),
-]
-
 
 class FoundLine(pydantic.BaseModel):
     """A line as the service found it."""
@@ -35,7 +32,6 @@ class FoundLine(pydantic.BaseModel):
     box_2d: list[float] | None = pydantic.Field(
         default=None, description="[ymin, xmin, ymax, xmax], each 0 to 1000."
     )
-    confidence: Confidence
 
 
 class Extract(pydantic.BaseModel):
@@ -49,7 +45,6 @@ class Correction(pydantic.BaseModel):
 
     line: int = pydantic.Field(description="The number of the line.")
     text: str = pydantic.Field(description="The whole corrected text of the line.")
-    confidence: Confidence
 
 
 class Boost(pydantic.BaseModel):
@@ -136,15 +131,21 @@ def parse(body: str, form: type[Form]) -> Form:
 def correct(lines: Sequence[FoundLine], boost: Boost) -> list[FoundLine]:
     """Put corrections in; there are as many lines as before, each in its place.
 
-    A number without a line and a text without letters correct nothing.
+    A number without a line and a text without letters correct nothing. Nor does a text with fewer
+    unreadable characters than before: told to correct, a model guesses what it could not read.
     """
     corrected = list(lines)
     for correction in boost.corrections:
-        if 1 <= correction.line <= len(corrected) and correction.text.strip():
-            changes = {"text": correction.text, "confidence": correction.confidence}
-            place = correction.line - 1
-            corrected[place] = corrected[place].model_copy(update=changes)
+        place = correction.line - 1
+        if place not in range(len(lines)) or not correction.text.strip():
+            continue
+        if _unreadable(correction.text) >= _unreadable(lines[place].text):
+            corrected[place] = lines[place].model_copy(update={"text": correction.text})
     return corrected
+
+
+def _unreadable(text: str) -> int:
+    return text.count(pages.UNREADABLE)
 
 
 def _refused(reason: str) -> errors.AnswerRefused:

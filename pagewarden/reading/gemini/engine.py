@@ -10,7 +10,7 @@ import structlog
 from google.genai import types
 
 from pagewarden import errors, settings
-from pagewarden.reading import engine
+from pagewarden.reading import engine, ink
 from pagewarden.reading.gemini import answers, lines, pace, picture, prompts, service
 
 if TYPE_CHECKING:
@@ -53,7 +53,12 @@ class Gemini:
         return f"{self._options.model}+{digest[:8]}"
 
     def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
-        """Read a page, within the patience of the settings and a few seconds."""
+        """Read a page, within the patience of the settings and a few seconds.
+
+        A page without ink has no text; the service is not asked, as a model may invent some.
+        """
+        if not ink.is_inked(image.pixels):
+            return engine.Recognised(())
         visit = self._service.visit()
         page = types.Part.from_bytes(data=picture.encode(image), mime_type=picture.MIME_TYPE)
         found = self._extract(visit, page, hints)

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from pagewarden.reading import pages
+from pagewarden.reading import bidi, pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 SCALE = 1000  # the service counts in thousandths of each side
 
-# A line whose place is a guess is no surer than this, however sure its text is.
+# What the model says of its own confidence means nothing, so all lines get the same: above the
+# threshold of review (0.8), and less than the dashboard shows as sure (0.85).
+CONFIDENCE = 0.82
+
+# A line whose place is a guess is no surer than this.
 UNPLACED_CONFIDENCE = 0.5
 
 
@@ -27,7 +31,7 @@ def on_page(found: Sequence[answers.FoundLine], width: int, height: int) -> tupl
         if not text:
             continue
         box = _box(line.box_2d)
-        confidence = min(max(line.confidence, 0.0), 1.0)
+        confidence = pages.UNREADABLE_CONFIDENCE if pages.UNREADABLE in text else CONFIDENCE
         if box is None:
             box = pages.Box(0, SCALE * turn / len(found), SCALE, SCALE * (turn + 1) / len(found))
             confidence = min(confidence, UNPLACED_CONFIDENCE)
@@ -62,13 +66,7 @@ def _words(text: str, box: pages.Box) -> Iterator[tuple[str, pages.Box]]:
     step = (box.right - box.left) / len(text)
     for match in re.finditer(r"\S+", text):
         begin, end = match.start() * step, match.end() * step
-        if _runs_leftwards(text):
+        if bidi.runs_leftwards(text):
             yield match[0], box._replace(left=box.right - end, right=box.right - begin)
         else:
             yield match[0], box._replace(left=box.left + begin, right=box.left + end)
-
-
-def _runs_leftwards(text: str) -> bool:
-    """Ask the first character that has a direction."""
-    directions = (unicodedata.bidirectional(char) for char in text)
-    return next((way != "L" for way in directions if way in {"L", "R", "AL"}), False)

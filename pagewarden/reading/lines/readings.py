@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pagewarden.reading import pages
+from pagewarden.reading import bidi, pages
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pagewarden.reading.lines import crops
 
 
@@ -29,7 +31,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The words of one line, from left to right."""
+    """The words of one line, in the order in which they are read."""
 
     words: tuple[Span, ...]
 
@@ -53,3 +55,23 @@ class Reading:
         left = min((word.left for word in self.words), default=0.0)
         right = max((word.right for word in self.words), default=1.0)
         return pages.Line(self.text, crop.part(left, right), self.confidence, words)
+
+
+def of_visual(words: Sequence[Span]) -> Reading:
+    """Make a reading of words whose letters a network saw from left to right."""
+    kinds = " ".join(map(_kind, words))
+    order = [place // 2 for place in bidi.turned_places(kinds) if place % 2 == 0]
+    if not any(map(bidi.is_leftward, kinds)):
+        return Reading(tuple(words))
+    return Reading(tuple(_turned(words[place]) for place in order))
+
+
+def _kind(word: Span) -> str:
+    """Choose a letter that tells which way a word runs."""
+    letters = word.text
+    return next(filter(bidi.is_leftward, letters), next(filter(bidi.is_latin, letters), letters[0]))
+
+
+def _turned(word: Span) -> Span:
+    leftward = any(map(bidi.is_leftward, word.text))
+    return replace(word, text=bidi.turned(word.text)) if leftward else word

@@ -68,7 +68,7 @@ class Recogniser:
             None, {self._input: np.stack([line.planes for line in lines])}
         )
         return [
-            readings.Reading(tuple(self._words(answer, line.stretch)))
+            readings.of_visual(list(self._words(answer, line.stretch)))
             for answer, line in zip(answers, lines, strict=True)
         ]
 

@@ -87,18 +87,27 @@ class LineReader:
         return readings.Reading(words)
 
     def _words(self, api: Any, width: int) -> Iterator[readings.Span]:  # noqa: ANN401  # untyped
-        level = self._library.RIL.WORD
-        for at in self._library.iterate_level(api.GetIterator(), level):
-            if not at.Empty(level) and (text := at.GetUTF8Text(level).strip()):
-                left, _, right, _ = at.BoundingBox(level)
-                sure = at.Confidence(level) / 100
+        """Spell words letter by letter, which come in logical order.
+
+        The text of a whole word has its letters from left to right, in Hebrew and Arabic too.
+        """
+        level = self._library.RIL
+        at, more = api.GetIterator(), True
+        while more and not at.Empty(level.WORD):
+            left, _, right, _ = at.BoundingBox(level.WORD)
+            sure = at.Confidence(level.WORD) / 100
+            listed = bool(at.WordIsFromDictionary())
+            letters = [at.GetUTF8Text(level.SYMBOL)]
+            while (more := at.Next(level.SYMBOL)) and not at.IsAtBeginningOf(level.WORD):
+                letters.append(at.GetUTF8Text(level.SYMBOL))
+            if text := "".join(letters).strip():
                 yield readings.Span(
                     text=unicodedata.normalize("NFC", text),
                     confidence=sure,
                     weakest=sure,
                     left=left / width,
                     right=right / width,
-                    listed=bool(at.WordIsFromDictionary()),
+                    listed=listed,
                 )
 
     def load(self, language: str) -> Any:  # noqa: ANN401  # untyped

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pagewarden.reading import engine, pages
+from pagewarden.reading import bidi, engine, pages
 from pagewarden.reading.lines import readings
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ def _sheet(lines: Sequence[NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], NDArr
 
 
 def _reading(found: Sequence[pages.Line], width: int) -> readings.Reading:
-    """Make one reading of what was found beside each other, from left to right."""
-    beside = sorted(found, key=lambda line: pages.bounds(line.quad).left)
+    """Make one reading of what was found beside each other, in the order of its script."""
+    leftwards = bidi.runs_leftwards("".join(line.text for line in found))
+    beside = sorted(found, key=lambda line: pages.bounds(line.quad).left, reverse=leftwards)
     spans = [_span(word, width) for line in beside for word in _words(line)]
     return readings.Reading(tuple(spans))
 

@@ -91,10 +91,10 @@ def _silent_port() -> int:
         pytest.param(served.said('{"lines": ['), errors.AnswerUnusable, 2, id="half of the JSON"),
         pytest.param(served.said('{"lines": 3}'), errors.AnswerUnusable, 2, id="another form"),
         pytest.param(
-            served.said('{"lines": [{"text": "a"}]}'), errors.AnswerUnusable, 2, id="field missing"
+            served.said('{"lines": [{"box_2d": []}]}'), errors.AnswerUnusable, 2, id="field missing"
         ),
         pytest.param(
-            served.said('{"lines": [{"text": "a", "confidence": NaN}]}'),
+            served.said('{"lines": [{"text": "a", "box_2d": ["x"]}]}'),
             errors.AnswerUnusable,
             2,
             id="no number",

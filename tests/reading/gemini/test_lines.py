@@ -63,31 +63,32 @@ def test_large_page_is_scaled_down(shape: tuple[int, ...], size: tuple[int, int]
 def test_line_without_a_sound_box_gets_a_strip_by_its_turn(box: object) -> None:
     """Its confidence says that the place is a guess."""
     found = [
-        answers.FoundLine.model_validate(served.line(text, place, 0.9))
+        answers.FoundLine.model_validate(served.line(text, place))
         for text, place in [("a", [0, 0, 10, 10]), ("b", box), ("c", [90, 0, 99, 10])]
     ]
 
     placed = lines.on_page(found, 400, 600)
 
     assert pages.bounds(placed[1].quad) == pytest.approx((0, 200, 400, 400))
-    assert [line.confidence for line in placed] == [0.9, lines.UNPLACED_CONFIDENCE, 0.9]
+    sure, unplaced = lines.CONFIDENCE, lines.UNPLACED_CONFIDENCE
+    assert [line.confidence for line in placed] == [sure, unplaced, sure]
 
 
 def test_words_share_the_box_of_their_line_by_characters() -> None:
     """A word of three letters in a line of ten takes three tenths of it."""
-    line = answers.FoundLine(text="the second", box_2d=[0, 0, 100, 1000], confidence=0.7)
+    line = answers.FoundLine(text="the second", box_2d=[0, 0, 100, 1000])
 
     (placed,) = lines.on_page([line], 100, 200)
 
     assert placed.words == (
-        pages.Word("the", pages.Box(0, 0, 30, 20).quad(), 0.7),
-        pages.Word("second", pages.Box(40, 0, 100, 20).quad(), 0.7),
+        pages.Word("the", pages.Box(0, 0, 30, 20).quad(), lines.CONFIDENCE),
+        pages.Word("second", pages.Box(40, 0, 100, 20).quad(), lines.CONFIDENCE),
     )
 
 
 def test_words_of_a_script_that_runs_leftwards_begin_at_the_right() -> None:
     """The first word of a Hebrew line is the rightmost one."""
-    line = answers.FoundLine(text="שלום אב", box_2d=[0, 0, 100, 1000], confidence=1)
+    line = answers.FoundLine(text="שלום אב", box_2d=[0, 0, 100, 1000])
 
     (placed,) = lines.on_page([line], 70, 100)
 
@@ -101,7 +102,6 @@ def test_words_of_a_script_that_runs_leftwards_begin_at_the_right() -> None:
             answers.FoundLine,
             text=st.text(max_size=30),
             box_2d=st.none() | st.lists(st.floats(-10, 1100), max_size=5),
-            confidence=st.floats(-1, 100),
         ),
         max_size=6,
     ),

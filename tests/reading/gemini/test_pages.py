@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from pagewarden import errors
 from pagewarden.reading import engine, pages
-from pagewarden.reading.gemini import prompts
+from pagewarden.reading.gemini import lines, prompts
 from tests.support import gemini_engine as engines
 from tests.support import gemini_server as served
 
+# A page below this waits for a person: private.is_doubtful.
+REVIEW_THRESHOLD = 0.8
+
 
 def test_page_is_extracted_then_boosted(server: served.GeminiServer, make: engines.Make) -> None:
-    """The text of the second answer replaces that of the first; place and order stay."""
+    """The text of the second answer replaces that of the first; place and order stay.
+
+    What the model claims about its own confidence is not taken over.
+    """
     server.script = [
         served.extracted(
             served.line("Rechnunq Nr. 12", [100, 250, 120, 750], 0.8),
@@ -26,9 +33,9 @@ def test_page_is_extracted_then_boosted(server: served.GeminiServer, make: engin
     read = engines.read(make())
 
     first, second = read.lines
-    assert (first.text, first.confidence) == ("Rechnung Nr. 12", 0.99)
+    assert (first.text, first.confidence) == ("Rechnung Nr. 12", lines.CONFIDENCE)
     assert pages.bounds(first.quad) == pytest.approx((100, 100, 300, 120))
-    assert (second.text, second.confidence) == ("Summe 4,50", 0.95)
+    assert (second.text, second.confidence) == ("Summe 4,50", lines.CONFIDENCE)
     assert pages.bounds(second.quad) == pytest.approx((100, 200, 200, 220))
 
 
@@ -75,6 +82,69 @@ def test_page_without_text_has_no_lines_and_no_second_request(
     assert engines.read(make()).lines == ()
 
 
+@pytest.mark.parametrize("shade", [255, 128])
+def test_page_without_ink_has_no_text_whatever_the_model_says(
+    server: served.GeminiServer, make: engines.Make, shade: int
+) -> None:
+    """The service is not even asked; what it would invent cannot become text."""
+    server.by_form = {
+        "lines": served.extracted(served.line("Page intentionally left blank")),
+        "corrections": served.boosted(),
+    }
+    noise = np.random.default_rng(1).integers(-4, 5, (engines.HEIGHT, engines.WIDTH))
+    blank = engine.PageImage(np.clip(shade + noise, 0, 255).astype(np.uint8), dpi=300)
+
+    assert make().recognise(blank, engine.Hints()).lines == ()
+    assert server.requests == []
+
+
+def test_the_model_is_told_to_mark_what_it_cannot_read_and_never_to_guess(
+    server: served.GeminiServer, make: engines.Make
+) -> None:
+    """It is with prompts of the settings, too; and no confidence is asked for."""
+    server.script = [served.extracted(served.line("a")), served.boosted()]
+
+    engines.read(make(gemini_extract_prompt="Read.", gemini_boost_prompt="Correct."))
+
+    for request in server.requests:
+        assert pages.UNREADABLE in request.instruction
+        assert "confidence" not in json.dumps(request.schema)
+    assert "most likely" not in prompts.INSTRUCTION + prompts.EXTRACT + prompts.BOOST
+
+
+@pytest.mark.parametrize(
+    ("extracted", "boosted", "text"),
+    [
+        ("Nr. 1\ufffd7", [], "Nr. 1\ufffd7"),
+        ("Nr. l\ufffd7", [(1, "Nr. 1\ufffd7")], "Nr. 1\ufffd7"),
+        ("Nr. 127", [(1, "Nr. 1\ufffd7")], "Nr. 1\ufffd7"),
+        # The second look would guess what the first could not read.
+        ("Nr. 1\ufffd7", [(1, "Nr. 127")], "Nr. 1\ufffd7"),
+    ],
+)
+def test_a_line_with_an_unreadable_character_waits_for_review(
+    server: served.GeminiServer,
+    make: engines.Make,
+    extracted: str,
+    boosted: list[tuple[int, str]],
+    text: str,
+) -> None:
+    """Its confidence is below the review threshold, and so is that of its page."""
+    sound = [served.line("A long line that can be read without any doubt at all.")] * 40
+    server.script = [
+        served.extracted(served.line(extracted, confidence=1.0), *sound),
+        served.boosted(*boosted),
+    ]
+
+    marked, *others = engines.read(make()).lines
+
+    page = pages.ReadPage(1, 400, 1000, 300, pages.Source.OCR, (marked, *others))
+    assert marked.text == text
+    assert marked.confidence < REVIEW_THRESHOLD <= min(line.confidence for line in others)
+    assert page.confidence is not None
+    assert page.confidence < REVIEW_THRESHOLD
+
+
 def test_request_to_extract_is_what_the_service_expects(
     server: served.GeminiServer, make: engines.Make
 ) -> None:
@@ -93,7 +163,6 @@ def test_request_to_extract_is_what_the_service_expects(
     assert {name: kind["type"] for name, kind in line.items()} == {
         "text": "STRING",
         "box_2d": "ARRAY",
-        "confidence": "NUMBER",
     }
     config = request.body["generationConfig"]
     assert (config["responseMimeType"], config["temperature"]) == ("application/json", 0)
