@@ -75,7 +75,7 @@ COMMANDS = {
     ),
     "retention": deferred.Deferred(
         "pagewarden.commands.retention",
-        "Remove what nobody needs any more; the schedule does the same every hour.",
+        "Remove what is too old; the schedule does the same every hour.",
     ),
     "archive": deferred.Deferred(
         "pagewarden.commands.archive",

@@ -15,8 +15,8 @@ import pytest
 import structlog
 
 from pagewarden.local import server
+from tests.support import clock, databases
 from tests.support import database_pool as database_pool_module
-from tests.support import databases
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -34,6 +34,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=Path,
         metavar="DIR",
         help="run on the Postgres server whose programs are in this folder",
+    )
+    parser.addoption(
+        "--clock",
+        choices=list(clock.BOUNDARIES),
+        help="begin every test just before the end of one; needs scripts/clock-test",
     )
     parser.addoption(
         "--fail-on-skip", action="store_true", help="count a skipped test as a failure"
@@ -62,6 +67,19 @@ def _lines_on_standard_error() -> Iterator[None]:
     structlog.configure(logger_factory=structlog.WriteLoggerFactory(sys.__stderr__))
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(scope="session")
+def _clock(pytestconfig: pytest.Config) -> clock.Clock | None:
+    boundary = pytestconfig.option.clock
+    return clock.Clock.of(boundary) if boundary else None
+
+
+@pytest.fixture(autouse=True)
+def _time_of_the_test(_clock: clock.Clock | None, request: pytest.FixtureRequest) -> None:
+    """Set the clock, if that was asked for."""
+    if _clock is not None:
+        _clock.set_for(request.node.nodeid)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -123,14 +141,9 @@ async def database_pool(
 
 @pytest.fixture
 async def database(
-    database_pool: database_pool_module.Pool,
+    database_pool: database_pool_module.Pool, request: pytest.FixtureRequest
 ) -> AsyncIterator[databases.Database]:
     """Give the test a migrated database that it alone uses meanwhile."""
-    async with database_pool.borrow() as database:
+    is_fresh = request.node.get_closest_marker("fresh") is not None
+    async with database_pool.borrow(fresh=is_fresh) as database:
         yield database
-
-
-@pytest.fixture
-def emptied(database: databases.Database) -> databases.Database:
-    """Give the test a migrated database."""
-    return database

@@ -52,7 +52,7 @@ def command(  # noqa: PLR0913  # each is an option of the command
         int | None, typer.Option("-j", min=1, help="Processes. Default: one for each core.")
     ] = None,
 ) -> None:
-    """Check whether pictures have the text they should have, in the right language if you name it.
+    """Check whether pictures have the text they should have, in the right language.
 
     What should be on picture.png is read from picture.txt beside it, a
     string on each line, or from --references: JSON such as

@@ -444,15 +444,19 @@ declare
   v_count integer := 0;
 begin
   for v_task in
-    update public.volume_tasks as t
-    set current_stage = p_stage, status = 'running', publications = t.publications + 1, published_to = p_queue,
-        published_at = p_now, retry_at = null, pages_done = 0, pages_total = null, updated_at = p_now
-    from public.volumes as v, public.volume_jobs as j
-    where t.id = any (p_task_ids) and v.id = t.volume_id and j.id = t.job_id
-    returning t.id, jsonb_build_object(
-      'task_id', t.id, 'job_id', t.job_id, 'volume_id', t.volume_id, 'bdrc_w_id', v.bdrc_w_id,
-      'bdrc_i_id', v.bdrc_i_id, 'attempt', t.publications, 'job_key', j.job_key
-    ) as message
+    with published as (
+      update public.volume_tasks as t
+      set current_stage = p_stage, status = 'running', publications = t.publications + 1, published_to = p_queue,
+          published_at = p_now, retry_at = null, pages_done = 0, pages_total = null, updated_at = p_now
+      from public.volumes as v, public.volume_jobs as j
+      where t.id = any (p_task_ids) and v.id = t.volume_id and j.id = t.job_id
+      returning t.id, jsonb_build_object(
+        'task_id', t.id, 'job_id', t.job_id, 'volume_id', t.volume_id, 'bdrc_w_id', v.bdrc_w_id,
+        'bdrc_i_id', v.bdrc_i_id, 'attempt', t.publications, 'job_key', j.job_key
+      ) as message
+    )
+    select p.id, p.message from published as p
+    order by p.id -- volumes are read in the order of their job
   loop
     v_count := v_count + 1;
     if p_queue = 'pgmq' then

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pagewarden import database
+from pagewarden import database as gateways
 from pagewarden.local.sign_in import service
 from tests.client import desk as desks
 from tests.functions import house
@@ -32,16 +32,16 @@ def recorder() -> readers.Recorder:
 
 @pytest.fixture
 async def desk(
-    emptied: databases.Database,
+    database: databases.Database,
     chosen: settings.Settings,
     recorder: readers.Recorder,
     tmp_path: Path,
 ) -> AsyncIterator[desks.Desk]:
     """Serve all functions and the sign-in, with a reader of the test's."""
-    signing = service.Service(emptied.url(), house.KEYS, site_url="http://x", hasher=houses.CHEAP)
+    signing = service.Service(database.url(), house.KEYS, site_url="http://x", hasher=houses.CHEAP)
     async with (
-        await database.connect_direct(emptied.url()) as gateway,
-        house.opened(emptied, gateway, chosen, recorder, signing_in=signing) as opened,
+        await gateways.connect_direct(database.url()) as gateway,
+        house.opened(database, gateway, chosen, recorder, signing_in=signing) as opened,
     ):
         yield desks.Desk(opened, signing, tmp_path / "computer")
     await signing.aclose()

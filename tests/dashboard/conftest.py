@@ -38,7 +38,7 @@ def reader() -> documents.Reader:
 @pytest.fixture(scope="session")
 async def chromium() -> AsyncIterator[playwright.Browser]:
     """Run the one browser of these tests; each opens windows of its own, with its own cookies."""
-    found = shutil.which("chromium")
+    found = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     assert found, "there is no chromium; install it with `make setup` as root, or by hand"
     async with playwright.async_playwright() as programs:
         options = ["--no-sandbox", "--disable-gpu"]

@@ -113,12 +113,12 @@ class Watch:
 
 
 @pytest.fixture
-async def watch(emptied: databases.Database) -> AsyncIterator[Watch]:
+async def watch(database: databases.Database) -> AsyncIterator[Watch]:
     """Watch an empty database, from noon of a day to come."""
-    conn = await emptied.connect("supabase_admin", claims={"role": "service_role"})
+    conn = await database.connect("supabase_admin", claims={"role": "service_role"})
     await conn.execute("update alert_rules set enabled = true")
-    factory = await factories.Factory.of(emptied)
-    made = Watch(emptied, conn, factory)
+    factory = await factories.Factory.of(database)
+    made = Watch(database, conn, factory)
     made.case = await factory.case()
     yield made
     # Results and documents of these tests come from nowhere; the alerts themselves must be sound.
@@ -532,7 +532,7 @@ async def test_a_rule_of_ones_own_is_watched_like_the_others(watch: Watch) -> No
 @given(broken=st.lists(st.booleans(), min_size=5, max_size=60), hold=st.integers(0, 5),
        calm=st.integers(0, 5))  # fmt: skip
 def test_firing_and_resolving_agree_with_a_model(
-    emptied: databases.Database, broken: list[bool], hold: int, calm: int
+    database: databases.Database, broken: list[bool], hold: int, calm: int
 ) -> None:
     """Whatever comes, minute by minute: fired once when held, resolved once when calm."""
     expected, is_open, since = [], False, 0
@@ -545,7 +545,7 @@ def test_firing_and_resolving_agree_with_a_model(
         elif not is_broken and is_open and minute - since >= calm:
             expected.append((minute, "resolved"))
             is_open = False
-    url = emptied.url("supabase_admin")
+    url = database.url("supabase_admin")
     with psycopg.Connection.connect(url, row_factory=dict_row) as conn:
         conn.execute("update alert_rules set enabled = rule = 'disk-warning'")
         conn.execute(

@@ -88,6 +88,7 @@ LISTS = (
 )
 
 
+@pytest.mark.fresh
 async def test_lists_read_what_they_show(factory: factories.Factory) -> None:
     """By index, whatever the filter, among thousands; groups read what is open and no more."""
     conn = await _full(factory)

@@ -148,6 +148,7 @@ FILTERS = {
 
 
 @pytest.mark.parametrize("who", ["admin", "owner"])
+@pytest.mark.fresh
 async def test_a_page_of_it_reads_little_more_than_it_shows(
     database: databases.Database, who: str
 ) -> None:

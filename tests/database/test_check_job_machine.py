@@ -270,10 +270,10 @@ class Jobs(RuleBasedStateMachine):
         assert found == []
 
 
-def test_jobs_do_what_the_model_says(emptied: databases.Database) -> None:
+def test_jobs_do_what_the_model_says(database: databases.Database) -> None:
     """Whatever happens in whatever order, a job has one outcome, and it follows its pictures."""
     run_state_machine_as_test(
-        cast("type[RuleBasedStateMachine]", lambda: Jobs(emptied.url())),
+        cast("type[RuleBasedStateMachine]", lambda: Jobs(database.url())),
         settings=settings(
             max_examples=25,
             stateful_step_count=25,

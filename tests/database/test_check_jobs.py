@@ -111,10 +111,10 @@ def result(position: int, **other: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def desk(emptied: databases.Database) -> AsyncIterator[Desk]:
+async def desk(database: databases.Database) -> AsyncIterator[Desk]:
     """Sit down at an empty database; whatever is done, nothing impossible may come of it."""
-    factory = await factories.Factory.of(emptied)
-    made = Desk(emptied, factory, await emptied.connect(claims={"role": "service_role"}))
+    factory = await factories.Factory.of(database)
+    made = Desk(database, factory, await database.connect(claims={"role": "service_role"}))
     yield made
     assert await made.violations() == []
 

@@ -248,6 +248,7 @@ async def test_unsure_pages_wait_for_a_person_the_oldest_first(
     assert more == [second]
 
 
+@pytest.mark.fresh
 async def test_lists_of_doubts_are_read_by_index(database: databases.Database) -> None:
     """By time for HAC, by case for others, and no further than is shown."""
     factory = await factories.Factory.of(database)

@@ -31,27 +31,27 @@ def _section(title: str) -> str:
     return TEXT.split(f"## {title}\n")[1].split("\n## ")[0]
 
 
-async def test_every_status_is_described(emptied: databases.Database) -> None:
+async def test_every_status_is_described(database: databases.Database) -> None:
     """The table of statuses has all of them and no other."""
-    found = await queries.one(await emptied.connect(), RULE)
+    found = await queries.one(await database.connect(), RULE)
     described = re.findall(r"^\| `(\w+)` \|", _section("Statuses"), re.MULTILINE)[1:]
     assert sorted(described) == sorted(re.findall(r"'(\w+)'", found["rule"]))
 
 
-async def test_every_function_that_is_named_exists(emptied: databases.Database) -> None:
+async def test_every_function_that_is_named_exists(database: databases.Database) -> None:
     """Whatever looks like a function or table of ours is one."""
-    found = await queries.rows(await emptied.connect(), NAMES)
+    found = await queries.rows(await database.connect(), NAMES)
     endings = "documents?|case|lane|lock|pages|atomic|again|queue|v2|letters?|errors|logs"
     named = set(re.findall(rf"`(\w+_(?:{endings}))`", TEXT)) - {"dead_letter"}
     assert named - {row["name"] for row in found} == set()
     assert len(named) > 25
 
 
-async def test_the_registry_shows_the_ids_that_are_described(emptied: databases.Database) -> None:
+async def test_the_registry_shows_the_ids_that_are_described(database: databases.Database) -> None:
     """A document of each status is shown under the id of the table."""
     rows = re.findall(r"^\| ([1-6]) \| [A-Z_]+ \| (.*) \|$", TEXT, re.MULTILINE)
     described = {word: int(id_) for id_, words in rows for word in re.findall(r"`(\w+)`", words)}
-    conn = await emptied.connect(claims={"role": "service_role"})
+    conn = await database.connect(claims={"role": "service_role"})
     await conn.execute(
         "insert into extraction_queue (document_source, document_name) values ('acte', 'a')"
     )

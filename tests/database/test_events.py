@@ -174,11 +174,11 @@ WAYS = [
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_every_way_into_the_queue_is_told_once_to_those_who_wait(
-    emptied: databases.Database,
+    database: databases.Database,
     way: Callable[[factories.Factory, Wait], Awaitable[None]],
 ) -> None:
     """The hint names the lane, the mark is gone, and nothing else has changed."""
-    factory, ear = await factories.Factory.of(emptied), await Ear.of(emptied)
+    factory, ear = await factories.Factory.of(database), await Ear.of(database)
 
     async def begin() -> None:
         assert await ear.heard() == []  # nobody waited so far
@@ -191,9 +191,9 @@ async def test_every_way_into_the_queue_is_told_once_to_those_who_wait(
     assert await queries.violations(factory.conn) == []
 
 
-async def test_the_registry_wakes_its_lanes(emptied: databases.Database) -> None:
+async def test_the_registry_wakes_its_lanes(database: databases.Database) -> None:
     """A file that the extractor has fetched is waited for in lane index or acte."""
-    factory, ear = await factories.Factory.of(emptied), await Ear.of(emptied)
+    factory, ear = await factories.Factory.of(database), await Ear.of(database)
     document = await factory.awaiting_file(lane="acte")
     assert await wait(factory.conn) == 5
 
@@ -205,9 +205,9 @@ async def test_the_registry_wakes_its_lanes(emptied: databases.Database) -> None
     assert await ear.heard() == ["acte"]
 
 
-async def test_nobody_is_told_twice(emptied: databases.Database) -> None:
+async def test_nobody_is_told_twice(database: databases.Database) -> None:
     """A hint is for those who wait; who wants another one asks again."""
-    factory, ear = await factories.Factory.of(emptied), await Ear.of(emptied)
+    factory, ear = await factories.Factory.of(database), await Ear.of(database)
     case = await factory.case()
 
     await wait(factory.conn, "image")
@@ -224,10 +224,10 @@ async def test_nobody_is_told_twice(emptied: databases.Database) -> None:
 
 
 async def test_an_upload_that_fails_tells_nobody_and_leaves_the_mark(
-    emptied: databases.Database,
+    database: databases.Database,
 ) -> None:
     """Hints come with the commit, or not at all."""
-    factory, ear = await factories.Factory.of(emptied), await Ear.of(emptied)
+    factory, ear = await factories.Factory.of(database), await Ear.of(database)
     case = await factory.case()
     await wait(factory.conn, "image")
 
@@ -238,10 +238,10 @@ async def test_an_upload_that_fails_tells_nobody_and_leaves_the_mark(
     assert await waited_for(factory.conn) == ["image"]
 
 
-async def test_an_upload_under_way_holds_nobody_up(emptied: databases.Database) -> None:
+async def test_an_upload_under_way_holds_nobody_up(database: databases.Database) -> None:
     """Another upload and another waiter pass it by, and each upload tells when it is there."""
-    slow, quick = await factories.Factory.of(emptied), await factories.Factory.of(emptied)
-    ear, case = await Ear.of(emptied), await slow.case()
+    slow, quick = await factories.Factory.of(database), await factories.Factory.of(database)
+    ear, case = await Ear.of(database), await slow.case()
     await slow.queued(case)  # the first of all sets the clock of its lane, which takes a lock
     await quick.conn.execute("set lock_timeout = '5s'")
     await wait(quick.conn, "image")
@@ -255,9 +255,9 @@ async def test_an_upload_under_way_holds_nobody_up(emptied: databases.Database) 
     assert await ear.heard() == ["image"]
 
 
-async def test_a_paused_lane_gives_no_hints(emptied: databases.Database) -> None:
+async def test_a_paused_lane_gives_no_hints(database: databases.Database) -> None:
     """Its documents cannot be had, so nobody is woken for them."""
-    factory, ear = await factories.Factory.of(emptied), await Ear.of(emptied)
+    factory, ear = await factories.Factory.of(database), await Ear.of(database)
     await factory.call("pause_lane", p_lane="image", p_reason="for the test")
 
     assert await wait(factory.conn, "image", "pdf") == 1
@@ -468,9 +468,9 @@ async def test_a_change_of_the_configuration_is_a_change_of_the_schedule(
     assert after == [row for row in before if row["jobname"] not in gone]
 
 
-async def test_without_pg_cron_a_schedule_is_only_kept(emptied: databases.Database) -> None:
+async def test_without_pg_cron_a_schedule_is_only_kept(database: databases.Database) -> None:
     """Then the local scheduler reads it."""
-    conn = await emptied.connect()
+    conn = await database.connect()
     async with conn.transaction(force_rollback=True):
         await conn.execute("update public.edge_function_config set schedule = '30 seconds'")
         found = await queries.one(conn, "select private.apply_schedules() as count")
@@ -490,9 +490,9 @@ async def test_without_pg_cron_a_schedule_is_only_kept(emptied: databases.Databa
     ],
 )
 async def test_a_schedule_that_is_none_and_a_lane_that_is_not_there_are_refused(
-    emptied: databases.Database, change: str
+    database: databases.Database, change: str
 ) -> None:
     """What nobody could follow is not kept."""
-    conn = await emptied.connect()
+    conn = await database.connect()
     with pytest.raises(psycopg.IntegrityError):
         await conn.execute(f"update public.edge_function_config set {change}".encode())

@@ -43,9 +43,9 @@ FAIL = """
 
 
 @pytest.fixture
-async def conn(emptied: databases.Database) -> psycopg.AsyncConnection:
+async def conn(database: databases.Database) -> psycopg.AsyncConnection:
     """Connect as the extractor and its workers do: as service role."""
-    conn = await emptied.connect("authenticator", claims={"role": "service_role"})
+    conn = await database.connect("authenticator", claims={"role": "service_role"})
     await conn.execute("set role service_role")
     return conn
 
@@ -270,14 +270,14 @@ async def test_only_a_failed_extraction_starts_over(conn: psycopg.AsyncConnectio
 
 
 async def test_of_32_claimers_at_once_one_wins(
-    emptied: databases.Database, conn: psycopg.AsyncConnection
+    database: databases.Database, conn: psycopg.AsyncConnection
 ) -> None:
     """All wait for the row at the same moment; one gets it, 31 get no row."""
     document = await _insert(conn, status=3)
     claimers = [
-        await emptied.connect("postgres", claims={"role": "service_role"}) for _ in range(32)
+        await database.connect("postgres", claims={"role": "service_role"}) for _ in range(32)
     ]
-    async with asyncio.TaskGroup() as group, _held(emptied, document, waiting=32):
+    async with asyncio.TaskGroup() as group, _held(database, document, waiting=32):
         tasks = [group.create_task(_claim(claimer, document)) for claimer in claimers]
     won = [row for task in tasks for row in task.result()]
     assert len(won) == 1
@@ -296,7 +296,7 @@ async def test_of_32_claimers_at_once_one_wins(
     ],
 )
 async def test_an_update_that_comes_late_returns_no_row(
-    emptied: databases.Database,
+    database: databases.Database,
     conn: psycopg.AsyncConnection,
     meanwhile: str,
     statement: QueryNoTemplate,
@@ -304,7 +304,7 @@ async def test_an_update_that_comes_late_returns_no_row(
     """Whoever was overtaken between seeing a row and changing it changes nothing."""
     document = await _insert(conn, status=3 if statement == CLAIM else 4)
     params = {"id": document, "worker": "worker-2", "status": 3, "error": "late"}
-    async with asyncio.TaskGroup() as group, _held(emptied, document, waiting=1) as owner:
+    async with asyncio.TaskGroup() as group, _held(database, document, waiting=1) as owner:
         task = group.create_task(queries.rows(conn, statement, params))
         await owner.execute("update documents set ocr_status = %s", (meanwhile,))
         before = await _stored(owner, document)
@@ -313,12 +313,12 @@ async def test_an_update_that_comes_late_returns_no_row(
 
 
 async def test_updates_of_different_columns_do_not_undo_each_other(
-    emptied: databases.Database, conn: psycopg.AsyncConnection
+    database: databases.Database, conn: psycopg.AsyncConnection
 ) -> None:
     """An update writes what it changed, not the whole row it saw."""
     document = await _insert(conn, status=2)
-    another = await emptied.connect("postgres", claims={"role": "service_role"})
-    async with asyncio.TaskGroup() as group, _held(emptied, document, waiting=2):
+    another = await database.connect("postgres", claims={"role": "service_role"})
+    async with asyncio.TaskGroup() as group, _held(database, document, waiting=2):
         for session, change in ((conn, b"priority = 7"), (another, b"language = 'fr'")):
             statement = b"update extraction_queue set " + change
             group.create_task(session.execute(statement))
@@ -327,11 +327,11 @@ async def test_updates_of_different_columns_do_not_undo_each_other(
 
 
 async def test_extractors_that_start_at_once_share_one_registry_case(
-    emptied: databases.Database,
+    database: databases.Database,
 ) -> None:
     """The first documents of all make one case, not one each."""
     sessions = [
-        await emptied.connect("postgres", claims={"role": "service_role"}) for _ in range(8)
+        await database.connect("postgres", claims={"role": "service_role"}) for _ in range(8)
     ]
     inserts = [INSERT.replace("act 17", f"act {number}").encode() for number in range(8)]
     await asyncio.gather(

@@ -273,14 +273,14 @@ async def _complete(
     ids=["a hole and the end", "the worker knows", "below the last", "no page", "no run"],
 )
 async def test_a_result_without_all_pages_is_refused_and_they_are_read_again(
-    emptied: databases.Database,
+    database: databases.Database,
     pages: list[int] | None,
     count: int | None,
     told: int | None,
     missing: list[int],
 ) -> None:
     """By both functions: the answer names them, the others stay, and it does not go on for ever."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     one, other = await factory.claimed(), await factory.claimed()
     if pages is not None:
         await _save(factory, one, pages, count)
@@ -323,9 +323,9 @@ async def test_a_result_without_all_pages_is_refused_and_they_are_read_again(
     assert await queries.violations(factory.conn) == []
 
 
-async def test_a_text_that_comes_whole_may_have_fewer_pages(emptied: databases.Database) -> None:
+async def test_a_text_that_comes_whole_may_have_fewer_pages(database: databases.Database) -> None:
     """As one text, or typed by a person; a page that failed is not missing; any other would be."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     text = await factory.claimed()
     assert (await _complete(factory, text, {"text": "all of it"}, p_page_count=3))["success"]
     failed = await factory.claimed()
@@ -348,7 +348,7 @@ async def test_a_text_that_comes_whole_may_have_fewer_pages(emptied: databases.D
     assert whole == [False, True, True]
     assert await queries.violations(factory.conn) == []
 
-    admin = await emptied.connect("supabase_admin")
+    admin = await database.connect("supabase_admin")
     async with admin.transaction(force_rollback=True):
         await admin.execute("delete from ocr_pages where page_number = 5")
         assert await queries.violations(admin) == ["a completed document has all its pages"]

@@ -103,19 +103,19 @@ async def _fail(factory: factories.Factory, case: uuid.UUID) -> None:
     )
 
 
-async def test_the_first_columns_are_the_ones_people_know(emptied: databases.Database) -> None:
+async def test_the_first_columns_are_the_ones_people_know(database: databases.Database) -> None:
     """Their names and order stay; an empty system has zeros and no averages."""
-    row = await queries.one(await emptied.connect(), HEALTH)
+    row = await queries.one(await database.connect(), HEALTH)
     assert list(row)[: len(FIRST_COLUMNS)] == FIRST_COLUMNS
     assert [row[name] for name in FIRST_COLUMNS] == [0, 0, 0, 0, 0, 0, None, 0, None, None]
     assert (row["oldest_waiting_seconds"], row["paused_lanes"]) == (None, [])
 
 
 async def test_open_documents_are_counted_by_what_they_wait_for(
-    emptied: databases.Database,
+    database: databases.Database,
 ) -> None:
     """All queued states are queued; retries count where they are."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     case = await factory.case()
     stuck, _ = await factory.claimed(case), await factory.claimed(case, lane="pdf")
     await factory.conn.execute(
@@ -149,9 +149,9 @@ async def test_open_documents_are_counted_by_what_they_wait_for(
     assert row["oldest_waiting_seconds"] >= 0
 
 
-async def test_results_of_a_week_are_summed_up(emptied: databases.Database) -> None:
+async def test_results_of_a_week_are_summed_up(database: databases.Database) -> None:
     """The same before and after the hours are closed; older ones no longer count."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     case = await factory.case()
     for hours in (24 * 9, 24 * 3, 30, 3, 0):
         await _read(factory, case, dt.timedelta(hours=hours))
@@ -169,27 +169,28 @@ async def test_results_of_a_week_are_summed_up(emptied: databases.Database) -> N
     assert 3 <= closed["completed"] <= 5
 
 
-async def test_health_is_for_hac_and_our_services(emptied: databases.Database) -> None:
+async def test_health_is_for_hac_and_our_services(database: databases.Database) -> None:
     """Everybody else is refused with 42501."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     user, admin = await factory.user(), await factory.user(admin=True)
     for who in (admin, "service_role"):
-        async with emptied.acting_as(who) as conn:
+        async with database.acting_as(who) as conn:
             assert (await queries.one(conn, HEALTH))["queued"] == 0
     for stranger in (user, "anon"):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            async with emptied.acting_as(stranger) as conn:
+            async with database.acting_as(stranger) as conn:
                 await conn.execute(HEALTH)
 
 
+@pytest.mark.fresh
 async def test_health_counts_ten_thousand_and_estimates_the_rest(
-    emptied: databases.Database,
+    database: databases.Database,
 ) -> None:
     """However long the queue, only so much of it is read, and the table never from end to end."""
-    factory = await factories.Factory.of(emptied)
-    await _load(emptied, await factory.case(), 12_000, QUEUED, COMPLETED, RESULTS)
-    await _settle(emptied)
-    conn = await plans.connect(emptied)
+    factory = await factories.Factory.of(database)
+    await _load(database, await factory.case(), 12_000, QUEUED, COMPLETED, RESULTS)
+    await _settle(database)
+    conn = await plans.connect(database)
     async with plans.collected(conn) as found:
         row = await queries.one(conn, HEALTH)
     assert 11_000 < row["queued"] < 13_000

@@ -22,9 +22,9 @@ ALL = {"bin_days": 30, "error_days": 90, "webhook_days": 60, "message_days": 30}
 
 
 @pytest.fixture
-async def factory(emptied: databases.Database) -> factories.Factory:
+async def factory(database: databases.Database) -> factories.Factory:
     """Make documents of which some are old."""
-    return await factories.Factory.of(emptied)
+    return await factories.Factory.of(database)
 
 
 async def apply(factory: factories.Factory, terms: dict[str, Any], **params: Any) -> dict[str, int]:

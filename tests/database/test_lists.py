@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
+import pytest
 from psycopg.types.json import Jsonb
 
 from tests.database import factories, plans, queries
@@ -19,6 +20,7 @@ FILLER = """
 """
 
 
+@pytest.mark.fresh
 async def test_a_page_of_the_list_is_read_by_index(database: databases.Database) -> None:
     """Whoever asks, a page far down the list costs what the first one does."""
     factory = await factories.Factory.of(database)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.database import factories, plans
 
 if TYPE_CHECKING:
@@ -31,9 +33,9 @@ def _counts(rows: list[dict[str, Any]], key: str) -> dict[str, int]:
     return {row[key]: row["count"] for row in rows}
 
 
-async def test_an_empty_system_has_zeros_and_no_gaps(emptied: databases.Database) -> None:
+async def test_an_empty_system_has_zeros_and_no_gaps(database: databases.Database) -> None:
     """Every lane, category, severity and state is there: what vanishes is no 0."""
-    found = await (await factories.Factory.of(emptied)).call("system_metrics")
+    found = await (await factories.Factory.of(database)).call("system_metrics")
     lanes = [lane.pop("lane") for lane in found["lanes"]]
     assert lanes == ["acte", "check", "image", "index", "pdf"]
     for lane in found["lanes"]:
@@ -49,10 +51,10 @@ async def test_an_empty_system_has_zeros_and_no_gaps(emptied: databases.Database
 
 
 async def test_documents_are_counted_by_lane_and_by_what_becomes_of_them(
-    emptied: databases.Database,
+    database: databases.Database,
 ) -> None:
     """What waits now and later, is in hand, is stuck, was given up; and who paused what."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     stuck = await factory.claimed(worker="dead")
     await factory.claimed(lane="pdf", worker="reader")
     for _ in range(2):
@@ -89,13 +91,13 @@ async def test_documents_are_counted_by_lane_and_by_what_becomes_of_them(
 
 
 async def test_letters_that_are_decided_and_alerts_that_are_over_no_longer_count(
-    emptied: databases.Database,
+    database: databases.Database,
 ) -> None:
     """Only what waits for somebody is told."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     letter = await factory.dead_letter(category="permanent")
     await factory.call("resolve_dead_letter", p_dlq_id=letter.dlq_id, p_action="abandon")
-    conn = await emptied.connect()
+    conn = await database.connect()
     await conn.execute(
         "insert into alerts (rule, severity, value, worst, threshold, broken_since, fired_at,"
         " resolved_at) select 'stuck-critical', 'critical', 11, 11, 10, now(), now(), r.at"
@@ -106,14 +108,15 @@ async def test_letters_that_are_decided_and_alerts_that_are_over_no_longer_count
     assert _counts(found["open_alerts"], "severity") == {"critical": 1, "warning": 0}
 
 
-async def test_no_table_is_read_from_end_to_end(emptied: databases.Database) -> None:
+@pytest.mark.fresh
+async def test_no_table_is_read_from_end_to_end(database: databases.Database) -> None:
     """Whatever the planner believes, which knows nothing of these."""
-    factory = await factories.Factory.of(emptied)
-    loader = await emptied.connect("supabase_admin")
+    factory = await factories.Factory.of(database)
+    loader = await database.connect("supabase_admin")
     await loader.execute("set session_replication_role = replica")
     for load in (QUEUED, COMPLETED):
         await loader.execute(load.encode(), {"case": await factory.case(), "count": MANY})
-    conn = await plans.connect(emptied)
+    conn = await plans.connect(database)
     async with plans.collected(conn) as found:
         (answer,) = await factories.call(conn, "system_metrics")
     assert {lane["queued"] for lane in answer["lanes"]} == {0, MANY}

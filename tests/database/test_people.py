@@ -205,6 +205,7 @@ MANY_CASES = """
 """
 
 
+@pytest.mark.fresh
 async def test_a_page_of_cases_reads_a_hundred_documents_of_each_at_most(
     database: databases.Database,
 ) -> None:
@@ -228,6 +229,7 @@ async def test_a_page_of_cases_reads_a_hundred_documents_of_each_at_most(
         assert listed.read()["documents"] <= 1000
 
 
+@pytest.mark.fresh
 async def test_a_large_case_is_erased_in_proportion(database: databases.Database) -> None:
     """Each document is looked at a few times, not once for every other; a shared file goes once."""
     factory = await factories.Factory.of(database)

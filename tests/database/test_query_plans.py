@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.database import factories, plans
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ def _assert_proportional(found: list[plans.Plan]) -> None:
         assert plan.blocks() < 200 * BATCH, plan.statement
 
 
+@pytest.mark.fresh
 async def test_the_claim_reads_its_index_and_no_more_than_the_batch(
     database: databases.Database,
 ) -> None:

@@ -61,11 +61,11 @@ class Library:
 
 
 @pytest.fixture
-async def library(emptied: databases.Database) -> Library:
+async def library(database: databases.Database) -> Library:
     """Give somebody a case."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     owner = await factory.user()
-    return Library(emptied, factory, owner, await factory.case(owner))
+    return Library(database, factory, owner, await factory.case(owner))
 
 
 async def test_accents_and_case_do_not_matter(library: Library) -> None:
@@ -215,6 +215,7 @@ async def test_words_that_mean_nothing_find_nothing(library: Library) -> None:
         assert await library.find(query) == []
 
 
+@pytest.mark.fresh
 async def test_a_signed_in_person_searches_by_index(library: Library) -> None:
     """Policies do not turn the search into a scan of all pages of everybody."""
     conn = await plans.connect(library.database)

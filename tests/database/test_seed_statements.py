@@ -90,12 +90,12 @@ async def _failed(factory: factories.Factory, times: int) -> uuid.UUID:
 # Monitoring -----------------------------------------------------------------------------------
 
 
-async def test_every_monitoring_file_runs_as_service_role(emptied: databases.Database) -> None:
+async def test_every_monitoring_file_runs_as_service_role(database: databases.Database) -> None:
     """Each is one statement, with the columns it promises, also when there is nothing."""
     files = sorted(path.stem for path in (SQL / "monitoring").iterdir())
     assert files == sorted(MONITORING)
     for name, columns in MONITORING.items():
-        async with _service(emptied) as conn:
+        async with _service(database) as conn:
             cursor = await conn.execute((SQL / "monitoring" / f"{name}.sql").read_bytes())
             found = [column.name for column in cursor.description or ()]
             assert columns is None or found == columns, name
@@ -103,14 +103,14 @@ async def test_every_monitoring_file_runs_as_service_role(emptied: databases.Dat
 
 
 async def test_workers_of_the_registry_are_seen_and_stale_claims_reset(
-    emptied: databases.Database,
+    database: databases.Database,
 ) -> None:
     """Active workers, stale search, reset and the claim agree with each other."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     claims = [await factory.claimed(lane="acte", worker=name) for name in ("w-1", "w-1", "w-2")]
     stale, *_ = claims
     await _age(factory.conn, stale.document_id)
-    async with _service(emptied) as conn:
+    async with _service(database) as conn:
         first, second = await _monitor(conn, "active_workers")
         assert (first["ocr_worker_id"], first["active_jobs"]) == ("w-1", 2)
         assert first["oldest_job"] < first["newest_job"]
@@ -125,21 +125,21 @@ async def test_workers_of_the_registry_are_seen_and_stale_claims_reset(
         assert claimed["lock_token"] is not None
 
 
-async def test_stuck_documents_are_counted_by_the_hour(emptied: databases.Database) -> None:
+async def test_stuck_documents_are_counted_by_the_hour(database: databases.Database) -> None:
     """Only what gave no sign of life for ten minutes is stuck."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     stuck, _ = [await factory.claimed() for _ in range(2)]
     await _age(factory.conn, stuck.document_id)
     await factory.queued()
-    async with _service(emptied) as conn:
+    async with _service(database) as conn:
         found = await _monitor(conn, "stuck_trend")
     assert sum(row["stuck_count"] for row in found) == 1
     assert sum(row["total_processing"] for row in found) == 2
 
 
-async def test_retries_are_counted(emptied: databases.Database) -> None:
+async def test_retries_are_counted(database: databases.Database) -> None:
     """How often another attempt helped, and what is left of failures."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     done, waiting = [await factory.claimed() for _ in range(2)]
     for claim in (done, waiting):
         await factory.call(
@@ -156,7 +156,7 @@ async def test_retries_are_counted(emptied: databases.Database) -> None:
         p_processing_time_ms=1,
     )
     await _failed(factory, 3)
-    async with _service(emptied) as conn:
+    async with _service(database) as conn:
         once, thrice = await _monitor(conn, "retry_success")
         assert (once["retry_count"], once["documents"], once["succeeded"]) == (1, 2, 1)
         assert (once["success_rate_pct"], thrice["success_rate_pct"]) == (50, 0)
@@ -165,13 +165,13 @@ async def test_retries_are_counted(emptied: databases.Database) -> None:
     assert (left["max_retries"], left["failed_total"], left["avg_retries"]) == (1, 1, 2)
 
 
-async def test_dead_letters_are_counted_by_day_and_by_error(emptied: databases.Database) -> None:
+async def test_dead_letters_are_counted_by_day_and_by_error(database: databases.Database) -> None:
     """What came in, what became of it, and what waits."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     letters = [await factory.dead_letter() for _ in range(4)]
     for letter, action in zip(letters, ("requeue", "manual"), strict=False):
         await factory.call("resolve_dead_letter", p_dlq_id=letter.dlq_id, p_action=action)
-    async with _service(emptied) as conn:
+    async with _service(database) as conn:
         (day,) = await _monitor(conn, "dead_letter_growth")
         assert (day["new_dlq_entries"], day["requeued"], day["manual_required"]) == (4, 1, 1)
         (group,) = await _monitor(conn, "dead_letters_waiting")
@@ -180,12 +180,12 @@ async def test_dead_letters_are_counted_by_day_and_by_error(emptied: databases.D
         assert await queries.one(conn, waiting) == {"count": 2}
 
 
-async def test_old_failures_are_given_to_hac(emptied: databases.Database) -> None:
+async def test_old_failures_are_given_to_hac(database: databases.Database) -> None:
     """Each becomes a dead letter with a task; who failed less often is left alone."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     old = [await _failed(factory, times) for times in (3, 5)]
     young = await _failed(factory, 2)
-    async with emptied.acting_as("service_role") as conn:
+    async with database.acting_as("service_role") as conn:
         answers = [row["answer"] for row in await _monitor(conn, "bury_old_failures")]
     assert all(answer["success"] for answer in answers)
     assert {answer["document_id"] for answer in answers} == {str(document) for document in old}
@@ -202,10 +202,10 @@ async def test_old_failures_are_given_to_hac(emptied: databases.Database) -> Non
 
 
 async def test_a_document_completes_whole_though_nobody_locked_it(
-    emptied: databases.Database,
+    database: databases.Database,
 ) -> None:
     """The first version's own test: a document set to processing by hand is completed."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     await factory.case()
     await factory.conn.execute(
         """
@@ -233,9 +233,9 @@ async def test_a_document_completes_whole_though_nobody_locked_it(
     assert "95.00%" in line["action_description"]
 
 
-async def test_stuck_documents_can_be_reset_by_hand(emptied: databases.Database) -> None:
+async def test_stuck_documents_can_be_reset_by_hand(database: databases.Database) -> None:
     """The owner's plain update of status and lock columns leaves no half lock and no wrong word."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     case = await factory.case()
     pdf, image, fresh = [await factory.claimed(case, lane=x) for x in ("pdf", "image", "image")]
     replaced = await factory.claimed(case)
@@ -264,10 +264,10 @@ async def test_stuck_documents_can_be_reset_by_hand(emptied: databases.Database)
 
 
 async def test_a_probe_reset_by_hand_does_not_keep_its_lane_shut(
-    emptied: databases.Database,
+    database: databases.Database,
 ) -> None:
     """The lane sends another probe later, as after any probe without an answer."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     claim = await factory.claimed()
     pair = {"document_id": str(claim.document_id), "lock_token": str(claim.lock_token)}
     await factory.call("release_documents", p_documents=Jsonb([pair]), p_outage=True)
@@ -382,10 +382,10 @@ async def test_phase_2_stops_uploads_and_lanes_until_undone(database: databases.
 
 
 async def test_phase_4_turns_dead_letters_into_failures_and_back(
-    emptied: databases.Database,
+    database: databases.Database,
 ) -> None:
     """Only what the script itself took out comes back, with the same count and error."""
-    factory = await factories.Factory.of(emptied)
+    factory = await factories.Factory.of(database)
     open_, investigated, abandoned = [await factory.dead_letter() for _ in range(3)]
     for letter, action in ((investigated, "investigate"), (abandoned, "abandon")):
         await factory.call("resolve_dead_letter", p_dlq_id=letter.dlq_id, p_action=action)

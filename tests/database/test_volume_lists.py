@@ -38,9 +38,9 @@ MANY = """
 
 
 @pytest.fixture
-async def made(emptied: databases.Database) -> volumes.Volumes:
+async def made(database: databases.Database) -> volumes.Volumes:
     """Begin without any volumes."""
-    return await volumes.Volumes.of(emptied)
+    return await volumes.Volumes.of(database)
 
 
 async def _list(made: volumes.Volumes, function: str, **params: Any) -> list[dict[str, Any]]:
@@ -156,6 +156,7 @@ async def _reads(conn: psycopg.AsyncConnection, query: str) -> dict[str, int]:
     return read
 
 
+@pytest.mark.fresh
 async def test_with_many_volumes_the_hot_calls_read_a_few(database: databases.Database) -> None:
     """Looking over all, starting, heartbeats and a page of the list; others count by index."""
     owner = await database.connect("supabase_admin", claims={"role": "service_role"})

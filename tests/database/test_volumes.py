@@ -21,9 +21,9 @@ MESSAGE = {"task_id", "job_id", "volume_id", "bdrc_w_id", "bdrc_i_id", "attempt"
 
 
 @pytest.fixture
-async def made(emptied: databases.Database) -> volumes.Volumes:
+async def made(database: databases.Database) -> volumes.Volumes:
     """Begin without any volumes."""
-    return await volumes.Volumes.of(emptied)
+    return await volumes.Volumes.of(database)
 
 
 # While a server is young, everybody has one lock period to be heard again; so they are short.

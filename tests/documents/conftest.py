@@ -17,7 +17,7 @@ __all__ = ["desk"]
 
 
 @pytest.fixture
-async def desk(emptied: databases.Database) -> AsyncIterator[readers.Desk]:
+async def desk(database: databases.Database) -> AsyncIterator[readers.Desk]:
     """Give the test a database without documents, and a way to it."""
-    async with readers.opened(emptied) as opened:
+    async with readers.opened(database) as opened:
         yield opened

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from pagewarden import database, documents, errors, meters
+from pagewarden import database as gateways
+from pagewarden import documents, errors, meters
 from tests.documents import readers
 from tests.support import lines, polling
 
@@ -85,10 +86,10 @@ async def test_heartbeats_and_lost_locks_are_counted(desk: readers.Desk) -> None
 
 
 async def test_a_connection_that_was_lost_and_opened_again_is_counted(
-    emptied: databases.Database,
+    database: databases.Database,
 ) -> None:
     """Whether a call noticed, or the goodbye was heard before it."""
-    async with await database.connect_direct(emptied.url()) as link:
+    async with await gateways.connect_direct(database.url()) as link:
         before = _counted("pagewarden_database_reconnects_total")
 
         async def is_there() -> bool:
@@ -98,7 +99,7 @@ async def test_a_connection_that_was_lost_and_opened_again_is_counted(
 
         assert await is_there()
         assert _counted("pagewarden_database_reconnects_total") == before
-        async with emptied.cut_off():
+        async with database.cut_off():
             pass
         await polling.until(is_there)
         assert _counted("pagewarden_database_reconnects_total") == before + 1

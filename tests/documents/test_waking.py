@@ -28,12 +28,12 @@ LISTENERS = """
 
 
 async def test_an_idle_worker_takes_a_document_without_waiting_for_its_poll(
-    desk: readers.Desk, emptied: databases.Database
+    desk: readers.Desk, database: databases.Database
 ) -> None:
     """Polls are a minute apart, and the test does not wait that long."""
     reader = readers.Recorder()
     async with (
-        readers.listening(emptied) as hints,
+        readers.listening(database) as hints,
         readers.at_work(desk.worker(reader, hints=hints)),
     ):
         for _ in range(3):
@@ -43,11 +43,11 @@ async def test_an_idle_worker_takes_a_document_without_waiting_for_its_poll(
 
 
 async def test_all_idle_workers_are_woken_by_many_documents(
-    desk: readers.Desk, emptied: databases.Database
+    desk: readers.Desk, database: databases.Database
 ) -> None:
     """They share one connection that listens."""
     reader = readers.Recorder(stuck=True)
-    async with readers.listening(emptied) as hints, contextlib.AsyncExitStack() as crew:
+    async with readers.listening(database) as hints, contextlib.AsyncExitStack() as crew:
         for number in range(3):
             worker = desk.worker(reader, hints=hints, worker_id=f"worker-{number}")
             await crew.enter_async_context(readers.at_work(worker))
@@ -62,11 +62,11 @@ async def test_all_idle_workers_are_woken_by_many_documents(
         assert len({await reader.next() for _ in range(3)}) == 3
 
 
-async def test_a_lost_hint_costs_one_poll(desk: readers.Desk, emptied: databases.Database) -> None:
+async def test_a_lost_hint_costs_one_poll(desk: readers.Desk, database: databases.Database) -> None:
     """Somebody removes the mark; the document is found all the same."""
     reader = readers.Recorder()
     async with (
-        readers.listening(emptied) as hints,
+        readers.listening(database) as hints,
         readers.at_work(desk.worker(reader, hints=hints, idle_seconds=0.5)),
     ):
         await desk.is_waited_for()
@@ -102,14 +102,14 @@ async def test_a_worker_without_a_listener_polls(desk: readers.Desk) -> None:
 
 
 async def test_a_listener_comes_back_after_its_connection_was_lost(
-    desk: readers.Desk, emptied: databases.Database, monkeypatch: pytest.MonkeyPatch
+    desk: readers.Desk, database: databases.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What came meanwhile is found at once, and hints are heard again."""
     monkeypatch.setattr(waking, "RECONNECT_SECONDS", 0.05)
     reader = readers.Recorder()
-    admin = await emptied.connect("supabase_admin")
+    admin = await database.connect("supabase_admin")
     async with (
-        readers.listening(emptied) as hints,
+        readers.listening(database) as hints,
         readers.at_work(desk.worker(reader, hints=hints)),
     ):
         await desk.is_waited_for()
@@ -136,11 +136,11 @@ async def test_bells_ring_for_their_own_lanes_only() -> None:
         assert (one.is_set(), other.is_set()) == (True, True)
 
 
-async def test_behind_a_pooler_nobody_listens(emptied: databases.Database) -> None:
+async def test_behind_a_pooler_nobody_listens(database: databases.Database) -> None:
     """LISTEN would go to a session that serves others too."""
-    admin = await emptied.connect("supabase_admin")
+    admin = await database.connect("supabase_admin")
     with testing.capture_logs() as logs:
-        async with _pooler(emptied) as url, waking.listening(url) as hints:
+        async with _pooler(database) as url, waking.listening(url) as hints:
             await polling.until(lambda: "polling" in [line["event"] for line in logs])
             with hints.bell(["image"]) as bell:
                 assert not bell.is_set()

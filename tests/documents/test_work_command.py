@@ -26,11 +26,11 @@ PATIENCE = 60.0
 
 @contextlib.asynccontextmanager
 async def started(
-    emptied: databases.Database, files: Path, *options: str
+    database: databases.Database, files: Path, *options: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start the command with the rights of a worker, and end it whatever happens."""
     own = {
-        "PAGEWARDEN_DATABASE_URL": emptied.url("pagewarden_worker"),
+        "PAGEWARDEN_DATABASE_URL": database.url("pagewarden_worker"),
         "PAGEWARDEN_FILES": str(files),
         "PAGEWARDEN_HOME": str(files / "home"),
     }
@@ -47,11 +47,11 @@ async def started(
 
 
 async def test_a_long_lived_worker_reads_what_comes_until_it_is_stopped(
-    desk: readers.Desk, emptied: databases.Database, tmp_path: Path
+    desk: readers.Desk, database: databases.Database, tmp_path: Path
 ) -> None:
     """As pagewarden_worker, which may do nothing else; it ends with 0 and holds nothing."""
     (tmp_path / "scan.pdf").write_bytes(_pdf())
-    async with started(emptied, tmp_path, "--engine", "null", "--lanes", "pdf, image") as process:
+    async with started(database, tmp_path, "--engine", "null", "--lanes", "pdf, image") as process:
         await desk.is_waited_for("pdf")
         document = await desk.factory.queued(lane="pdf", p_new_dropbox_path="scan.pdf")
 
@@ -64,7 +64,7 @@ async def test_a_long_lived_worker_reads_what_comes_until_it_is_stopped(
 
 
 async def test_the_registry_is_read_by_default(
-    desk: readers.Desk, emptied: databases.Database, tmp_path: Path
+    desk: readers.Desk, database: databases.Database, tmp_path: Path
 ) -> None:
     """What the extractor put to status 3, image or PDF, comes to status 5 without an option."""
     registry = "select array_agg(status_id) = '{5,5}' from public.extraction_queue"
@@ -79,23 +79,23 @@ async def test_the_registry_is_read_by_default(
     async def is_read() -> bool:
         return await (await desk.factory.conn.execute(registry)).fetchone() == (True,)
 
-    async with started(emptied, tmp_path, "--engine", "null"):
+    async with started(database, tmp_path, "--engine", "null"):
         await polling.until(is_read, seconds=PATIENCE)
 
 
 async def test_a_worker_with_a_budget_ends_by_itself(
-    emptied: databases.Database, tmp_path: Path
+    database: databases.Database, tmp_path: Path
 ) -> None:
     """When the time is up, with nothing to do."""
-    async with started(emptied, tmp_path, "--engine", "null", "--budget", "1") as process:
+    async with started(database, tmp_path, "--engine", "null", "--budget", "1") as process:
         assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
 
 
 async def test_a_lane_that_is_not_there_is_said_in_one_line(
-    emptied: databases.Database, tmp_path: Path
+    database: databases.Database, tmp_path: Path
 ) -> None:
     """The command ends with 1 and names the lanes there are."""
-    async with started(emptied, tmp_path, "--engine", "null", "--lanes", "nope") as process:
+    async with started(database, tmp_path, "--engine", "null", "--lanes", "nope") as process:
         _, complaint = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode == 1
     assert "there is no lane nope" in complaint.decode().splitlines()[-1]

@@ -286,10 +286,10 @@ async def test_a_document_that_is_taken_away_is_dropped(desk: readers.Desk) -> N
 
 
 async def test_a_worker_stops_also_when_the_database_is_away(
-    desk: readers.Desk, emptied: databases.Database
+    desk: readers.Desk, database: databases.Database
 ) -> None:
     """It cannot give its document back, and waits no longer than the lock would last."""
-    async with readers.opened(emptied) as other:
+    async with readers.opened(database) as other:
         reader = readers.Recorder(stuck=True)
         async with readers.at_work(other.worker(reader, lock_seconds=1, idle_seconds=0.1)) as stop:
             document = await desk.factory.queued()
@@ -300,10 +300,10 @@ async def test_a_worker_stops_also_when_the_database_is_away(
 
 
 async def test_a_worker_without_rights_ends_with_an_error(
-    desk: readers.Desk, emptied: databases.Database
+    desk: readers.Desk, database: databases.Database
 ) -> None:
     """To try for ever what is never allowed would look like work."""
-    async with readers.opened(emptied) as other:
+    async with readers.opened(database) as other:
         link = other.link.acting_as(User(str(await desk.factory.user())))
         worker = documents.Worker(link, readers.Recorder(), "worker-1", ["image"], 20, 5)
         with pytest.raises(errors.Forbidden):

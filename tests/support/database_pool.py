@@ -85,15 +85,16 @@ class Pool:
     _idle: list[_Reusable] = field(default_factory=list)
 
     @contextlib.asynccontextmanager
-    async def borrow(self) -> AsyncIterator[databases.Database]:
-        """Lend a database as the migrations leave it."""
-        reusable = self._idle.pop() if self._idle else await self._create()
+    async def borrow(self, *, fresh: bool = False) -> AsyncIterator[databases.Database]:
+        """Lend a database as the migrations leave it; a fresh one has no statistics of others."""
+        reuse = self._idle and not fresh
+        reusable = self._idle.pop() if reuse else await self._create()
         database = databases.Database(self.server, reusable.name)
         try:
             yield database
         finally:
             await database.close()
-            if await self._reset(reusable):
+            if not fresh and await self._reset(reusable):
                 self._idle.append(reusable)
             else:
                 await databases.drop(self.server, reusable.name)

@@ -28,24 +28,24 @@ def places(tmp_path: Path) -> turns.Places:
 
 @pytest.fixture
 async def home(
-    emptied: databases.Database,
+    database: databases.Database,
     places: turns.Places,
     tmp_path: Path,
 ) -> AsyncIterator[house.House]:
     """Have a database, folders, and whoever works in them, all in this process."""
     async with contextlib.AsyncExitStack() as resources:
         service = await resources.enter_async_context(
-            await databases_module.connect_direct(emptied.url())
+            await databases_module.connect_direct(database.url())
         )
         worker = await resources.enter_async_context(
-            await databases_module.connect_direct(emptied.url("pagewarden_worker"))
+            await databases_module.connect_direct(database.url("pagewarden_worker"))
         )
         yield house.House(
             service,
             worker,
             places,
             tmp_path / "output",
-            emptied.url(),
-            emptied.url("pagewarden_worker"),
-            await emptied.connect(),
+            database.url(),
+            database.url("pagewarden_worker"),
+            await database.connect(),
         )

@@ -1,0 +1,61 @@
+"""The clock of a test run, set just before the end of a minute, an hour, a day, a month or a year.
+
+libfaketime shifts the clock of every process that a run starts, Postgres included, by what a file
+says. Nothing of this is in the product: a clock that a session could set would be a way in.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import time
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+# Each is the first moment of the next one.
+BOUNDARIES = {
+    "minute": dt.datetime(2026, 11, 18, 10, 38, tzinfo=dt.UTC),
+    "hour": dt.datetime(2026, 11, 18, 11, 0, tzinfo=dt.UTC),
+    "day": dt.datetime(2026, 11, 19, 0, 0, tzinfo=dt.UTC),
+    "month": dt.datetime(2026, 12, 1, 0, 0, tzinfo=dt.UTC),
+    "year": dt.datetime(2027, 1, 1, 0, 0, tzinfo=dt.UTC),
+}
+_FILE = "FAKETIME_TIMESTAMP_FILE"
+_LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1")
+
+
+def environment(file: Path) -> dict[str, str]:
+    """Give the variables under which processes take their time from a file."""
+    found = [path for pattern in _LIBRARIES for path in Path("/").glob(pattern.lstrip("/"))]
+    if not found:
+        raise LookupError("there is no libfaketime; install the Debian package faketime")
+    file.write_text("+0")
+    file.chmod(0o644)  # the server runs under an account of its own
+    return {
+        "LD_PRELOAD": str(found[0]),
+        _FILE: str(file),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+
+
+@dataclass(slots=True)
+class Clock:
+    """Sets the time of this run; each test begins less than a second before the boundary."""
+
+    boundary: dt.datetime
+    file: Path
+    _offset: float = 0.0
+
+    @classmethod
+    def of(cls, boundary: str) -> Clock:
+        """Use the file that this process was started with."""
+        return cls(BOUNDARIES[boundary], Path(os.environ[_FILE]))
+
+    def set_for(self, test: str) -> None:
+        """Go back to just before the boundary; how long before, the name of the test decides."""
+        lead = zlib.crc32(test.encode()) % 1000 / 1000
+        real = time.time() - self._offset
+        self._offset = self.boundary.timestamp() - lead - real
+        self.file.write_text(f"{self._offset:+.6f}")
