@@ -12,8 +12,8 @@ OTHER_POSTGRES_TESTS = $(addprefix tests/database/test_,$(addsuffix .py,alerts b
 	catalog check_job_machine events extraction_queue fencing migrations query_plans races search \
 	seed_statements state_machine volume_state_machine volume_statements))
 
-# One process more than cores: some tests wait for others.
-PYTEST = $(BIN)/pytest -n 3 --dist worksteal $(PYTEST_ARGS)
+# More processes than cores: many tests wait for other programs.
+PYTEST = $(BIN)/pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
 .PHONY: help setup up lint test quick bench-test test-long audit fmt lock clean
 

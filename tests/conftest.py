@@ -27,6 +27,21 @@ hypothesis.settings.register_profile("untimed", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("untimed")
 
 
+# What starts whole programs, a browser, models or servers: make quick leaves it out.
+SLOW = (
+    *("chaos", "dashboard", "gpu", "local", "volumes", "docs/test_tutorial.py"),
+    *(f"command/test_{name}.py" for name in ("check", "cli", "import", "ocr", "upload", "users")),
+    *(f"database/test_{name}.py" for name in ("bootstrap", "local_server", "supabase_cli")),
+    *(f"documents/test_{name}.py" for name in ("store_reader", "work_command")),
+    *(f"files/test_{name}.py" for name in ("contract", "dropbox", "memory", "s3")),
+    *(f"functions/test_{name}.py" for name in ("end_to_end", "exports", "injection", "openapi")),
+    *(f"functions/test_{name}.py" for name in ("pubsub", "serving", "workers")),
+    *("observability/test_two_programs.py", "pool/test_programs.py", "checks/test_checking.py"),
+    *(f"reading/test_{name}.py" for name in ("cascade", "fuzz", "hostile", "pdf", "picturing")),
+    *(f"reading/test_{name}.py" for name in ("rapid", "reader", "sandbox", "tesseract", "upright")),
+)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add our own options."""
     parser.addoption(
@@ -53,6 +68,16 @@ def pytest_configure(config: pytest.Config) -> None:
     # Not under pytest's own folder: as root that one is closed to the account of the server.
     home = Path(tempfile.gettempdir()) / f"pagewarden-tests-{uuid.uuid4().hex[:12]}"
     config.stash[_HOME] = Path(getattr(config, "workerinput", {}).get("home", home))
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests."""
+    folder = Path(__file__).parent
+    slow = tuple(str(folder / name) for name in SLOW)
+    for item in items:
+        if str(item.path).startswith(slow):
+            item.add_marker("slow")
 
 
 @pytest.hookimpl(optionalhook=True)
