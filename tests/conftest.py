@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import signal
 import sys
 import tempfile
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +94,16 @@ def _lines_on_standard_error() -> Iterator[None]:
     structlog.configure(logger_factory=structlog.WriteLoggerFactory(sys.__stderr__))
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+async def _threads_end_with_the_test() -> AsyncIterator[None]:
+    """Wait for threads that a test left: a command that ends later restores an old environment."""
+    loop, own, next_one = asyncio.get_running_loop(), ThreadPoolExecutor(), ThreadPoolExecutor()
+    loop.set_default_executor(own)
+    yield
+    loop.set_default_executor(next_one)
+    await asyncio.to_thread(own.shutdown)
 
 
 @pytest.fixture(scope="session")

@@ -44,8 +44,9 @@ class LocalFiles:
                     with disk.translated(self._root):
                         await settling.in_thread(disk.write_all, part.file, block)
             await self._publish(part, parts)
-        finally:
+        except BaseException:
             await settling.in_thread(part.discard)
+            raise
         return taken.stored(path)
 
     async def read(self, path: str, *, start: int = 0) -> AsyncGenerator[bytes, None]:

@@ -91,19 +91,25 @@ class Part:
         return cls(root, name, os.fdopen(number, "wb", buffering=0))
 
     def publish(self, parts: Sequence[str]) -> None:
-        """Let it appear where it belongs, once it is safely on the disk.
+        """Let it appear where it belongs, once it is safely on the disk, and discard the part.
 
+        Both is one step for the caller: between two a cancellation would leave the file behind.
         Raises FileExistsError, or NotADirectoryError when a file stands where a folder should.
         """
         os.fsync(self.file.fileno())
+        self._link_into_folder(parts)
+        with contextlib.suppress(OSError):  # then it is left to tidy()
+            self.discard()
+
+    def _link_into_folder(self, parts: Sequence[str]) -> None:
         for _ in range(_TRIES_AT_A_FOLDER - 1):
-            # Whoever deletes the last file of a folder removes the folder, perhaps just now.
+            # A deletion of the last file of a folder removes the folder, perhaps just now.
             with contextlib.suppress(FileNotFoundError):
                 return self._link(parts)
         return self._link(parts)
 
     def discard(self) -> None:
-        """Forget it; what was published stays."""
+        """Remove the part; the published file stays."""
         self.file.close()
         with contextlib.suppress(FileNotFoundError), opened(self.root, [INCOMING]) as incoming:
             os.unlink(self.name, dir_fd=incoming)

@@ -9,6 +9,7 @@ import os
 import resource
 import stat
 import tempfile
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -263,6 +264,29 @@ async def test_writer_stopped_at_any_moment_leaves_all_or_nothing(
             assert _files(root) == []
         else:
             assert await store.delete(PATH)
+
+
+async def test_writer_cancelled_after_its_file_appeared_takes_it_back(
+    store: local.LocalFiles, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller records no document, so a file that stayed would belong to none."""
+    reached, cancelled = threading.Event(), threading.Event()
+    discard = tree.Part.discard
+
+    def wait_and_discard(part: tree.Part) -> None:
+        reached.set()
+        cancelled.wait(20)
+        discard(part)
+
+    monkeypatch.setattr(tree.Part, "discard", wait_and_discard)
+    writer = asyncio.create_task(store.write(PATH, places.of(b"x")))
+    await asyncio.to_thread(reached.wait, 20)
+    writer.cancel()
+    await asyncio.sleep(0)
+    cancelled.set()
+    with pytest.raises(asyncio.CancelledError):
+        await writer
+    assert _files(root) == []
 
 
 async def test_what_a_killed_writer_left_is_tidied(store: local.LocalFiles, root: Path) -> None:

@@ -158,10 +158,15 @@ class S3Files:
             return await self._appear(
                 taken.stored(path),
                 lambda: obstore.copy_async(self._once, part, key, overwrite=False),
+                part,
             )
-        finally:
-            with contextlib.suppress(errors.FileStoreError):  # then it is left to tidy()
-                await settling.settled(self._drop(part))
+        except BaseException:
+            await settling.settled(self._discard(part))
+            raise
+
+    async def _discard(self, part: str) -> None:
+        with contextlib.suppress(errors.FileStoreError):  # then it is left to tidy()
+            await self._drop(part)
 
     async def _upload(self, path: str, key: str, blocks: AsyncGenerator[bytes, None]) -> None:
         async with contextlib.AsyncExitStack() as stack:  # left with an error, it aborts the upload
@@ -177,9 +182,12 @@ class S3Files:
                 await settling.settled(stack.aclose())
 
     async def _appear(
-        self, stored: interface.Stored, step: Callable[[], Awaitable[object]]
+        self,
+        stored: interface.Stored,
+        step: Callable[[], Awaitable[object]],
+        part: str | None = None,
     ) -> interface.Stored:
-        """Take the step that lets a file appear, and undo it for someone who was cancelled."""
+        """Take the step that lets a file appear, and discard the part; a cancellation undoes it."""
         tries = 0
 
         async def attempt() -> None:
@@ -192,9 +200,12 @@ class S3Files:
                 if not await self._is_ours(stored, tries):
                     raise
 
-        await settling.settled(
-            self._patience.persist(attempt), undo=lambda _: self.delete(stored.path)
-        )
+        async def publish() -> None:
+            await self._patience.persist(attempt)
+            if part is not None:
+                await self._discard(part)
+
+        await settling.settled(publish(), undo=lambda _: self.delete(stored.path))
         return stored
 
     async def _is_ours(self, stored: interface.Stored, tries: int) -> bool:
