@@ -135,7 +135,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-async def local_server(pytestconfig: pytest.Config) -> AsyncIterator[server.LocalServer]:
+async def local_server(
+    pytestconfig: pytest.Config,
+    _clock: clock.Clock | None,  # before the server starts
+) -> AsyncIterator[server.LocalServer]:
     """Run the server that all tests share; nobody may restart it."""
     home, programs = pytestconfig.stash[_HOME], pytestconfig.option.server_bin
     async with server.running(home, bin_dir=programs, durable=False) as local:

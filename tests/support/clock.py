@@ -13,6 +13,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from pagewarden.local import account
+
 # Each is the first moment of the next one.
 BOUNDARIES = {
     "minute": dt.datetime(2026, 11, 18, 10, 38, tzinfo=dt.UTC),
@@ -50,7 +52,9 @@ class Clock:
 
     @classmethod
     def of(cls, boundary: str) -> Clock:
-        """Use the file that this process was started with."""
+        """Use the file that this process was started with, and have Postgres use it too."""
+        names = ("LD_PRELOAD", *(name for name in os.environ if name.startswith("FAKETIME_")))
+        account._ENVIRONMENT.update({name: os.environ[name] for name in names})  # noqa: SLF001
         return cls(BOUNDARIES[boundary], Path(os.environ[_FILE]))
 
     def set_for(self, test: str) -> None:
@@ -58,4 +62,8 @@ class Clock:
         lead = zlib.crc32(test.encode()) % 1000 / 1000
         real = time.time() - self._offset
         self._offset = self.boundary.timestamp() - lead - real
-        self.file.write_text(f"{self._offset:+.6f}")
+        # In one step: a process that finds the file empty has the real time.
+        new = self.file.with_suffix(".new")
+        new.write_text(f"{self._offset:+.6f}")
+        new.chmod(0o644)
+        new.replace(self.file)
