@@ -89,7 +89,7 @@ LEFT_OUT = (
     "tests/docs/test_reference.py",
     "tests/unit/test_docs.py",
 )
-HANG_SECONDS = 150
+HANG_SECONDS = 90
 _HANGS = " (hangs)"
 
 
@@ -680,6 +680,8 @@ def _options() -> argparse.Namespace:
 
 def main() -> int:
     """Do what the command line says."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # a background job ignores the first
+        signal.signal(number, signal.default_int_handler)
     options = _options()
     seed, mutants, refused = _load(ROOT)
     mutants = [m for m in mutants if not options.only or m.id in options.only]
