@@ -60,17 +60,22 @@ WORKER = {
 # The tests of each part, and those to begin with; what a tree does not have is left out.
 PARTS = {
     "sql": ("tests/database",),
-    "worker": ("tests/documents", "tests/volumes", "tests/chaos", "tests/unit/test_retries.py"),
-}
-_CORE = ("test_fencing", "test_state_machine", "test_races")
+    "worker": (
+        "tests/documents", "tests/volumes", "tests/chaos",
+        "tests/unit/test_retries.py", "tests/unit/test_side_by_side.py",
+    ),
+}  # fmt: skip
+_CORE = ("test_fencing", "test_races")
+_LAST = ("test_state_machine",)  # slow, and good at what nobody thought of
 FIRST = {
-    "_claiming": ("test_fencing", "test_fairness", "test_operation", *_CORE),
-    "_results": ("test_fencing", "test_search", "test_corrections", "test_state_machine"),
-    "_ending": (*_CORE, "test_audit"),
-    "_intake": (*_CORE, "test_bad_input", "test_rights"),
-    "_attention": ("test_attention", "test_error_groups", "test_state_machine"),
-    "_check_jobs": (*_CORE, "test_check_jobs", "test_check_job_machine"),
-    "_documents": (*_CORE, "test_referee"),
+    "_claiming": (*_CORE, "test_fairness", "test_operation", *_LAST),
+    "_results": (*_CORE, "test_search", "test_corrections", *_LAST),
+    "_ending": (*_CORE, "test_audit", "test_rights", *_LAST),
+    "_intake": (*_CORE, "test_bad_input", "test_attention", *_LAST),
+    "_dead_letters": (*_CORE, "test_attention", "test_error_groups", *_LAST),
+    "_attention": ("test_attention", "test_error_groups", *_LAST),
+    "_check_jobs": ("test_check_jobs", "test_check_job_machine", *_CORE),
+    "_documents": (*_CORE, "test_referee", *_LAST),
     "_turns": ("test_fairness",),
     "_events": ("test_events",),
     "_extraction_queue": ("test_extraction_queue", "test_registry"),
@@ -79,9 +84,9 @@ FIRST = {
     "_alerts": ("test_alerts",),
     "_housekeeping": ("test_housekeeping",),
     "pagewarden/documents": ("documents",),
-    "pagewarden/database": ("test_retries", "test_outages", "test_worker.py"),
+    "pagewarden/database": ("test_retries", "test_outages", "documents/test_worker"),
     "pagewarden/volumes": ("volumes/test_worker", "volumes/test_sqs", "volumes/test_siege"),
-}  # fmt: skip
+}
 
 # These compare texts and checksums, and would kill every mutant.
 LEFT_OUT = (
@@ -512,7 +517,8 @@ def _failed(printed: str) -> list[str]:
 
 
 def _last(printed: str) -> str:
-    return (re.findall(_TEST, printed) or ["?"])[-1]
+    tests: list[str] = re.findall(_TEST, printed)
+    return tests[-1] if tests else "?"
 
 
 # Commands ----------------------------------------------------------------------------------
