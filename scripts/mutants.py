@@ -1,0 +1,720 @@
+#!/usr/bin/env python3
+"""Measure what the tests notice: change one thing in the code at a time, and see which test fails.
+
+tests/mutants.json lists the changes. Run them before and after a change of the tests; the share of
+mutants that are killed must not fall.
+
+    scripts/mutants.py run --results before.json                each mutant, then the rest together
+    scripts/mutants.py group --results before.json -- -n 3      survivors against the whole suite
+    scripts/mutants.py table --results before.json after.json   as Markdown
+    scripts/mutants.py check                                    is every mutant still applicable?
+    scripts/mutants.py make-list                                draw the list again (same seed)
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import collections
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import random
+import re
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+ROOT = Path(__file__).parents[1]
+LIST = Path("tests", "mutants.json")
+SEED = 20261118
+KINDS = ("condition", "comparison", "lock", "column", "constant")
+
+# How many mutants of each file; the core of the queue has most of them.
+SQL = {
+    "claiming": 7, "results": 5, "ending": 5, "intake": 5, "dead_letters": 3, "check_jobs": 4,
+    "attention": 1, "documents": 2, "turns": 1, "events": 1, "extraction_queue": 2,
+    "corrections": 1, "volume_stages": 3, "alerts": 1, "housekeeping": 1,
+}  # fmt: skip
+WORKER = {
+    "pagewarden/documents/attempts.py": 4, "pagewarden/documents/worker.py": 2,
+    "pagewarden/documents/batches.py": 1, "pagewarden/documents/manners.py": 1,
+    "pagewarden/documents/store_reader.py": 1, "pagewarden/database/persistence.py": 1,
+    "pagewarden/database/retries.py": 1, "pagewarden/volumes/worker.py": 2,
+    "pagewarden/volumes/turns.py": 2, "pagewarden/volumes/outbox.py": 2,
+    "pagewarden/volumes/orchestrator.py": 1,
+}  # fmt: skip
+
+# The tests of each part, and those to begin with; what a tree does not have is left out.
+PARTS = {
+    "sql": ("tests/database",),
+    "worker": (
+        "tests/documents", "tests/volumes", "tests/chaos",
+        "tests/unit/test_retries.py", "tests/unit/test_side_by_side.py",
+    ),
+}  # fmt: skip
+_CORE = ("test_fencing", "test_races")
+_LAST = ("test_state_machine",)  # slow, and good at what nobody thought of
+FIRST = {
+    "_claiming": (*_CORE, "test_fairness", "test_operation", *_LAST),
+    "_results": (*_CORE, "test_search", "test_corrections", *_LAST),
+    "_ending": (*_CORE, "test_audit", "test_rights", *_LAST),
+    "_intake": (*_CORE, "test_bad_input", "test_attention", *_LAST),
+    "_dead_letters": (*_CORE, "test_attention", "test_error_groups", *_LAST),
+    "_attention": ("test_attention", "test_error_groups", *_LAST),
+    "_check_jobs": ("test_check_jobs", "test_check_job_machine", *_CORE),
+    "_documents": (*_CORE, "test_referee", *_LAST),
+    "_turns": ("test_fairness",),
+    "_events": ("test_events",),
+    "_extraction_queue": ("test_extraction_queue", "test_registry"),
+    "_corrections": ("test_corrections", "test_search"),
+    "_volume_stages": ("test_volumes", "test_volume_state_machine", "test_volume_statements"),
+    "_alerts": ("test_alerts",),
+    "_housekeeping": ("test_housekeeping",),
+    "pagewarden/documents": ("documents",),
+    "pagewarden/database": ("test_retries", "test_outages", "documents/test_worker"),
+    "pagewarden/volumes": ("volumes/test_worker", "volumes/test_sqs", "volumes/test_siege"),
+}
+
+# These compare texts and checksums, and would kill every mutant.
+LEFT_OUT = (
+    "tests/database/test_upgrades.py::test_migrations_of_a_release_are_never_changed",
+    "tests/docs/test_reference.py",
+    "tests/unit/test_docs.py",
+)
+HANG_SECONDS = 90
+_HANGS = " (hangs)"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One change: in this function, old (unique in it) becomes new."""
+
+    id: str
+    part: str
+    file: str
+    function: str
+    kind: str
+    old: str
+    new: str
+
+
+class Site(NamedTuple):
+    """What could be changed: these characters of a function, into that."""
+
+    kind: str
+    start: int
+    end: int
+    new: str
+
+
+class Function(NamedTuple):
+    """The text of a function, and where it is."""
+
+    file: Path
+    name: str
+    start: int
+    text: str
+
+
+# Functions ---------------------------------------------------------------------------------
+
+
+_SQL_FUNCTION = re.compile(
+    r"^create (?:or replace )?function ([\w.]+)\(.*?^\$(\w*)\$;$", re.MULTILINE | re.DOTALL
+)
+
+
+def functions(tree: Path, part: str) -> list[Function]:
+    """Find all functions; of those of the database the last definition."""
+    if part == "sql":
+        found = {}
+        for path in sorted((tree / "supabase" / "migrations").glob("*.sql")):
+            text = path.read_text("utf-8")
+            for match in _SQL_FUNCTION.finditer(text):
+                found[match[1]] = Function(path, match[1], match.start(), match[0])
+        return list(found.values())
+    paths = sorted((tree / "pagewarden").rglob("*.py"))
+    return [function for path in paths for function in _python_functions(path)]
+
+
+def _python_functions(path: Path) -> Iterator[Function]:
+    text = path.read_text("utf-8")
+    starts = [0, *itertools.accumulate(len(line) for line in text.splitlines(keepends=True))]
+
+    def walk(node: ast.AST, prefix: str) -> Iterator[Function]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                name = f"{prefix}{child.name}"
+                if not isinstance(child, ast.ClassDef):
+                    begin, end = starts[child.lineno - 1], starts[child.end_lineno or 0]
+                    yield Function(path, name, begin, text[begin:end])
+                yield from walk(child, f"{name}.")
+
+    yield from walk(ast.parse(text), "")
+
+
+# What could be changed ---------------------------------------------------------------------
+
+
+def _blank(pattern: str, text: str) -> str:
+    """Put as many blanks in the place of what matches."""
+    return re.sub(pattern, lambda m: re.sub(r"\S", " ", m[0]), text, flags=re.DOTALL)
+
+
+_FLIPS = {
+    "<": ("<=", ">"), "<=": ("<", ">"), ">": (">=", "<"), ">=": (">", "<"), "=": ("<>",),
+    "<>": ("=",), "is null": ("is not null",), "is not null": ("is null",),
+    "is distinct from": ("is not distinct from",), "is not distinct from": ("is distinct from",),
+}  # fmt: skip
+_COMPARISON = re.compile(
+    r"(?<= )(<=|>=|<>|<|>|=|is not null|is null|is not distinct from|is distinct from)(?=[ ;)\n])"
+)
+_DEPTHS = {"(": 1, ")": -1}
+
+
+# What group 1 matches is dropped, or becomes something else.
+_DROPS = (
+    ("condition", r"^ +((?:and|or) .+?)(?: then| loop|;)?$", ""),
+    ("condition", r"where .+( and .+?)(?: then| loop|;|\))?$", ""),
+    ("condition", r"^ +(?:els)?if (.+) then$", "false"),
+    ("condition", r"continue when (.+);", "false"),
+    ("lock", r"(\s+for (?:no key )?(?:update|share)(?: of \w+)?(?: skip locked)?)", ""),
+    ("lock", r"for update(?: of \w+)?( skip locked)", ""),
+    ("lock", r"^( +perform pg_advisory_xact_lock.*;\n)", ""),
+    ("column", r"^ +(\w+\.\w+ := [^;]+;)", "null;"),
+)
+
+
+def sql_sites(text: str) -> Iterator[Site]:
+    """Find what could be changed in a function of the database."""
+    begin = text.index("\nas $")
+    code = " " * begin + _blank(r"--[^\n]*", text[begin:])
+    code = _blank(r"\braise (?:exception|log|notice|warning) .*?;", code)
+    bare = re.sub(r"'[^']*'", lambda m: "'" + "_" * (len(m[0]) - 2) + "'", code)
+    for kind, pattern, new in _DROPS:
+        for match in re.finditer(pattern, bare, re.MULTILINE):
+            if kind != "condition" or new or _is_whole(match[1]):
+                yield Site(kind, *match.span(1), new)
+    for match in _COMPARISON.finditer(bare):
+        line = bare[bare.rfind("\n", 0, match.start()) + 1 : match.end()]
+        if match[1] != "=" or re.search(r"\b(where|and|or|on|if|when)\b", line):
+            for new in _FLIPS[match[1]]:
+                yield Site("comparison", *match.span(1), new)
+    yield from _columns(bare)
+    yield from _sql_constants(code, bare)
+
+
+def _sql_constants(code: str, bare: str) -> Iterator[Site]:
+    for match in re.finditer(r"(?<![\w.'\-$])\d+(?![\w.'])", bare):
+        if not bare[: match.start()].endswith(("limit ", "select ", "perform ")):
+            yield Site("constant", *match.span(), str(int(match[0]) + 1))
+    for match in re.finditer(r"(?<=interval ')(\d+) \w+'", code):
+        yield Site("constant", *match.span(1), str(int(match[1]) * 10))
+    for match in re.finditer(r"(?<!is )(?<!not )(?<!default )\b(true|false)\b", bare):
+        yield Site("constant", *match.span(), "false" if match[1] == "true" else "true")
+
+
+def _columns(bare: str) -> Iterator[Site]:
+    """Find the columns that an update sets, unless it sets but one."""
+    for match in re.finditer(r"(?<=\bset )(?!local)\w+ = ", bare):
+        parts, at, depth = [match.start()], match.start(), 0
+        for at in range(match.start(), len(bare)):
+            depth += _DEPTHS.get(bare[at], 0)
+            if depth < 0 or (not depth and re.match(r";|\s(where|from|returning)\b", bare[at:])):
+                break
+            if bare[at] == "," and not depth:
+                parts.append(at + 1)
+        parts.append(at + 1)
+        for begin, end in itertools.pairwise(parts) if len(parts) > 2 else ():
+            is_last = end == at + 1
+            yield Site("column", begin - is_last, end - is_last, "")
+
+
+def _is_whole(condition: str) -> bool:
+    """Tell whether it begins and ends on its line."""
+    depths = list(itertools.accumulate(_DEPTHS.get(c, 0) for c in condition))
+    return min(depths) >= 0 == depths[-1] and not {"case", "between"} & set(condition.split())
+
+
+_PYTHON_FLIPS: dict[type[ast.cmpop], tuple[str, ...]] = {
+    ast.Lt: ("<=", ">"), ast.LtE: ("<", ">"), ast.Gt: (">=", "<"), ast.GtE: (">", "<"),
+    ast.Eq: ("!=",), ast.NotEq: ("==",), ast.Is: ("is not",), ast.IsNot: ("is",),
+    ast.In: ("not in",), ast.NotIn: ("in",),
+}  # fmt: skip
+
+
+def python_sites(text: str) -> Iterator[Site]:
+    """Find what could be changed in a function of Python; text begins at its def."""
+    shift = len(text) - len(text.lstrip())
+    lines = text.splitlines(keepends=True)
+    whole = "".join(line[shift:] if line.strip() else line for line in lines)
+    starts = [0, *itertools.accumulate(len(line) for line in lines)]
+
+    def place(node: ast.expr | ast.stmt) -> tuple[int, int]:
+        end_line, end_column = node.end_lineno or 0, node.end_col_offset or 0
+        begin = starts[node.lineno - 1] + node.col_offset + shift
+        return begin, starts[end_line - 1] + end_column + shift
+
+    for node in ast.walk(ast.parse(whole)):
+        for kind, begin, end, new in _of_node(node):
+            first, last = place(begin), place(end)
+            if begin is end:
+                yield Site(kind, *first, new)
+            elif new:  # between the two
+                yield Site(kind, first[1], last[0], new)
+            else:  # the second and what joins them
+                yield Site(kind, first[1], last[1], new)
+
+
+_Place = ast.expr | ast.stmt
+
+
+def _of_node(node: ast.AST) -> Iterator[tuple[str, _Place, _Place, str]]:
+    match node:
+        case ast.If(test=test):
+            yield "condition", test, test, "False"
+        case ast.BoolOp(values=[*_, left, right]):
+            yield "condition", left, right, ""
+        case ast.ExceptHandler(type=ast.Tuple(elts=[*_, left, right])):
+            yield "condition", left, right, ""
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            for new in _PYTHON_FLIPS[type(op)]:
+                yield "comparison", left, right, f" {new} "
+        case ast.AugAssign() | ast.Expr(value=ast.Await() | ast.Call()):
+            if not re.search(r"\b(log|meters|tracing|structlog)\.", ast.unparse(node)):
+                yield "column", node, node, "pass"
+        case ast.Constant(value=bool() as value):
+            yield "constant", node, node, str(not value)
+        case ast.Constant(value=int() | float() as value):
+            yield "constant", node, node, repr(value + 1)
+
+
+# The list ----------------------------------------------------------------------------------
+
+
+def _pattern(snippet: str) -> re.Pattern[str]:
+    """Match it however its lines are broken."""
+    return re.compile(r"\s+".join(map(re.escape, snippet.split())))
+
+
+def _mutant(function: Function, part: str, site: Site, tree: Path) -> Mutant | None:
+    """Describe the change by whole lines, as many as make it unique in its function."""
+    text = function.text
+    begin = text.rfind("\n", 0, site.start + 1) + 1
+    end = text.find("\n", max(site.end - 1, site.start))
+    for turn in range(8):
+        old = text[begin:end]
+        if len(_pattern(old).findall(text)) == 1:
+            break
+        if turn % 2:
+            end = text.find("\n", end + 1)
+        else:
+            begin = text.rfind("\n", 0, begin - 1) + 1
+    else:
+        return None
+    new = text[begin : site.start] + site.new + text[site.end : end]
+    name = f"{function.name}{site.kind}{old}{new}"
+    return Mutant(
+        hashlib.sha256(name.encode()).hexdigest()[:6], part,
+        str(function.file.relative_to(tree)), function.name, site.kind, old.strip("\n"),
+        new.strip("\n"),
+    )  # fmt: skip
+
+
+def make_list(tree: Path, seed: int, refused: dict[str, str]) -> list[Mutant]:
+    """Draw mutants of every file, its kinds in turn, no function twice before all had one."""
+    chosen = []
+    quotas = [("sql", area, count) for area, count in SQL.items()]
+    quotas += [("worker", area, count) for area, count in WORKER.items()]
+    known = {part: functions(tree, part) for part in PARTS}
+    for number, (part, area, count) in enumerate(quotas):
+        dice = random.Random(f"{seed} {area}")  # noqa: S311  # no secret
+        ending = f"_{area}.sql" if part == "sql" else area
+        by_kind: dict[str, list[Mutant]] = {kind: [] for kind in KINDS}
+        for function in known[part]:
+            if str(function.file).endswith(ending) and "require_" not in function.name:
+                find = sql_sites if part == "sql" else python_sites
+                for site in find(function.text):
+                    mutant = _mutant(function, part, site, tree)
+                    if mutant and mutant.id not in refused:
+                        by_kind[site.kind].append(mutant)
+        for mutants in by_kind.values():
+            mutants.sort(key=lambda mutant: mutant.id)
+            dice.shuffle(mutants)
+        used: collections.Counter[str] = collections.Counter()
+        kinds = itertools.cycle(KINDS[number % len(KINDS) :] + KINDS[: number % len(KINDS)])
+        picked: list[Mutant] = []
+        while len(picked) < count and any(by_kind.values()):
+            mutants = by_kind[next(kinds)]
+            mutants.sort(key=lambda mutant: used[mutant.function])
+            if mutants:
+                picked.append(mutants.pop(0))
+                used[picked[-1].function] += 1
+        chosen += picked
+    return chosen
+
+
+def apply(mutant: Mutant, tree: Path) -> Path | None:
+    """Change the file, and return it; None where the text is gone or not unique any more."""
+    known = functions(tree, mutant.part)
+    named = [function for function in known if function.name == mutant.function]
+    pattern = _pattern(mutant.old)
+    for candidates in (
+        [f for f in named if f.file == tree / mutant.file],
+        named,
+        known,
+    ):
+        hits = {
+            (f.file, f.start + m.start(), f.start + m.end())
+            for f in candidates
+            for m in pattern.finditer(f.text)
+        }
+        if len(hits) == 1:
+            ((path, begin, end),) = hits
+            text = path.read_text("utf-8")
+            _write(path, text[:begin] + mutant.new.strip() + text[end:])
+            return path
+    return None
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        compiled.unlink()  # it could be of the same second and size
+
+
+# Running -----------------------------------------------------------------------------------
+
+
+class Ran(NamedTuple):
+    """How a run of tests ended: which failed, and whether all of them were run."""
+
+    failed: list[str]
+    is_whole: bool
+    seconds: float
+
+
+class Bench:
+    """A copy of a tree in which mutants are made."""
+
+    def __init__(self, tree: Path, copy: Path) -> None:
+        self.tree = copy
+        skip = shutil.ignore_patterns(
+            ".git", ".venv", "node_modules", "__pycache__", ".*_cache", ".hypothesis"
+        )
+        shutil.copytree(tree, copy, ignore=skip, symlinks=True)
+        for name in (".venv", "node_modules"):
+            (copy / name).symlink_to((tree / name).resolve())
+
+    @contextlib.contextmanager
+    def mutated(self, mutants: Iterable[Mutant]) -> Iterator[list[Mutant]]:
+        """Make these changes meanwhile; gives those that could be made."""
+        kept: dict[Path, str] = {}
+        made = []
+        try:
+            for mutant in mutants:
+                for path in {f.file for f in functions(self.tree, mutant.part)} - set(kept):
+                    kept[path] = path.read_text("utf-8")
+                if apply(mutant, self.tree):
+                    made.append(mutant)
+            yield made
+        finally:
+            for path, text in kept.items():
+                if path.read_text("utf-8") != text:
+                    _write(path, text)
+
+    def files(self, part: str) -> list[str]:
+        """List the test files of a part."""
+        places = [self.tree / place for place in PARTS[part] if (self.tree / place).exists()]
+        found = [
+            path
+            for place in places
+            for path in (sorted(place.rglob("test_*.py")) if place.is_dir() else [place])
+        ]
+        return [str(path.relative_to(self.tree)) for path in found]
+
+    def test(self, tests: Sequence[str], *options: str, most_seconds: float | None = None) -> Ran:
+        """Run tests; one that hangs is stopped, and counts as failed."""
+        began = time.monotonic()
+        left_out = [f"--deselect={name}" for name in LEFT_OUT]
+        if not any(option.startswith("-n") for option in options):
+            options = ("-n0", *options)
+        with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
+            Path(folder).chmod(0o755)  # the server may be of another account
+            process = subprocess.Popen(
+                [
+                    self.tree / ".venv/bin/python", "-m", "pytest", "-v", "-rfE", "--tb=no",
+                    "-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0",
+                    *left_out, *options, *tests,
+                ],
+                cwd=self.tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL, start_new_session=True,
+                env=os.environ | {"PYTHONPATH": str(self.tree), "TMPDIR": folder, "COLUMNS": "500"},
+            )  # fmt: skip
+            try:
+                printed, end = _watch(process, most_seconds)
+            finally:
+                _end(process, Path(folder))
+        failed = _failed(printed)
+        if end == "hang":
+            failed.append(_last(printed) + _HANGS)
+        if process.returncode not in (0, 1) and not failed and end is None:
+            raise SystemExit(f"pytest cannot run:\n{printed[-3000:]}")
+        return Ran(failed, end is None, time.monotonic() - began)
+
+
+def _watch(process: subprocess.Popen[bytes], most_seconds: float | None) -> tuple[str, str | None]:
+    """Read what it prints until it ends, says nothing for too long, or takes too long."""
+    assert process.stdout is not None  # noqa: S101
+    printed, began, heard = b"", time.monotonic(), time.monotonic()
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            if selector.select(1):
+                if not (chunk := os.read(process.stdout.fileno(), 65536)):
+                    return printed.decode(errors="replace"), None
+                printed, heard = printed + chunk, time.monotonic()
+            if time.monotonic() - heard > HANG_SECONDS:
+                return printed.decode(errors="replace"), "hang"
+            if most_seconds and time.monotonic() - began > most_seconds:
+                return printed.decode(errors="replace"), "time"
+
+
+def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Let it stop its servers; what it leaves behind is stopped here."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=30)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for file in folder.rglob("postmaster.pid"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            os.kill(int(file.read_text().splitlines()[0]), signal.SIGQUIT)
+
+
+_TEST = r"(tests/[\w./]+\.py(?:::\w+)*(?:\[.*?\])?)"
+
+
+def _failed(printed: str) -> list[str]:
+    found = re.findall(rf"^(?:FAILED|ERROR|SUBFAIL\w*).*?{_TEST}(?: - |$)", printed, re.MULTILINE)
+    found += re.findall(rf"^{_TEST}(?: \S+)? (?:FAILED|ERROR|SUBFAIL\w*)\b", printed, re.MULTILINE)
+    return list(dict.fromkeys(found))
+
+
+def _last(printed: str) -> str:
+    tests: list[str] = re.findall(_TEST, printed)
+    return tests[-1] if tests else "?"
+
+
+# Commands ----------------------------------------------------------------------------------
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _load(tree: Path) -> tuple[int, list[Mutant], dict[str, str]]:
+    if not (tree / LIST).exists():
+        return SEED, [], {}
+    found = json.loads((tree / LIST).read_text("utf-8"))
+    return found["seed"], [Mutant(**row) for row in found["mutants"]], found["left_out"]
+
+
+class Results:
+    """How each mutant ended, in a file that is written after each."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: dict[str, dict[str, Any]] = {}
+        if path.exists():
+            self.rows = json.loads(path.read_text("utf-8"))
+
+    def note(self, mutant: Mutant, outcome: str, by: str = "", seconds: float = 0) -> None:
+        """Take down how a mutant ended."""
+        spent = self.rows.get(mutant.id, {}).get("seconds", 0) + round(seconds, 1)
+        self.rows[mutant.id] = {"outcome": outcome, "by": by, "seconds": spent}
+        self.path.write_text(json.dumps(self.rows, indent=1) + "\n", "utf-8")
+        _say(f"  {mutant.id} {mutant.function}: {outcome} {by} ({seconds:.0f} s)")
+
+    def of(self, outcome: str, mutants: Iterable[Mutant]) -> list[Mutant]:
+        """Name the mutants that ended so."""
+        return [m for m in mutants if self.rows.get(m.id, {}).get("outcome") == outcome]
+
+
+def _likely(mutant: Mutant, files: list[str], hints: dict[str, dict[str, Any]]) -> list[str]:
+    """Choose the tests that fit best, beginning with what killed it another time."""
+    names = next((names for area, names in FIRST.items() if area in mutant.file), _CORE)
+    killer = hints.get(mutant.id, {}).get("by", "").split("::")[0]
+    first = [killer] if killer in files else []
+    return list(dict.fromkeys(first + [f for name in names for f in files if name in f]))
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Mutants, a tree to make them in, and what became of them."""
+
+    bench: Bench
+    results: Results
+    mutants: list[Mutant]
+
+    def alone(self, cap: float, hints: dict[str, dict[str, Any]]) -> None:
+        """Try each mutant with the tests that fit it."""
+        todo = [m for m in self.mutants if m.id not in self.results.rows]
+        for number, mutant in enumerate(todo, 1):
+            _say(f"[{number}/{len(todo)}] {mutant.part} {mutant.kind} in {mutant.function}")
+            with self.bench.mutated([mutant]) as made:
+                if not made:
+                    self.results.note(mutant, "not applicable")
+                    continue
+                tests = _likely(mutant, self.bench.files(mutant.part), hints)
+                ran = self.bench.test(tests, "-x", most_seconds=cap)
+            by = ran.failed[0] if ran.failed else ""
+            self.results.note(mutant, "killed" if by else "open", by, ran.seconds)
+
+    def confirm(self) -> None:
+        """Have every test that killed pass without mutants; else it has killed nothing."""
+        killers = {m.id: _name(self.results.rows[m.id]["by"]) for m in self._ended("killed")}
+        failed = self.bench.test(sorted(set(killers.values()))).failed if killers else []
+        for mutant in self._ended("killed"):
+            if killers[mutant.id] in failed:
+                self.results.note(mutant, "open", "fails without mutants too")
+
+    def together(self, part: str | None, before: str, after: str, *options: str) -> None:
+        """Run the tests of a part, or all, on all survivors at once; what fails then, on each."""
+        tests = self.bench.files(part) if part else ["tests"]
+        while survivors := [m for m in self._ended(before) if part in (m.part, None)]:
+            with self.bench.mutated(survivors) as made:
+                _say(f"{len(made)} survivors at once: {' '.join(m.id for m in made)}")
+                ran = self.bench.test(tests, *options)
+            suspects = list(map(_name, ran.failed))
+            broken = self.bench.test(suspects).failed if suspects else []
+            suspects = [test for test in suspects if test not in broken]
+            _say(f"  {ran.seconds:.0f} s; failed: {' '.join(suspects) or 'nothing'}")
+            killed = [mutant for mutant in made if suspects and self._dies(mutant, suspects)]
+            if ran.is_whole or not killed:
+                for mutant in set(made) - set(killed):
+                    self.results.note(mutant, after)
+
+    def _dies(self, mutant: Mutant, tests: list[str]) -> bool:
+        with self.bench.mutated([mutant]):
+            ran = self.bench.test(tests, "-x")
+        if ran.failed:
+            self.results.note(mutant, "killed", ran.failed[0], ran.seconds)
+        return bool(ran.failed)
+
+    def _ended(self, outcome: str) -> list[Mutant]:
+        return self.results.of(outcome, self.mutants)
+
+
+def _name(test: str) -> str:
+    return test.removesuffix(_HANGS)
+
+
+def table(options: argparse.Namespace, mutants: list[Mutant]) -> None:
+    """Print the results as Markdown, side by side."""
+    every = [Results(path) for path in options.results]
+    names = " | ".join(path.stem for path in options.results)
+    _say(f"| mutant | place | kind | {names} |\n|---|---|---|{'---|' * len(every)}")
+    for mutant in mutants:
+        ends = [results.rows.get(mutant.id, {}) for results in every]
+        cells = [
+            f"`{row['by']}`" if row.get("outcome") == "killed" else f"**{row.get('outcome', '')}**"
+            for row in ends
+        ]
+        place = f"`{mutant.function}` ({Path(mutant.file).name})"
+        _say(f"| {mutant.id} | {place} | {mutant.kind} | {' | '.join(cells)} |")
+    for results, path in zip(every, options.results, strict=True):
+        killed = len(results.of("killed", mutants))
+        ran = len(results.rows) - len(results.of("not applicable", mutants))
+        _say(f"\n{path.stem}: {killed} of {ran} killed ({killed / max(ran, 1):.0%})")
+
+
+def check(bench: Bench, mutants: list[Mutant]) -> int:
+    """Say which mutants cannot be made in this tree."""
+    gone = 0
+    for mutant in mutants:
+        with bench.mutated([mutant]) as made:
+            gone += not made
+            if not made:
+                _say(f"not applicable: {mutant.id} {mutant.function}: {mutant.old.strip()}")
+    _say(f"{len(mutants) - gone} of {len(mutants)} can be made")
+    return int(gone > 0)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--tree", type=Path, default=ROOT, help="the tree to test (this one)")
+    shared.add_argument("--only", nargs="+", default=[], metavar="ID", help="these mutants only")
+    running = argparse.ArgumentParser(add_help=False)
+    running.add_argument(
+        "--results", type=Path, required=True, help="file of results; what it has is not run again"
+    )
+    command = commands.add_parser("run", parents=[shared, running], help="try every mutant")
+    command.add_argument("--cap", type=float, default=90, help="most seconds of a mutant alone")
+    command.add_argument("--hints", type=Path, help="results of another run: its killers first")
+    command = commands.add_parser(
+        "group", parents=[shared, running], help="run the whole suite on all survivors at once"
+    )
+    command.add_argument("pytest_options", nargs="*", help="options of pytest, after --")
+    commands.add_parser("check", parents=[shared], help=check.__doc__)
+    command = commands.add_parser("table", parents=[shared], help=table.__doc__)
+    command.add_argument("--results", type=Path, nargs="+", required=True)
+    command = commands.add_parser("make-list", parents=[shared], help=make_list.__doc__)
+    command.add_argument("--seed", type=int)
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Do what the command line says."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # a background job ignores the first
+        signal.signal(number, signal.default_int_handler)
+    options = _options()
+    seed, mutants, refused = _load(ROOT)
+    mutants = [m for m in mutants if not options.only or m.id in options.only]
+    if options.command == "make-list":
+        seed = options.seed or seed
+        mutants = make_list(ROOT, seed, refused)
+        rows = {"seed": seed, "left_out": refused, "mutants": [asdict(m) for m in mutants]}
+        (ROOT / LIST).write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        return 0
+    if options.command == "table":
+        table(options, mutants)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="mutants-tree-") as folder:
+        Path(folder).chmod(0o755)
+        bench = Bench(options.tree.resolve(), Path(folder) / "tree")
+        if options.command == "check":
+            return check(bench, mutants)
+        session = Session(bench, Results(options.results), mutants)
+        if options.command == "group":
+            session.together(None, "survived", "survived all", *options.pytest_options)
+            return 0
+        session.alone(options.cap, Results(options.hints).rows if options.hints else {})
+        session.confirm()
+        for part in PARTS:
+            session.together(part, "open", "survived")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
