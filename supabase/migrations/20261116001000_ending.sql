@@ -394,25 +394,26 @@ volatile
 security invoker
 set search_path = ''
 as $$
+declare
+  v_files jsonb; -- the document of each path
 begin
   perform private.end_probe(d.lock_token, now()) from public.documents as d
   where d.id = any (p_document_ids) and d.lock_token is not null;
-  insert into private.file_removals (document_id, path)
-  select distinct on (d.dropbox_path) d.id, d.dropbox_path
-  from public.documents as d
-  where d.id = any (p_document_ids) and d.dropbox_path is not null
-    -- Several documents may share one stored file; the last one takes it along.
-    and not exists (
-      select 1 from public.documents as o
-      where o.case_id = p_case_id and o.dropbox_path = d.dropbox_path and o.id <> all (p_document_ids)
-    )
-  order by d.dropbox_path, d.id;
+  select jsonb_object_agg(d.dropbox_path, d.id) into v_files from public.documents as d
+  where d.id = any (p_document_ids) and d.dropbox_path is not null;
   -- The lines stay, what they say of the content goes.
   update public.hac_acts as h
   set action_description = null, metadata = null
   where h.case_id = p_case_id and h.document_id = any (p_document_ids);
   delete from public.ocr_processing_logs as r where r.document_id = any (p_document_ids);
   delete from public.documents as d where d.id = any (p_document_ids);
+  -- Several documents may share one stored file; the last one takes it along. The paths that are still in use are
+  -- read once, whatever the planner expects: a correlated subquery took time by the square of the case.
+  insert into private.file_removals (document_id, path)
+  select f.value::uuid, f.key from jsonb_each_text(v_files) as f
+  where f.key not in (
+    select o.dropbox_path from public.documents as o where o.case_id = p_case_id and o.dropbox_path is not null
+  );
   perform private.log_act(p_case_id, i.id, 'erased', null) from unnest(p_document_ids) as i (id);
 end;
 $$;
