@@ -60,11 +60,8 @@ WORKER = {
 # The tests of each part, and those to begin with; what a tree does not have is left out.
 PARTS = {
     "sql": ("tests/database",),
-    "worker": (
-        "tests/documents", "tests/volumes", "tests/chaos",
-        "tests/unit/test_retries.py", "tests/unit/test_side_by_side.py",
-    ),
-}  # fmt: skip
+    "worker": ("tests/documents", "tests/volumes", "tests/chaos", "tests/unit/test_retries.py"),
+}
 _CORE = ("test_fencing", "test_races")
 _LAST = ("test_state_machine",)  # slow, and good at what nobody thought of
 FIRST = {
