@@ -60,11 +60,8 @@ WORKER = {
 # The tests of each part, and those to begin with; what a tree does not have is left out.
 PARTS = {
     "sql": ("tests/database",),
-    "worker": (
-        "tests/documents", "tests/volumes", "tests/chaos",
-        "tests/unit/test_retries.py", "tests/unit/test_side_by_side.py",
-    ),
-}  # fmt: skip
+    "worker": ("tests/documents", "tests/volumes", "tests/chaos", "tests/unit/test_retries.py"),
+}
 _CORE = ("test_fencing", "test_races")
 _LAST = ("test_state_machine",)  # slow, and good at what nobody thought of
 FIRST = {
@@ -472,7 +469,7 @@ class Bench:
         if end == "hang":
             failed.append(_last(printed) + _HANGS)
         if process.returncode not in (0, 1) and not failed and end is None:
-            raise SystemExit(f"pytest cannot run:\n{printed[-3000:]}")
+            raise SystemExit(f"pytest ended with {process.returncode}:\n{printed[-3000:]}")
         return Ran(failed, end is None, time.monotonic() - began)
 
 
@@ -560,7 +557,7 @@ class Results:
 def _likely(mutant: Mutant, files: list[str], hints: dict[str, dict[str, Any]]) -> list[str]:
     """Choose the tests that fit best, beginning with what killed it another time."""
     names = next((names for area, names in FIRST.items() if area in mutant.file), _CORE)
-    killer = hints.get(mutant.id, {}).get("by", "").split("::")[0]
+    killer = _file(hints.get(mutant.id, {}).get("by", ""))
     first = [killer] if killer in files else []
     return list(dict.fromkeys(first + [f for name in names for f in files if name in f]))
 
@@ -607,6 +604,10 @@ class Session:
             suspects = [test for test in suspects if test not in broken]
             _say(f"  {ran.seconds:.0f} s; failed: {' '.join(suspects) or 'nothing'}")
             killed = [mutant for mutant in made if suspects and self._dies(mutant, suspects)]
+            # Where none was killed by itself, a test may need those before it in its file.
+            known = {_file(self.results.rows[mutant.id]["by"]) for mutant in killed}
+            files = sorted(set(map(_file, suspects)) - known)
+            killed += [m for m in made if files and m not in killed and self._dies(m, files)]
             if ran.is_whole or not killed:
                 for mutant in set(made) - set(killed):
                     self.results.note(mutant, after)
@@ -624,6 +625,10 @@ class Session:
 
 def _name(test: str) -> str:
     return test.removesuffix(_HANGS)
+
+
+def _file(test: str) -> str:
+    return test.split("::", maxsplit=1)[0]
 
 
 def table(options: argparse.Namespace, mutants: list[Mutant]) -> None:
