@@ -671,6 +671,7 @@ GONE = {
     "route_document(%(gone)s, 'image')": "DOCUMENT_NOT_FOUND",
     "save_document_pages(%(claimed)s, %(gone)s, '[]', 'rapid', '1')": "LOCK_LOST",
     "save_document_pages(%(gone)s, %(token)s, '[]', 'rapid', '1')": "DOCUMENT_NOT_FOUND",
+    "save_document_pages(%(queued)s, null, '[]', 'rapid', '1')": "WRONG_STATE",
     "share_case(%(gone)s, %(owner)s)": "CASE_NOT_FOUND",
     "assign_pool('p', 7, '[]', '{}')": "NOT_LEADER",
     "assign_pool('p', null, '[]', '{}')": "NOT_LEADER",

@@ -517,15 +517,19 @@ async def test_a_rule_of_ones_own_is_watched_like_the_others(watch: Watch) -> No
     """Made and changed by HAC, and written down."""
     admin = await watch.factory.user(admin=True)
     made = {"metric": "paused_lanes", "threshold": 0, "severity": "warning"}
-    await people.call(watch.database, admin, "set_alert_rule", p_rule="mine", p_changes=Jsonb(made))
+    for changes in (made, {"window_seconds": 300}):
+        await people.call(
+            watch.database, admin, "set_alert_rule", p_rule="mine", p_changes=Jsonb(changes)
+        )
+    rule = await queries.one(watch.conn, "select * from alert_rules where rule = 'mine'")
+    assert (rule["window_seconds"], rule["threshold"]) == (300, 0)
     await _paused(watch)
 
     assert (1, "mine fired slack") in await watch.pass_time(1)
     acts = await queries.rows(
         watch.conn, "select user_id from hac_acts where action_type = 'alert_rule'"
     )
-    assert [act["user_id"] for act in acts] == [admin]
-    await watch.run("delete from alert_rules where rule = 'mine'")
+    assert [act["user_id"] for act in acts] == [admin, admin]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)

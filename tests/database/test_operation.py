@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -144,3 +145,28 @@ async def test_a_function_is_switched_and_scheduled_and_it_is_written_down(
         ("schedule", None),
     ]
     assert {line["user_id"] for line in lines} == {admin}
+
+
+async def test_pauses_between_attempts_grow(database: databases.Database) -> None:
+    """Twice as long after each failure, a fifth more or less."""
+    factory = await factories.Factory.of(database)
+    conn = factory.conn
+    await conn.execute("update lanes set backoff_seconds = 100 where lane = 'image'")
+    claim, seconds = await factory.claimed(), []
+    for _ in range(2):
+        key = {"p_document_id": claim.document_id, "p_lock_token": claim.lock_token}
+        await factory.call("fail_document", **key, p_error_message="broken")
+        row = await queries.one(
+            conn,
+            "select extract(epoch from retry_at - now()) as seconds from documents where id = %s",
+            (claim.document_id,),
+        )
+        seconds.append(float(row["seconds"]))
+        await conn.execute(
+            "update documents set retry_at = now() where id = %s", (claim.document_id,)
+        )
+        answer = await factory.call(
+            "acquire_document_lock", p_document_id=claim.document_id, p_worker_id="worker-1"
+        )
+        claim = factories.Claim(claim.document_id, uuid.UUID(answer["lock_token"]))
+    assert seconds == [pytest.approx(100, rel=0.21), pytest.approx(200, rel=0.21)]
