@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 log = structlog.get_logger(__name__)
+
+PROVE_PAUSES = (1.0, 5.0, 30.0)  # seconds before the engine is tried again
 
 
 @dataclass(slots=True)
@@ -62,15 +65,21 @@ class Service:
             )
 
     async def prove(self) -> None:
-        """Load the models and try them; afterwards we are ready, or in trouble."""
-        try:
-            await self.readers.prove()
-        except Exception as exc:
-            log.exception("not_ready", engine=self.plan.engine)
-            self.health.trouble = str(exc)
-        else:
-            log.info("ready", engine=self.plan.engine)
-            self.health.ready = True
+        """Load the models and try them until they work: a failure may have been a passing one.
+
+        Meanwhile we are in trouble, so whatever runs containers may start another one.
+        """
+        for pause in itertools.chain(PROVE_PAUSES, itertools.repeat(PROVE_PAUSES[-1])):
+            try:
+                await self.readers.prove()
+            except Exception as exc:
+                log.exception("not_ready", engine=self.plan.engine)
+                self.health.trouble = str(exc)
+            else:
+                log.info("ready", engine=self.plan.engine)
+                self.health.ready, self.health.trouble = True, None
+                return
+            await asyncio.sleep(pause)
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import parser
 
-from gpu_service import devices, plans
+from gpu_service import devices, plans, readers, service
 from pagewarden import errors, settings
 from pagewarden.reading.lines import networks
 from tests.gpu import places
@@ -56,6 +56,23 @@ async def test_a_service_that_cannot_read_is_to_be_started_again(
             answer = await place.session.get(path)
             assert answer.status_code == 503
             assert reason in answer.text
+
+
+async def test_a_service_that_failed_once_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lane would stay paused until a person starts it again."""
+    prove, failures = readers.Readers.prove, [errors.ReaderKilled("the process died")]
+
+    async def prove_later(made: readers.Readers) -> None:
+        if failures:
+            raise failures.pop()
+        await prove(made)
+
+    monkeypatch.setattr(readers.Readers, "prove", prove_later)
+    monkeypatch.setattr(service, "PROVE_PAUSES", (0.0,))
+    async with places.opened() as place:
+        await places.is_ready(place.session)
+        assert (await place.session.get("/healthz")).status_code == 200
+    assert failures == []
 
 
 def test_settings_say_how_a_service_is_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
