@@ -5,16 +5,24 @@ function ticks(form) {
   return [...form.querySelectorAll("input[type=checkbox][name=id]")];
 }
 
-document.addEventListener("change", (event) => {
-  const form = event.target.closest("form.selection");
-  if (!form || event.target.type !== "checkbox") return;
+function updateSelection(form, isAllChanged) {
   const all = form.querySelector("[data-tick-all]");
-  if (event.target === all) for (const tick of ticks(form)) tick.checked = all.checked;
+  if (!all) return;
+  if (isAllChanged) for (const tick of ticks(form)) tick.checked = all.checked;
   const chosen = ticks(form).filter((tick) => tick.checked).length;
-  all.checked = chosen === ticks(form).length;
+  all.checked = chosen > 0 && chosen === ticks(form).length;
   all.indeterminate = chosen > 0 && !all.checked;
   form.querySelector(".ticked").textContent = chosen ? `${chosen} chosen` : "";
+}
+
+document.addEventListener("change", (event) => {
+  const form = event.target.closest("form.selection");
+  if (form && event.target.type === "checkbox") updateSelection(form, "tickAll" in event.target.dataset);
 });
+// Boxes may have been ticked before this script was loaded.
+for (const form of document.querySelectorAll("form.selection")) {
+  updateSelection(form, form.querySelector("[data-tick-all]")?.checked);
+}
 
 // Errors of images do not bubble, but they can be caught on their way down.
 function withoutPicture(image) {

@@ -208,6 +208,25 @@ async def test_text_that_cannot_be_kept_is_shown_again(place: places.Place) -> N
     assert await found.fetchone() == (long,)
 
 
+async def test_boxes_ticked_before_the_script_is_loaded_count(place: places.Place) -> None:
+    """A slow network delivers the page before its script; the selection is complete afterwards."""
+    person = await place.person(admin=True)
+    for _ in range(2):
+        await place.functions.factory.dead_letter(person.case)
+    is_ticked = asyncio.Event()
+
+    async def deliver_late(route: playwright.Route) -> None:
+        await is_ticked.wait()
+        await route.continue_()
+
+    async with place.browser(person) as page:
+        await page.route("**/attention.js", deliver_late)
+        await page.goto("/dead-letters", wait_until="commit")
+        await page.get_by_label("Choose all shown").check()
+        is_ticked.set()
+        await expect(page.get_by_text("2 chosen")).to_be_visible()
+
+
 async def test_a_selection_is_decided_at_once(place: places.Place) -> None:
     """Boxes, or all that are shown; whatever somebody else was quicker with is told."""
     person, other = await place.person(admin=True), await place.person(admin=True)

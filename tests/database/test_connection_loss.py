@@ -48,6 +48,8 @@ async def local(pytestconfig: pytest.Config) -> AsyncIterator[server.LocalServer
     async with server.running(home, bin_dir=programs, durable=False) as local:
         await bootstrap.bootstrap(local.url(cluster.SUPERUSER), password=local.password)
         async with await psycopg.AsyncConnection.connect(local.url()) as connection:
+            # The server commits asynchronously; its immediate restart would lose the schema.
+            await connection.execute("set synchronous_commit = on")
             await connection.execute(_SCHEMA)
         yield local
     shutil.rmtree(home, ignore_errors=True)

@@ -312,6 +312,20 @@ async def test_an_update_that_comes_late_returns_no_row(
     assert await _stored(conn, document) == before
 
 
+async def test_an_update_for_an_earlier_claim_returns_no_row(
+    database: databases.Database, conn: psycopg.AsyncConnection
+) -> None:
+    """The status is the same again, but the claim is another worker's."""
+    document = await _insert(conn, status=4)
+    params = {"id": document, "status": 3, "error": "late"}
+    async with asyncio.TaskGroup() as group, _held(database, document, waiting=1) as owner:
+        task = group.create_task(queries.rows(conn, FAIL, params))
+        await owner.execute("update documents set lock_token = gen_random_uuid()")
+        before = await _stored(owner, document)
+    assert task.result() == []
+    assert await _stored(conn, document) == before
+
+
 async def test_updates_of_different_columns_do_not_undo_each_other(
     database: databases.Database, conn: psycopg.AsyncConnection
 ) -> None:

@@ -131,3 +131,29 @@ async def test_a_claim_that_waited_for_a_cancellation_gets_nothing(
         assert await crowd.call(observer, "select count(*) from private.queue") == 0
         cursor = await observer.execute("select * from private.invariant_violations()")
         assert await cursor.fetchall() == []
+
+
+async def test_a_result_that_waited_for_a_cancellation_leaves_no_pages(
+    database: databases.Database,
+) -> None:
+    """Completion looks at the document again once it holds the lock, before it writes its text."""
+    async with (
+        await crowd.connect(database.url()) as person,
+        await crowd.connect(database.url()) as worker,
+        await crowd.connect(database.url("supabase_admin")) as observer,
+    ):
+        await _add(person, await _case(person), ["act"])
+        cursor = await worker.execute("select id, lock_token from public.claim_documents('w')")
+        [claimed] = await cursor.fetchall()
+        async with person.transaction():
+            document = await crowd.call(person, "select id from public.documents for update")
+            query = """select public.process_ocr_atomic(%s, '{"text": "late"}', 0.9, 10, %s)"""
+            completion = asyncio.create_task(crowd.call(worker, query, *claimed))
+            waiting = "select count(*) from pg_locks where not granted and pid = %s"
+            async with asyncio.timeout(10):
+                while not await crowd.call(observer, waiting, worker.info.backend_pid):  # noqa: ASYNC110  # another session
+                    await asyncio.sleep(0.01)
+            answer = await crowd.call(person, "select public.cancel_document(%s)", document)
+            assert answer["success"]
+        assert (await completion)["success"] is False
+        assert await crowd.call(observer, "select count(*) from public.ocr_pages") == 0

@@ -39,6 +39,29 @@ async def test_pages_and_their_number_are_saved_as_they_are_read(desk: readers.D
     assert await queries.violations(desk.factory.conn) == []
 
 
+async def test_a_conflict_of_transactions_is_tried_again(desk: readers.Desk) -> None:
+    """A serialization failure at the completion costs neither the document nor its attempt."""
+    await desk.factory.conn.execute("""
+        create sequence public.completions;
+        grant usage on sequence public.completions to public;
+        create function public.conflict_once() returns trigger language plpgsql as $$
+        begin
+          if nextval('public.completions') = 1 then
+            raise exception 'could not serialize access' using errcode = '40001';
+          end if;
+          return new;
+        end $$;
+        create trigger conflict_once before update on public.documents for each row
+          when (new.ocr_status = 'completed') execute function public.conflict_once();
+    """)
+    document = await desk.factory.queued()
+
+    assert await desk.drain(readers.Recorder()) == {"completed": 1}
+
+    row = await desk.row(document)
+    assert (row["ocr_status"], row["attempts"], row["retry_count"]) == ("completed", 1, 0)
+
+
 async def test_a_worker_drains_its_lanes_and_asks_for_a_hint(desk: readers.Desk) -> None:
     """It ends when nothing is left, and what comes next is told to somebody."""
     for _ in range(3):

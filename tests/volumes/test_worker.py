@@ -69,6 +69,17 @@ async def test_a_job_goes_through_all_stages(home: house.House) -> None:
     assert await home.violations() == []
 
 
+async def test_one_look_publishes_all_that_is_ready(home: house.House) -> None:
+    """The database publishes a bounded number per call; the orchestrator calls until all are."""
+    for job in range(6):
+        await home.order(*(f"W{job}-I{volume}" for volume in range(200)))
+
+    seen = await home.orchestrator.look()
+
+    assert seen is not None
+    assert seen.published == 1200
+
+
 async def test_each_stage_has_workers_of_its_own(home: house.House) -> None:
     """A worker of one stage leaves the others alone."""
     await home.order("W1-I1")
