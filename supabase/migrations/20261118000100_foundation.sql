@@ -1,0 +1,154 @@
+-- Foundation: schemas, extensions, the workers' role, default privileges, checks of arguments.
+--
+-- Expects what Supabase brings: the roles anon, authenticated and service_role, and schema auth.
+-- Schema public holds what clients may see, schema private everything else; the API does not expose
+-- private. Every function pins its search_path, and nothing is granted by default: each object's
+-- grants stand beside it.
+--
+-- Functions named require_… raise SQLSTATE 22023 (invalid argument) with a hint, or return.
+
+create schema if not exists private;
+comment on schema private is
+  'Helpers and every security definer body. Not exposed by the API.';
+
+create schema if not exists extensions;
+create extension if not exists unaccent with schema extensions;
+create extension if not exists pg_trgm with schema extensions;
+
+-- Supabase has pgmq as an extension; elsewhere its SQL was installed beforehand.
+do $$
+begin
+  if exists (select 1 from pg_catalog.pg_available_extensions as e where e.name = 'pgmq') then
+    create extension if not exists pgmq;
+  elsif not exists (select 1 from pg_catalog.pg_namespace as n where n.nspname = 'pgmq') then
+    raise exception 'pgmq is not here'
+      using errcode = '55000', hint = 'Run "pagewarden migrate", which installs it first.';
+  end if;
+end;
+$$;
+
+-- Long-lived workers log in as this role. It may execute the workers' functions, and nothing else.
+-- It has no password, so nobody can log in until an operator gives it one.
+do $$
+begin
+  if not exists (select 1 from pg_catalog.pg_roles as r where r.rolname = 'pagewarden_worker') then
+    create role pagewarden_worker login noinherit;
+  end if;
+end;
+$$;
+
+-- Nothing is executable or readable unless a migration says so. The first line must stand without
+-- "in schema": only that form takes away what PUBLIC has by default. The others undo the grants
+-- that Supabase adds by itself to everything in schema public.
+alter default privileges revoke execute on functions from public;
+alter default privileges in schema public revoke execute on functions from anon, authenticated, service_role;
+alter default privileges in schema public revoke all on tables from anon, authenticated, service_role;
+alter default privileges in schema public revoke all on sequences from anon, authenticated, service_role;
+
+grant usage on schema public to anon, authenticated, service_role, pagewarden_worker;
+grant usage on schema private to authenticated, service_role, pagewarden_worker;
+
+create function private.require_text(p_what text, p_text text, p_max integer)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if (octet_length(p_text) between 1 and p_max and btrim(p_text) <> '') is not true then
+    raise exception '% must be 1 to % bytes of text, got %', p_what, p_max,
+      coalesce(octet_length(p_text)::text, 'null')
+      using errcode = '22023', hint = 'Shorten it, or say what it is.';
+  end if;
+end;
+$$;
+comment on function private.require_text(text, text, integer) is 'Refuse null, blank and overlong text (22023).';
+
+create function private.require_optional_text(p_what text, p_text text, p_max integer)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if p_text is not null then
+    perform private.require_text(p_what, p_text, p_max);
+  end if;
+end;
+$$;
+comment on function private.require_optional_text(text, text, integer) is
+  'Refuse blank and overlong text (22023); null is fine.';
+
+create function private.require_list(p_what text, p_list jsonb)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if (
+    jsonb_typeof(p_list) = 'array' and jsonb_array_length(p_list) <= 10000
+    and not p_list @? 'strict $[*] ? (@.type() <> "object")'
+  ) is not true then
+    raise exception '% must be a list of at most 10000 objects', p_what
+      using errcode = '22023', hint = 'Send smaller lists.';
+  end if;
+end;
+$$;
+comment on function private.require_list(text, jsonb) is 'Refuse what is not a list of objects, of sensible length (22023).';
+
+create function private.require_page_size(p_limit integer)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if (p_limit between 1 and 200) is not true then
+    raise exception 'p_limit must be 1 to 200' using errcode = '22023', hint = 'Read the list page by page.';
+  end if;
+end;
+$$;
+comment on function private.require_page_size(integer) is 'Refuse lists without end (22023).';
+
+create function private.require_seconds(p_what text, p_seconds integer, p_least integer)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if (p_seconds between p_least and 43200) is not true then
+    raise exception '% must be % to 43200 seconds, got %', p_what, p_least, coalesce(p_seconds::text, 'null')
+      using errcode = '22023', hint = 'Locks are renewed by heartbeat; 20 seconds is a good length.';
+  end if;
+end;
+$$;
+comment on function private.require_seconds(text, integer, integer) is 'Refuse a time that makes no sense (22023).';
+
+create function private.like_part(p_text text)
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select '%' || regexp_replace(lower(p_text), '([\\%_])', '\\\1', 'g') || '%';
+$$;
+comment on function private.like_part(text) is 'The pattern of what contains this text, in lower case.';
+
+create function private.moment(p_at timestamptz)
+returns text
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select to_char(p_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI "UTC"');
+$$;
+comment on function private.moment(timestamptz) is 'A time as messages write it.';

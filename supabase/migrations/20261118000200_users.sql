@@ -1,0 +1,299 @@
+-- Users: roles, who is an administrator (HAC), who is one of our services.
+--
+-- HAC is the team of people with the role admin who review what machines could not finish. Functions
+-- for people ask auth.uid(), never current_user; a caller without the role gets SQLSTATE 42501.
+-- Accounts themselves are in auth.users, which belongs to Supabase Auth.
+
+create type public.app_role as enum ('admin', 'user');
+comment on type public.app_role is 'admin: the people of HAC, who review what machines could not finish.';
+
+create table public.user_roles (
+  user_id uuid not null references auth.users (id) on delete cascade,
+  role public.app_role not null,
+  created_at timestamptz not null default now(),
+  constraint user_roles_pkey primary key (user_id, role)
+);
+comment on table public.user_roles is 'Who is what. Asked at every act, so taking a role away works at once.';
+
+create function private.has_role(p_user_id uuid, p_role public.app_role)
+returns boolean
+language sql
+stable
+security definer          -- the one who asks may not read user_roles
+set search_path = pg_catalog, pg_temp
+as $$
+  select exists (
+    select 1 from public.user_roles as r
+    where r.user_id = p_user_id and r.role = p_role
+  );
+$$;
+comment on function private.has_role(uuid, public.app_role) is 'Whether the person has the role.';
+grant execute on function private.has_role(uuid, public.app_role) to authenticated, service_role;
+
+create function public.has_role(p_user_id uuid, p_role public.app_role)
+returns boolean
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.has_role(p_user_id, p_role);
+$$;
+comment on function public.has_role(uuid, public.app_role) is 'Whether the person has the role.';
+grant execute on function public.has_role(uuid, public.app_role) to authenticated, service_role;
+
+create function private.is_admin()
+returns boolean
+language sql
+stable
+security definer          -- the one who asks may not read user_roles
+set search_path = pg_catalog, pg_temp
+as $$
+  select private.has_role(auth.uid(), 'admin');
+$$;
+comment on function private.is_admin() is 'Whether the signed-in person belongs to HAC.';
+grant execute on function private.is_admin() to authenticated;
+
+create function private.is_service()
+returns boolean
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+begin
+  -- What auth.uid() and auth.role() say, asked without them: bulk uploads call this, and as functions they
+  -- took 20 us of 200.
+  return coalesce(
+      nullif(current_setting('request.jwt.claim.role', true), ''),
+      nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'role'
+    ) is not distinct from 'service_role'
+    and coalesce(
+      nullif(current_setting('request.jwt.claim.sub', true), ''),
+      nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub'
+    ) is null;
+end;
+$$;
+comment on function private.is_service() is 'Whether the call comes from one of our own services, not from a person.';
+
+create function private.require_admin()
+returns void
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+begin
+  if not private.is_admin() and not private.is_service() then
+    raise exception 'this is for HAC only'
+      using errcode = '42501', hint = 'Ask an administrator to give you the role "admin".';
+  end if;
+end;
+$$;
+comment on function private.require_admin() is 'Refuse everybody but HAC and our own services (42501).';
+
+alter table public.user_roles enable row level security;
+create policy "People see their own roles, HAC sees all"
+  on public.user_roles for select to authenticated
+  using (user_id = (select auth.uid()) or (select private.is_admin()));
+grant select on public.user_roles to authenticated;
+grant select, insert, update, delete on public.user_roles to service_role;
+
+create function private.require_one_of_hac(p_user_id uuid)
+returns void
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+begin
+  if p_user_id is not null and not private.has_role(p_user_id, 'admin') then
+    raise exception '% is not one of HAC', p_user_id
+      using errcode = '22023', hint = 'Give the task to somebody of list_people(p_admin => true).';
+  end if;
+end;
+$$;
+comment on function private.require_one_of_hac(uuid) is 'Refuse to give work to whoever could not do it (22023).';
+
+create function private.name_of(p_user_id uuid)
+returns text
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select coalesce(
+    (select coalesce(u.email::text, u.id::text) from auth.users as u where u.id = p_user_id), 'an operator or a machine'
+  );
+$$;
+comment on function private.name_of(uuid) is 'What HAC calls somebody: the address; machines have none.';
+
+create function private.log_role_change()
+returns trigger
+language plpgsql
+volatile
+security definer          -- whoever may give roles may not write the log
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into public.hac_acts (
+    user_id, action_type, action_description, field_changed, old_value, new_value, metadata
+  )
+  values (
+    auth.uid(),
+    case when old is null then 'role_given' when new is null then 'role_taken' else 'role_changed' end,
+    'Role of a person changed', 'role', old.role, new.role,
+    jsonb_build_object('user_id', coalesce(new.user_id, old.user_id))
+  );
+  return null;
+end;
+$$;
+comment on function private.log_role_change() is 'Write a line of the audit log for each role that is given or taken.';
+revoke execute on function private.log_role_change() from public;
+create trigger user_roles_log
+  after insert or update or delete on public.user_roles
+  for each row execute function private.log_role_change();
+
+create function private.list_people(
+  p_search text,
+  p_admin boolean,
+  p_after text,
+  p_after_id uuid,
+  p_limit integer
+)
+returns table (
+  user_id uuid,
+  email text,
+  is_admin boolean,
+  cases bigint,
+  created_at timestamptz,
+  last_sign_in_at timestamptz
+)
+language plpgsql
+stable
+security definer          -- nobody may read auth.users
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off   -- cases are counted person by person
+set jit = off              -- before PostgreSQL 18 a scan that is off counts as dear enough for it
+as $$
+begin
+  perform private.require_admin();
+  perform private.require_page_size(p_limit);
+  perform private.require_optional_text('p_search', nullif(p_search, ''), 1000);
+  return query
+  select u.id, u.email::text, private.has_role(u.id, 'admin'),
+    (select count(*) from public.cases as c where c.user_id = u.id and c.deleted_at is null)
+      + (
+        select count(*) from public.case_members as m join public.cases as c on c.id = m.case_id
+        where m.user_id = u.id and c.deleted_at is null
+      ),
+    u.created_at, u.last_sign_in_at
+  from auth.users as u
+  where u.email is not null and u.deleted_at is null
+    and (u.email::text, u.id) > (coalesce(p_after, ''), coalesce(p_after_id, '00000000-0000-0000-0000-000000000000'))
+    and (p_admin is null or private.has_role(u.id, 'admin') = p_admin)
+    and (p_search is null or position(lower(p_search) in lower(u.email::text)) > 0)
+  order by u.email::text, u.id
+  limit p_limit;
+end;
+$$;
+comment on function private.list_people(text, boolean, text, uuid, integer) is 'See public.list_people.';
+grant execute on function private.list_people(text, boolean, text, uuid, integer) to authenticated, service_role;
+
+create function public.list_people(
+  p_search text default null,
+  p_admin boolean default null,
+  p_after text default null,
+  p_after_id uuid default null,
+  p_limit integer default 50
+)
+returns table (
+  user_id uuid,
+  email text,
+  is_admin boolean,
+  cases bigint,
+  created_at timestamptz,
+  last_sign_in_at timestamptz
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.list_people(p_search, p_admin, p_after, p_after_id, p_limit);
+$$;
+comment on function public.list_people(text, boolean, text, uuid, integer) is
+  'HAC: who can sign in, by address; whose address contains p_search, who is (p_admin) or is not of HAC. Goes on '
+  'after p_after, the address of p_after_id. Counts the cases that are theirs or shared with them.';
+grant execute on function public.list_people(text, boolean, text, uuid, integer) to authenticated, service_role;
+
+create function private.change_role(p_user_id uuid, p_role public.app_role, p_give boolean)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_refusal text;
+  v_changed boolean;
+begin
+  -- One after the other: of two who take each other's role at once, the second is of HAC no more.
+  perform pg_advisory_xact_lock(hashtextextended('user_roles', 5));
+  perform private.require_admin();
+  if p_role is null then
+    raise exception 'p_role must be admin or user' using errcode = '22023', hint = 'HAC are those with the role admin.';
+  end if;
+  v_refusal := case
+    when not exists (select 1 from auth.users as u where u.id = p_user_id) then 'PERSON_NOT_FOUND'
+    when p_give or p_role <> 'admin' or not private.has_role(p_user_id, 'admin') then null
+    when not exists (select 1 from public.user_roles as r where r.role = 'admin' and r.user_id <> p_user_id)
+      then 'LAST_ADMIN'
+    when p_user_id = auth.uid() then 'OWN_ROLE'
+  end;
+  if v_refusal is not null then
+    return jsonb_build_object(
+      'success', false, 'error', v_refusal, 'user_id', p_user_id, 'message', case v_refusal
+        when 'PERSON_NOT_FOUND' then 'there is no such person'
+        when 'LAST_ADMIN' then 'this is the last administrator; give the role to somebody else first'
+        when 'OWN_ROLE' then 'this is your own role; ask another administrator to take it'
+      end
+    );
+  end if;
+  if p_give then
+    insert into public.user_roles (user_id, role) values (p_user_id, p_role) on conflict do nothing;
+  else
+    delete from public.user_roles as r where r.user_id = p_user_id and r.role = p_role;
+  end if;
+  v_changed := found;
+  return jsonb_build_object('success', true, 'user_id', p_user_id, 'changed', v_changed);
+end;
+$$;
+comment on function private.change_role(uuid, public.app_role, boolean) is
+  'Give or take a role; the trigger of user_roles writes the line of the log.';
+grant execute on function private.change_role(uuid, public.app_role, boolean) to authenticated, service_role;
+
+create function public.grant_role(p_user_id uuid, p_role public.app_role default 'admin')
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.change_role(p_user_id, p_role, true);
+$$;
+comment on function public.grant_role(uuid, public.app_role) is 'HAC: give somebody a role. It counts at once.';
+grant execute on function public.grant_role(uuid, public.app_role) to authenticated, service_role;
+
+create function public.revoke_role(p_user_id uuid, p_role public.app_role default 'admin')
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.change_role(p_user_id, p_role, false);
+$$;
+comment on function public.revoke_role(uuid, public.app_role) is
+  'HAC: take a role from somebody, at once. Never that of the last administrator, and not one''s own.';
+grant execute on function public.revoke_role(uuid, public.app_role) to authenticated, service_role;

@@ -1,0 +1,91 @@
+-- Lanes: which workers take a document, with the limits of each.
+--
+-- Pausing and outages are in outages, claiming in queue.
+
+-- Rules for a single column are domains: Postgres keeps those ready, while a check of the table is
+-- parsed anew for every statement (with all rules as checks a claim of one document took half as long again).
+create domain public.document_lane as text
+  constraint document_lane_is_known check (value in ('image', 'pdf', 'index', 'acte', 'check'));
+comment on domain public.document_lane is 'Which workers take a document.';
+
+create table public.lanes (
+  lane text not null,
+  description text not null,
+  paused_at timestamptz,
+  pause_kind text,
+  pause_reason text,
+  paused_by uuid references auth.users (id) on delete set null,
+  probe_at timestamptz,
+  probe_token uuid,
+  recovered_at timestamptz,
+  outage_document_id uuid,
+  max_attempts integer not null default 3,
+  max_rescues integer not null default 3,
+  backoff_seconds integer not null default 30,
+  backoff_cap_seconds integer not null default 3600,
+  attempt_seconds integer not null default 900,
+  probe_seconds integer not null default 30,
+  failed_pages_allowed numeric not null default 0.1,
+  updated_at timestamptz not null default now(),
+  constraint lanes_pkey primary key (lane),
+  constraint lanes_pause_is_explained check (
+    (paused_at is null) = (pause_kind is null) and (paused_at is null) = (pause_reason is null)
+  ),
+  constraint lanes_pause_kind_is_known check (pause_kind in ('manual', 'outage')),
+  constraint lanes_only_an_outage_is_probed check (
+    (pause_kind is not distinct from 'outage') = (probe_at is not null)
+    and (probe_token is null or probe_at is not null)
+  ),
+  constraint lanes_limits_make_sense check (
+    max_attempts > 0 and max_rescues >= 0 and backoff_seconds >= 0 and backoff_cap_seconds >= 0
+    and attempt_seconds > 0 and probe_seconds >= 0 and failed_pages_allowed between 0 and 1
+  )
+);
+comment on table public.lanes is 'One row a lane: paused or not, why, and its limits.';
+comment on column public.lanes.pause_kind is 'manual: until somebody resumes it. outage: one probe document at a time finds out when it is over.';
+comment on column public.lanes.probe_at is 'When the next probe document may be handed out.';
+comment on column public.lanes.probe_token is 'Lock token of the probe that is out now.';
+comment on column public.lanes.recovered_at is 'When a probe last succeeded, which showed that an outage was over or never was.';
+comment on column public.lanes.outage_document_id is
+  'The only document that reported an outage since recovered_at: its failure. A second one makes it an outage of the lane.';
+comment on column public.lanes.max_rescues is 'Expired locks a document survives; one more and it is held to kill its workers.';
+comment on column public.lanes.attempt_seconds is 'Hard deadline of one attempt, however alive its worker is.';
+comment on column public.lanes.failed_pages_allowed is 'Share of pages that may fail without failing the document.';
+insert into public.lanes (lane, description, attempt_seconds, failed_pages_allowed)
+values
+  ('image', 'Single images, read by ocr-worker', 900, 0.1),
+  ('pdf', 'PDFs, read by pdf-worker on the GPU service', 7200, 0.1),
+  ('index', 'Land-registry index pages', 3600, 0.1),
+  ('acte', 'Land-registry acts', 3600, 0.1),
+  ('check', 'Screenshots of the localization checker', 300, 0);
+alter table public.lanes enable row level security;
+create policy "Lanes are visible to everybody who is signed in"
+  on public.lanes for select to authenticated
+  using ((select auth.uid()) is not null);
+grant select on public.lanes to authenticated, service_role;
+-- An operator's settings; pausing goes through pause_lane and resume_lane.
+grant update (
+  max_attempts, max_rescues, backoff_seconds, backoff_cap_seconds, attempt_seconds, probe_seconds,
+  failed_pages_allowed
+) on public.lanes to service_role;
+
+create function private.require_lane(p_lane text)
+returns public.lanes
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_lane public.lanes;
+begin
+  select l.* into v_lane from public.lanes as l where l.lane = p_lane;
+  if not found then
+    raise exception 'there is no lane %', coalesce(p_lane, 'null')
+      using errcode = '22023',
+        hint = 'Lanes are ' || (select string_agg(l.lane, ', ' order by l.lane) from public.lanes as l) || '.';
+  end if;
+  return v_lane;
+end;
+$$;
+comment on function private.require_lane(text) is 'The lane of that name; 22023 when there is none.';

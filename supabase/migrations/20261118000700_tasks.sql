@@ -1,0 +1,408 @@
+-- Tasks: what waits for a person.
+--
+-- Workers and triggers open and close tasks through open_task and close_tasks; HAC lists, assigns and
+-- ends them.
+
+create function private.open_task(
+  p_case_id uuid,
+  p_document_id uuid,
+  p_kind text,
+  p_title text,
+  p_description text,
+  p_priority text,
+  p_metadata jsonb
+)
+returns void
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  insert into public.tasks (case_id, document_id, kind, title, description, priority, metadata)
+  values (p_case_id, p_document_id, p_kind, p_title, p_description, p_priority, p_metadata)
+  on conflict (document_id, kind) where status in ('pending', 'in_progress') and document_id is not null
+  do update set description = excluded.description, metadata = excluded.metadata, updated_at = now();
+$$;
+comment on function private.open_task(uuid, uuid, text, text, text, text, jsonb) is
+  'Give people something to do; a document has one open task of a kind.';
+
+create function private.close_tasks(p_document_id uuid, p_status text, p_kinds text[])
+returns void
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  update public.tasks as t
+  set status = p_status, done_at = now(), done_by = auth.uid(), updated_at = now()
+  where t.document_id = p_document_id and t.kind = any (p_kinds)
+    and t.status in ('pending', 'in_progress');
+$$;
+comment on function private.close_tasks(uuid, text, text[]) is 'End the open tasks of a document.';
+
+create function private.require_priority(p_priority text)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if private.urgency_of(p_priority) is null then
+    raise exception 'there is no priority %', coalesce(p_priority, 'null')
+      using errcode = '22023', hint = 'Priorities are low, normal, high, urgent.';
+  end if;
+end;
+$$;
+comment on function private.require_priority(text) is 'Refuse an unknown priority of a task (22023).';
+
+create or replace function private.list_tasks(
+  p_kind text,
+  p_whose text,
+  p_priority text,
+  p_after_urgency integer,
+  p_after timestamptz,
+  p_after_id uuid,
+  p_limit integer
+)
+returns table (
+  task_id uuid,
+  kind text,
+  title text,
+  description text,
+  priority text,
+  urgency integer,
+  status text,
+  assigned_to uuid,
+  assigned_email text,
+  created_at timestamptz,
+  metadata jsonb,
+  document_id uuid,
+  document_name text,
+  ocr_status text,
+  lane text,
+  file_extension text,
+  mime_type text,
+  size_bytes bigint,
+  page_count integer,
+  case_id uuid,
+  case_name text
+)
+language plpgsql
+stable
+security definer          -- names of people are not the caller's to read
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan   -- what is not asked for must not be in the way of an index
+as $$
+declare
+  v_me uuid := auth.uid();
+  v_urgency integer := private.urgency_of(p_priority);
+begin
+  perform private.require_admin();
+  perform private.require_page_size(p_limit);
+  if p_kind not in ('dead_letter', 'review', 'routing', 'outage', 'alert', 'other') then
+    raise exception 'there is no task of kind %', p_kind
+      using errcode = '22023', hint = 'Kinds are dead_letter, review, routing, outage, alert, other.';
+  end if;
+  if (p_whose in ('all', 'mine', 'unassigned')) is not true then
+    raise exception 'p_whose must be all, mine or unassigned' using errcode = '22023', hint = 'Leave it out to see all.';
+  end if;
+  if p_priority is not null then
+    perform private.require_priority(p_priority);
+  end if;
+  return query
+  select t.id, t.kind, t.title, t.description, t.priority, t.urgency, t.status, t.assigned_to,
+    case when t.assigned_to is not null then private.name_of(t.assigned_to) end, t.created_at, t.metadata,
+    t.document_id, d.name::text, d.ocr_status::text, d.lane::text, d.file_extension::text, d.mime_type::text,
+    d.size_bytes::bigint, d.page_count::integer, t.case_id, c.name::text
+  from public.tasks as t
+  left join public.documents as d on d.id = t.document_id
+  left join public.cases as c on c.id = t.case_id
+  where t.status in ('pending', 'in_progress')
+    and (t.urgency, t.created_at, t.id) > (
+      coalesce(p_after_urgency, 0), coalesce(p_after, '-infinity'),
+      coalesce(p_after_id, '00000000-0000-0000-0000-000000000000')
+    )
+    and (p_kind is null or t.kind = p_kind)
+    and (v_urgency is null or t.urgency = v_urgency)
+    and case p_whose when 'mine' then t.assigned_to = v_me when 'unassigned' then t.assigned_to is null else true end
+  order by t.urgency, t.created_at, t.id
+  limit p_limit;
+end;
+$$;
+comment on function private.list_tasks(text, text, text, integer, timestamptz, uuid, integer) is 'See public.list_tasks.';
+grant execute on function private.list_tasks(text, text, text, integer, timestamptz, uuid, integer)
+  to authenticated, service_role;
+
+create function public.list_tasks(
+  p_kind text default null,
+  p_whose text default 'all',
+  p_priority text default null,
+  p_after_urgency integer default null,
+  p_after timestamptz default null,
+  p_after_id uuid default null,
+  p_limit integer default 50
+)
+returns table (
+  task_id uuid,
+  kind text,
+  title text,
+  description text,
+  priority text,
+  urgency integer,
+  status text,
+  assigned_to uuid,
+  assigned_email text,
+  created_at timestamptz,
+  metadata jsonb,
+  document_id uuid,
+  document_name text,
+  ocr_status text,
+  lane text,
+  file_extension text,
+  mime_type text,
+  size_bytes bigint,
+  page_count integer,
+  case_id uuid,
+  case_name text
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.list_tasks(p_kind, p_whose, p_priority, p_after_urgency, p_after, p_after_id, p_limit);
+$$;
+comment on function public.list_tasks(text, text, text, integer, timestamptz, uuid, integer) is
+  'HAC: open tasks, the most urgent first, then the oldest, with the document they are about. Goes on after the task of '
+  'p_after_id, of that urgency and made at p_after. p_whose is all, mine or unassigned.';
+grant execute on function public.list_tasks(text, text, text, integer, timestamptz, uuid, integer)
+  to authenticated, service_role;
+
+create function private.create_task(p_title text, p_description text, p_priority text, p_assigned_to uuid)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_id uuid;
+begin
+  perform private.require_admin();
+  perform private.require_text('p_title', p_title, 500);
+  perform private.require_optional_text('p_description', nullif(p_description, ''), 10000);
+  perform private.require_priority(p_priority);
+  perform private.require_one_of_hac(p_assigned_to);
+  insert into public.tasks (title, description, priority, assigned_to, status)
+  values (
+    p_title, nullif(p_description, ''), p_priority, p_assigned_to,
+    case when p_assigned_to is null then 'pending' else 'in_progress' end
+  )
+  returning id into v_id;
+  perform private.log_act(
+    null, null, 'task_created', p_title, null, null, jsonb_build_object('task_id', v_id, 'assigned_to', p_assigned_to)
+  );
+  return jsonb_build_object('success', true, 'task_id', v_id);
+end;
+$$;
+comment on function private.create_task(text, text, text, uuid) is 'See public.create_task.';
+grant execute on function private.create_task(text, text, text, uuid) to authenticated, service_role;
+
+create function public.create_task(
+  p_title text,
+  p_description text default null,
+  p_priority text default 'normal',
+  p_assigned_to uuid default null
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.create_task(p_title, p_description, p_priority, p_assigned_to);
+$$;
+comment on function public.create_task(text, text, text, uuid) is 'HAC: note something that somebody of HAC is to do.';
+grant execute on function public.create_task(text, text, text, uuid) to authenticated, service_role;
+
+create function private.lock_task(p_task_id uuid)
+returns public.tasks
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_task public.tasks;
+begin
+  perform private.require_admin();
+  select t.* into v_task from public.tasks as t where t.id = p_task_id for update;
+  return v_task;
+end;
+$$;
+comment on function private.lock_task(uuid) is 'The task, locked, for one of HAC (42501 otherwise).';
+
+create function private.task_refusal(p_task public.tasks, p_task_id uuid)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select case
+    when (p_task).id is null then jsonb_build_object(
+      'success', false, 'error', 'TASK_NOT_FOUND', 'task_id', p_task_id, 'message', 'there is no such task'
+    )
+    when (p_task).done_at is not null then jsonb_build_object(
+      'success', false, 'error', 'TASK_ENDED', 'task_id', p_task_id,
+      'message', format(
+        'it is %s already, by %s at %s', (p_task).status, private.name_of((p_task).done_by), private.moment((p_task).done_at)
+      )
+    )
+  end;
+$$;
+comment on function private.task_refusal(public.tasks, uuid) is
+  'Why nothing can be done with a task any more: it is gone, or somebody ended it; null when something can.';
+
+create function private.assign_task(p_task_id uuid, p_user_id uuid, p_from uuid)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_task public.tasks := private.lock_task(p_task_id);
+begin
+  perform private.require_one_of_hac(p_user_id);
+  if v_task.id is null or v_task.done_at is not null then
+    return private.task_refusal(v_task, p_task_id);
+  end if;
+  if v_task.assigned_to is distinct from p_from then
+    return jsonb_build_object(
+      'success', false, 'error', 'TASK_TAKEN', 'task_id', p_task_id,
+      'message', case
+        when v_task.assigned_to is null then format('it was given back at %s', private.moment(v_task.updated_at))
+        else format('%s has had it since %s', private.name_of(v_task.assigned_to), private.moment(v_task.updated_at))
+      end
+    );
+  end if;
+  update public.tasks as t
+  set assigned_to = p_user_id, status = case when p_user_id is null then 'pending' else 'in_progress' end, updated_at = now()
+  where t.id = p_task_id;
+  perform private.log_act(
+    v_task.case_id, v_task.document_id, case when p_user_id is null then 'task_given_back' else 'task_assigned' end,
+    v_task.title, null, null, jsonb_build_object('task_id', p_task_id, 'assigned_to', p_user_id, 'from', p_from)
+  );
+  return jsonb_build_object('success', true, 'task_id', p_task_id);
+end;
+$$;
+comment on function private.assign_task(uuid, uuid, uuid) is 'See public.assign_task.';
+grant execute on function private.assign_task(uuid, uuid, uuid) to authenticated, service_role;
+
+create function public.assign_task(p_task_id uuid, p_user_id uuid default null, p_from uuid default null)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.assign_task(p_task_id, p_user_id, p_from);
+$$;
+comment on function public.assign_task(uuid, uuid, uuid) is
+  'HAC: give a task to one of HAC, or back to all (null). p_from is who had it; if that is no longer so, nothing changes.';
+grant execute on function public.assign_task(uuid, uuid, uuid) to authenticated, service_role;
+
+create function private.set_task_priority(p_task_id uuid, p_priority text)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_task public.tasks := private.lock_task(p_task_id);
+begin
+  perform private.require_priority(p_priority);
+  if v_task.id is null or v_task.done_at is not null then
+    return private.task_refusal(v_task, p_task_id);
+  end if;
+  update public.tasks as t set priority = p_priority, updated_at = now() where t.id = p_task_id;
+  perform private.log_act(
+    v_task.case_id, v_task.document_id, 'task_priority', v_task.title, null, null,
+    jsonb_build_object('task_id', p_task_id, 'from', v_task.priority, 'to', p_priority)
+  );
+  return jsonb_build_object('success', true, 'task_id', p_task_id);
+end;
+$$;
+comment on function private.set_task_priority(uuid, text) is 'See public.set_task_priority.';
+grant execute on function private.set_task_priority(uuid, text) to authenticated, service_role;
+
+create function public.set_task_priority(p_task_id uuid, p_priority text)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.set_task_priority(p_task_id, p_priority);
+$$;
+comment on function public.set_task_priority(uuid, text) is 'HAC: make a task low, normal, high or urgent.';
+grant execute on function public.set_task_priority(uuid, text) to authenticated, service_role;
+
+create function private.end_task(p_task_id uuid, p_status text, p_notes text)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_ocr_status text;
+  v_task public.tasks;
+begin
+  -- The document first, as everywhere.
+  select d.ocr_status into v_ocr_status from public.documents as d
+  where d.id = (select t.document_id from public.tasks as t where t.id = p_task_id)
+  for share;
+  v_task := private.lock_task(p_task_id);
+  if (p_status in ('done', 'cancelled')) is not true then
+    raise exception 'a task cannot end as %', coalesce(p_status, 'null')
+      using errcode = '22023', hint = 'It ends as done or cancelled.';
+  end if;
+  perform private.require_optional_text('p_notes', nullif(p_notes, ''), 10000);
+  if v_task.id is null or v_task.done_at is not null then
+    return private.task_refusal(v_task, p_task_id);
+  end if;
+  if not (v_task.kind = 'other' or (v_task.kind = 'review' and v_ocr_status = 'completed')) then
+    return jsonb_build_object(
+      'success', false, 'error', 'NOT_BY_HAND', 'task_id', p_task_id,
+      'message', 'this task ends by itself when the thing it is about is done'
+    );
+  end if;
+  update public.tasks as t
+  set status = p_status, done_at = now(), done_by = auth.uid(), updated_at = now()
+  where t.id = p_task_id;
+  perform private.log_act(
+    v_task.case_id, v_task.document_id, 'task_' || p_status, coalesce(nullif(p_notes, ''), v_task.title), null, null,
+    jsonb_build_object('task_id', p_task_id)
+  );
+  return jsonb_build_object('success', true, 'task_id', p_task_id);
+end;
+$$;
+comment on function private.end_task(uuid, text, text) is 'See public.end_task.';
+grant execute on function private.end_task(uuid, text, text) to authenticated, service_role;
+
+create function public.end_task(p_task_id uuid, p_status text default 'done', p_notes text default null)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.end_task(p_task_id, p_status, p_notes);
+$$;
+comment on function public.end_task(uuid, text, text) is
+  'HAC: end a task as done or cancelled that nothing else ends: one made by hand, or a look at pages that proved fine.';
+grant execute on function public.end_task(uuid, text, text) to authenticated, service_role;

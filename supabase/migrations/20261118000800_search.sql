@@ -1,0 +1,257 @@
+-- Full-text search over pages.
+--
+-- Words are stored twice: as they stand (without accents) and stemmed for the language of the page, so
+-- a search finds them whether or not it knows the language. Scripts without spaces between words are
+-- indexed character by character.
+
+-- Words are stored twice: as they stand (accents off) and stemmed for the language of the page, so
+-- a search finds them whether or not it knows the language.
+create text search configuration private.simple (copy = pg_catalog.simple);
+alter text search configuration private.simple
+  alter mapping for hword, hword_part, word with extensions.unaccent, pg_catalog.simple;
+
+do $$
+declare
+  v_language text;
+begin
+  for v_language in
+    select c.cfgname from pg_catalog.pg_ts_config as c
+    join pg_catalog.pg_namespace as n on n.oid = c.cfgnamespace
+    where n.nspname = 'pg_catalog' and c.cfgname <> 'simple'
+  loop
+    execute format('create text search configuration private.%I (copy = pg_catalog.%I)', v_language, v_language);
+    execute format(
+      'alter text search configuration private.%I alter mapping for hword, hword_part, word '
+      'with extensions.unaccent, pg_catalog.%I',
+      v_language, v_language || '_stem'
+    );
+  end loop;
+end;
+$$;
+
+create function private.search_config(p_language text)
+returns regconfig
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select coalesce(
+    (
+      select c.oid::regconfig from pg_catalog.pg_ts_config as c
+      where c.cfgnamespace = 'private'::regnamespace
+        and c.cfgname = case lower(split_part(replace(coalesce(p_language, ''), '_', '-'), '-', 1))
+          when 'ar' then 'arabic' when 'da' then 'danish' when 'de' then 'german' when 'el' then 'greek'
+          when 'en' then 'english' when 'es' then 'spanish' when 'et' then 'estonian' when 'fi' then 'finnish'
+          when 'fr' then 'french' when 'hu' then 'hungarian' when 'id' then 'indonesian' when 'it' then 'italian'
+          when 'lt' then 'lithuanian' when 'nl' then 'dutch' when 'no' then 'norwegian' when 'nb' then 'norwegian'
+          when 'pt' then 'portuguese' when 'ro' then 'romanian' when 'ru' then 'russian' when 'sr' then 'serbian'
+          when 'sv' then 'swedish' when 'tr' then 'turkish'
+          else lower(p_language)
+        end
+    ),
+    'private.simple'::regconfig
+  );
+$$;
+comment on function private.search_config(text) is
+  'How words of a language ("fr", "fr-CA", "french") are cut and stemmed; simple when it is not known.';
+
+create function private.unspaced_signs()
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select '[\u0e00-\u0e7f\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]';
+$$;
+comment on function private.unspaced_signs() is
+  'The signs of scripts that put no spaces between words (Thai, Japanese, Chinese), as a regular expression.';
+
+create function private.marks()
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select '[\u00a0-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7\u037e\u0387\u055a-\u055f\u0589'
+    '\u05be\u05c0\u05c3\u05f3\u05f4\u060c\u061b\u061f\u066a-\u066d\u06d4\u0964\u0965\u0f08-\u0f14'
+    '\u2000-\u200b\u200e-\u206f\u20a0-\u20cf\u2190-\u2bff\u2e00-\u2e7f\u3000-\u3004\u3008-\u303f\u30fb'
+    '\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]';
+$$;
+comment on function private.marks() is
+  'Punctuation and symbols beyond ASCII, as a regular expression: where the locale is C, Postgres takes them for letters.';
+
+create function private.spell_out(p_text text)
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  -- Each sign becomes a word, and a search for several of them is a search for their sequence.
+  select regexp_replace(
+    regexp_replace(left(p_text, 250000), private.marks(), ' ', 'g'),
+    '(' || private.unspaced_signs() || ')', ' \1 ', 'g'
+  );
+$$;
+comment on function private.spell_out(text) is
+  'The words of a text with spaces between them, whatever its script and the locale of the database.';
+
+create function private.search_vector(p_text text, p_language text)
+returns tsvector
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  -- One position stays empty between the two, or the last word of a page would seem to precede its first.
+  select ts_delete(
+    to_tsvector('private.simple', t.spelled) || ''' '':2'::tsvector
+      || to_tsvector(private.search_config(p_language), t.spelled),
+    ' '
+  )
+  from (select private.spell_out(p_text) as spelled) as t;
+$$;
+comment on function private.search_vector(text, text) is 'The words of a text, plain and stemmed.';
+
+create function private.search_query(p_query text, p_language text)
+returns tsquery
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  -- As on the web. Signs of scripts without spaces must follow one another where they were typed so:
+  -- each run of them becomes a phrase, unless it stands in quotation marks already.
+  select websearch_to_tsquery('private.simple', t.spelled)
+    || websearch_to_tsquery(private.search_config(p_language), t.spelled)
+  from (
+    select private.spell_out(regexp_replace(
+      translate(p_query, '“”„«»「」『』', repeat('"', 9)),
+      '(' || private.unspaced_signs() || '+)(?=(?:[^"]*"[^"]*")*[^"]*$)', '"\1"', 'g'
+    )) as spelled
+  ) as t;
+$$;
+comment on function private.search_query(text, text) is 'What a person typed, as a search.';
+
+create function private.search_headline(p_text text, p_language text, p_query tsquery)
+returns text
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  -- Spaces around signs and marks are set for the parser and taken away again; neighbours that were
+  -- hit are marked as one. Control characters mark the hits until then, as no text has them.
+  select translate(
+    replace(
+      regexp_replace(
+        ts_headline(
+          private.search_config(p_language),
+          regexp_replace(left(p_text, 250000), '(' || t.single || ')', ' \1 ', 'g'),
+          p_query,
+          E'StartSel="\x01", StopSel="\x02", MaxFragments=2, MaxWords=25, MinWords=5, ShortWord=0'
+        ),
+        E' ?(\x01?(?:' || t.single || E')\x02?) ?', '\1', 'g'
+      ),
+      E'\x02\x01', ''
+    ),
+    E'\x01\x02', '«»'
+  )
+  from (select private.unspaced_signs() || '|' || private.marks() as single) as t;
+$$;
+comment on function private.search_headline(text, text, tsquery) is 'The part of a text that was found, hits marked «so».';
+
+create or replace function private.search_documents(
+  p_query text,
+  p_language text,
+  p_case_id uuid,
+  p_limit integer,
+  p_offset integer
+)
+returns table (
+  document_id uuid,
+  case_id uuid,
+  name text,
+  page_number integer,
+  rank real,
+  headline text
+)
+language plpgsql
+stable
+security definer          -- behind a policy the index of words cannot be used: its operator is not leakproof
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_query tsquery;
+  v_all boolean := private.is_admin() or private.is_service();
+  v_mine uuid[] := array(select private.my_case_ids());
+begin
+  if (length(p_query) between 1 and 1000) is not true then
+    raise exception 'p_query must be 1 to 1000 characters' using errcode = '22023', hint = 'Search for fewer words.';
+  end if;
+  if (p_limit between 1 and 200 and p_offset >= 0) is not true then
+    raise exception 'p_limit must be 1 to 200 and p_offset not negative' using errcode = '22023',
+      hint = 'Read the hits page by page.';
+  end if;
+  v_query := private.search_query(p_query, p_language);
+  return query
+  with hit as materialized (
+    select t.document_id, t.page_number, t.text, ts_rank_cd(t.text_search, v_query) as rank
+    from (
+      select o.document_id, o.run_id, o.page_number, o.case_id, o.text, o.text_search
+      from public.ocr_pages as o
+      where o.text_search @@ v_query and not exists (
+        select 1 from public.page_corrections as c
+        where c.document_id = o.document_id and c.page_number = o.page_number and c.is_latest
+      )
+      union all
+      select c.document_id, null, c.page_number, c.case_id, c.text, c.text_search
+      from public.page_corrections as c
+      where c.text_search @@ v_query and c.is_latest
+    ) as t
+    join public.documents as d on d.id = t.document_id and d.run_id = coalesce(t.run_id, d.run_id)   -- the current text only
+    where (v_all or t.case_id = any (v_mine))   -- what the policies of these tables say
+      and d.deleted_at is null
+      and (p_case_id is null or t.case_id = p_case_id)
+    order by 4 desc, 1, 2
+    limit p_limit
+    offset p_offset
+  )
+  select d.id, d.case_id, d.name::text, h.page_number, h.rank, private.search_headline(h.text, p_language, v_query)
+  from hit as h
+  join public.documents as d on d.id = h.document_id
+  order by h.rank desc, d.id, h.page_number;
+end;
+$$;
+comment on function private.search_documents(text, text, uuid, integer, integer) is 'See public.search_documents.';
+grant execute on function private.search_documents(text, text, uuid, integer, integer) to authenticated, service_role;
+
+create function public.search_documents(
+  p_query text,
+  p_language text default null,
+  p_case_id uuid default null,
+  p_limit integer default 20,
+  p_offset integer default 0
+)
+returns table (
+  document_id uuid,
+  case_id uuid,
+  name text,
+  page_number integer,
+  rank real,
+  headline text
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.search_documents(p_query, p_language, p_case_id, p_limit, p_offset);
+$$;
+comment on function public.search_documents(text, text, uuid, integer, integer) is
+  'Pages whose text matches, best first, hits marked «so»; accents do not matter, words match in all their forms '
+  'when the language is named. Only what the caller may see.';
+grant execute on function public.search_documents(text, text, uuid, integer, integer) to authenticated, service_role;

@@ -1,0 +1,288 @@
+-- Outages: lanes that pause while an engine, the GPU service or the file store is away.
+--
+-- An outage is not counted against a document. The lane pauses, and one probe document at a time finds
+-- out when it is over. Where only one document meets the outage, it is that document's failure.
+-- HAC pauses and resumes lanes by hand with pause_lane and resume_lane.
+
+create function private.pause_for_outage(p_lane text, p_reason text, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update public.lanes as l
+  set paused_at = p_now, pause_kind = 'outage', pause_reason = p_reason,
+      probe_at = p_now + make_interval(secs => l.probe_seconds), probe_token = null, updated_at = p_now
+  where l.lane = p_lane and l.paused_at is null;
+  if found then
+    perform private.open_task(
+      null, null, 'outage', format('Lane %s is paused', p_lane),
+      format('%s. It resumes by itself when a probe succeeds.', p_reason), 'urgent',
+      jsonb_build_object('lane', p_lane)
+    );
+    perform private.log_act(
+      null, null, 'lane_paused', format('lane %s paused: %s', p_lane, p_reason), null, null,
+      jsonb_build_object('lane', p_lane, 'kind', 'outage')
+    );
+  else
+    update public.lanes as l set pause_reason = p_reason, updated_at = p_now
+    where l.lane = p_lane and l.pause_kind = 'outage';
+  end if;
+end;
+$$;
+comment on function private.pause_for_outage(text, text, timestamptz) is
+  'Stop a lane whose engine or store cannot be reached, until a probe finds it back.';
+
+create function private.resume(p_lane text, p_reason text, p_now timestamptz, p_recovered boolean default true)
+returns boolean
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update public.lanes as l
+  set paused_at = null, pause_kind = null, pause_reason = null, paused_by = null, probe_at = null,
+      probe_token = null, updated_at = p_now,
+      recovered_at = case when p_recovered then p_now else l.recovered_at end,
+      outage_document_id = case when not p_recovered then l.outage_document_id end
+  where l.lane = p_lane and l.paused_at is not null;
+  if not found then
+    return false;
+  end if;
+  update public.tasks as t
+  set status = 'done', done_at = now(), done_by = auth.uid(), updated_at = now()
+  where t.kind = 'outage' and t.metadata ->> 'lane' = p_lane and t.status in ('pending', 'in_progress');
+  perform private.log_act(
+    null, null, 'lane_resumed', format('lane %s resumed: %s', p_lane, p_reason), null, null,
+    jsonb_build_object('lane', p_lane)
+  );
+  return true;
+end;
+$$;
+comment on function private.resume(text, text, timestamptz, boolean) is
+  'Let a lane run again, because a probe succeeded (p_recovered) or by hand; false when it was not paused.';
+
+create function private.is_own_outage(p_document public.documents)
+returns boolean
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  -- It reported an outage, another document was read as a probe, and it reports one again, as the only one so far.
+  update public.lanes as l set outage_document_id = p_document.id
+  where l.lane = p_document.lane and l.paused_at is null
+    and coalesce(l.outage_document_id, p_document.id) = p_document.id
+    and exists (
+      select 1 from public.ocr_errors as e
+      where e.document_id = p_document.id and e.kind = 'outage' and e.created_at < l.recovered_at
+        and e.created_at > coalesce(p_document.ocr_completed_at, '-infinity')
+    );
+  return found;
+end;
+$$;
+comment on function private.is_own_outage(public.documents) is
+  'Whether the outage that a document reports is its own failure: others of its lane do not meet it. Remembers which it was.';
+
+create function private.put_probe_first(p_lane text, p_paused_at timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update private.queue as q set urgency = -2147483647, turn = 0
+  where q.ctid = any (array(
+    select k.ctid from private.queue as k
+    where k.lane = p_lane and not exists (
+      select 1 from public.ocr_errors as e
+      where e.document_id = k.document_id and e.kind = 'outage' and e.created_at >= p_paused_at
+    )
+    order by k.urgency, k.turn, k.document_id
+    limit 1
+    for update of k skip locked
+  ));
+  if not found then
+    -- All have reported it: the one whose report is the oldest asks again.
+    update private.queue as q set urgency = -2147483647, turn = 0
+    where q.ctid = any (array(
+      select k.ctid from private.queue as k
+      where k.lane = p_lane
+      order by (select max(e.id) from public.ocr_errors as e where e.document_id = k.document_id and e.kind = 'outage')
+      limit 1
+      for update of k skip locked
+    ));
+  end if;
+end;
+$$;
+comment on function private.put_probe_first(text, timestamptz) is
+  'Let the next claim of a paused lane find a document that has not reported the outage itself, while there is one.';
+
+-- A probe is the one document that finds out whether an outage is over.
+create function private.end_probe(p_lock_token uuid, p_now timestamptz)
+returns void
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  update public.lanes as l
+  set probe_token = null, probe_at = p_now + make_interval(secs => l.probe_seconds)
+  where l.probe_token = p_lock_token;
+$$;
+comment on function private.end_probe(uuid, timestamptz) is
+  'The probe, if the document was one, came back without an answer: another may go later.';
+
+create function private.pause_lane(p_lane text, p_reason text, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_admin();
+  perform private.require_lane(p_lane);
+  perform private.require_text('p_reason', p_reason, 1000);
+  update public.lanes as l
+  set paused_at = coalesce(l.paused_at, p_now), pause_kind = 'manual', pause_reason = p_reason,
+      paused_by = auth.uid(), probe_at = null, probe_token = null, updated_at = p_now
+  where l.lane = p_lane;
+  perform private.log_act(
+    null, null, 'lane_paused', format('lane %s paused: %s', p_lane, p_reason), null, null,
+    jsonb_build_object('lane', p_lane, 'kind', 'manual')
+  );
+  return jsonb_build_object('success', true, 'lane', p_lane);
+end;
+$$;
+comment on function private.pause_lane(text, text, timestamptz) is 'See public.pause_lane.';
+grant execute on function private.pause_lane(text, text, timestamptz) to authenticated, service_role;
+
+create function public.pause_lane(p_lane text, p_reason text)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.pause_lane(p_lane, p_reason);
+$$;
+comment on function public.pause_lane(text, text) is
+  'HAC: hand out no more documents of a lane until it is resumed. What is being read goes on.';
+grant execute on function public.pause_lane(text, text) to authenticated, service_role;
+
+create function private.resume_lane(p_lane text, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_admin();
+  perform private.require_lane(p_lane);
+  return jsonb_build_object(
+    'success', true, 'lane', p_lane, 'was_paused', private.resume(p_lane, 'by hand', p_now, false)
+  );
+end;
+$$;
+comment on function private.resume_lane(text, timestamptz) is 'See public.resume_lane.';
+grant execute on function private.resume_lane(text, timestamptz) to authenticated, service_role;
+
+create function public.resume_lane(p_lane text)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.resume_lane(p_lane);
+$$;
+comment on function public.resume_lane(text) is 'HAC: let a paused lane run again.';
+grant execute on function public.resume_lane(text) to authenticated, service_role;
+
+create function private.list_lanes()
+returns table (
+  lane text,
+  description text,
+  queued bigint,
+  later bigint,
+  processing bigint,
+  paused_at timestamptz,
+  pause_kind text,
+  pause_reason text,
+  paused_by text,
+  probe_at timestamptz,
+  max_attempts integer,
+  max_rescues integer,
+  backoff_seconds integer,
+  backoff_cap_seconds integer,
+  attempt_seconds integer,
+  failed_pages_allowed numeric
+)
+language plpgsql
+stable
+security definer          -- reads what the caller may not, after asking who it is
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off   -- it would look at all of them before the limit is heard
+as $$
+begin
+  perform private.require_admin();
+  return query
+  with held as materialized (
+    select d.lane, count(*) as documents
+    from public.documents as d
+    where d.id = any (private.claimed_ids()) and d.ocr_status = 'processing'
+    group by d.lane
+  )
+  select l.lane, l.description,
+    (select count(*) from (select 1 from private.queue as q where q.lane = l.lane limit 10000) as k),
+    (select count(*) from (select 1 from private.later as q where q.lane = l.lane limit 10000) as k),
+    coalesce(h.documents, 0),
+    l.paused_at, l.pause_kind, l.pause_reason, (select u.email::text from auth.users as u where u.id = l.paused_by),
+    l.probe_at, l.max_attempts, l.max_rescues, l.backoff_seconds, l.backoff_cap_seconds, l.attempt_seconds,
+    l.failed_pages_allowed
+  from public.lanes as l
+  left join held as h on h.lane = l.lane
+  order by l.lane;
+end;
+$$;
+comment on function private.list_lanes() is 'See public.list_lanes.';
+grant execute on function private.list_lanes() to authenticated, service_role;
+
+create function public.list_lanes()
+returns table (
+  lane text,
+  description text,
+  queued bigint,
+  later bigint,
+  processing bigint,
+  paused_at timestamptz,
+  pause_kind text,
+  pause_reason text,
+  paused_by text,
+  probe_at timestamptz,
+  max_attempts integer,
+  max_rescues integer,
+  backoff_seconds integer,
+  backoff_cap_seconds integer,
+  attempt_seconds integer,
+  failed_pages_allowed numeric
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.list_lanes();
+$$;
+comment on function public.list_lanes() is
+  'HAC: each lane with what waits (counted up to 10,000), what waits for its next attempt, what is being read, '
+  'whether, why and by whose word it is paused, and its limits.';
+grant execute on function public.list_lanes() to authenticated, service_role;

@@ -1,0 +1,664 @@
+-- Uploads: new documents, new versions, routing, reading again.
+--
+-- An upload under a name that exists makes a new version and soft-deletes the old one; identical bytes
+-- return the document that is there. An advisory lock on case and name keeps uploads of one name apart.
+
+create function private.lane_of(p_lane text, p_ocr_status text, p_file_extension text)
+returns text
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if p_ocr_status not in ('pending', 'queued', 'queued_for_pdf') then
+    raise exception 'an upload cannot be %', p_ocr_status
+      using errcode = '22023', hint = 'It is pending, queued or queued_for_pdf.';
+  end if;
+  if p_ocr_status = 'pending' then
+    return null;
+  end if;
+  return coalesce(
+    p_lane,
+    case p_ocr_status when 'queued_for_pdf' then 'pdf' when 'queued' then 'image' end,
+    case
+      when lower(p_file_extension) = 'pdf' then 'pdf'
+      when lower(p_file_extension) in ('jpg', 'jpeg', 'png', 'heic', 'heif', 'webp', 'tif', 'tiff', 'bmp', 'gif')
+        then 'image'
+    end
+  );
+end;
+$$;
+comment on function private.lane_of(text, text, text) is
+  'Which lane an upload goes to; null: nobody knows, a person has to route it.';
+
+-- What our services and HAC say is taken as it is. Everybody else keeps to the folder of the case, or one could
+-- have the files of others read and removed; and cannot overtake others.
+create function private.require_uploader(p_case_id uuid, p_priority integer, p_files jsonb)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  if not private.is_service() and not private.is_admin() then
+    perform private.require_case_rank(p_case_id, 2);
+    if p_priority > 0 then
+      raise exception 'a priority above 0 is for HAC' using errcode = '42501', hint = 'Leave p_priority out.';
+    end if;
+    if exists (
+      select 1 from jsonb_array_elements(p_files) as f
+      where not starts_with(ltrim(f ->> 'dropbox_path', '/'), p_case_id::text || '/') or f ->> 'dropbox_path' like '%..%'
+    ) then
+      raise exception 'the file is not in the folder of the case' using errcode = '42501',
+        hint = 'Store it in the folder whose name is the id of the case.';
+    end if;
+  end if;
+  perform private.require_live_case(p_case_id);
+end;
+$$;
+comment on function private.require_uploader(uuid, integer, jsonb) is
+  'Refuse a case that is not there (22023), or an upload that is not the caller''s to make (42501).';
+
+-- A document that is replaced: whoever reads it may finish, nobody else begins.
+create function private.supersede(p_document public.documents, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update public.documents as d
+  set deleted_at = clock_timestamp(),   -- unique with the name, also within one transaction
+      ocr_status = case
+        when d.ocr_status in ('pending', 'awaiting_file', 'extracting', 'queued', 'queued_for_pdf') then 'cancelled'
+        else d.ocr_status
+      end,
+      retry_at = null,
+      updated_at = p_now
+  where d.id = (p_document).id;
+  perform private.close_attention((p_document).id);
+end;
+$$;
+comment on function private.supersede(public.documents, timestamptz) is 'Soft-delete a document in favour of a newer upload.';
+
+create function private.close_attention(p_document_id uuid)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update public.documents as d set ocr_status = 'cancelled', updated_at = now()
+  where d.id = p_document_id and d.ocr_status in ('dead_letter', 'pending_review');
+  update public.ocr_dead_letter as l
+  set status = 'abandoned', reviewed_by = auth.uid(), reviewed_at = now(), updated_at = now()
+  where l.document_id = p_document_id and l.status in ('pending', 'investigating');
+  perform private.close_tasks(p_document_id, 'cancelled', array['dead_letter', 'review', 'routing']);
+end;
+$$;
+comment on function private.close_attention(uuid) is 'Nobody needs to look at the document any more.';
+
+create function private.require_upload(p_lane text, p_priority integer, p_sha256 text, p_size_bytes bigint)
+returns void
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+begin
+  if p_lane is not null then
+    perform private.require_lane(p_lane);
+  end if;
+  if (p_priority between -1000 and 1000) is not true then
+    raise exception 'p_priority must be -1000 to 1000, got %', coalesce(p_priority::text, 'null')
+      using errcode = '22023', hint = 'Higher is more urgent; 0 is usual.';
+  end if;
+  if (octet_length(p_sha256) <> 64 or p_sha256 ~ '[^0-9a-f]') then
+    raise exception 'p_sha256 must be 64 lower-case hexadecimal digits' using errcode = '22023',
+      hint = 'Send hashlib.sha256(data).hexdigest().';
+  end if;
+  if p_size_bytes < 0 then
+    raise exception 'p_size_bytes must not be negative' using errcode = '22023', hint = 'Send the size of the file.';
+  end if;
+end;
+$$;
+comment on function private.require_upload(text, integer, text, bigint) is 'Refuse senseless arguments of an upload (22023).';
+
+create function private.require_wishes(p_engine text, p_language text, p_profile text)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  perform private.require_optional_text('p_engine', p_engine, 200);
+  perform private.require_optional_text('p_language', p_language, 200);
+  perform private.require_optional_text('p_profile', p_profile, 200);
+end;
+$$;
+comment on function private.require_wishes(text, text, text) is
+  'Refuse names that no engine, language or profile can have (22023); null leaves the choice to the worker.';
+
+create function private.same_bytes_again(p_document public.documents, p_now timestamptz)
+returns jsonb
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_revived boolean := p_document.ocr_status in ('dead_letter', 'failed', 'cancelled');
+begin
+  if v_revived then
+    perform private.requeue(p_document, 'uploaded again', p_now);
+  end if;
+  return jsonb_build_object(
+    'success', true, 'document_id', p_document.id, 'version', p_document.version,
+    'document_version', p_document.document_version,
+    'ocr_status', case when v_revived then private.queued_status(p_document.lane) else p_document.ocr_status end,
+    'existing', true
+  );
+end;
+$$;
+comment on function private.same_bytes_again(public.documents, timestamptz) is
+  'Identical bytes are the same document; one that was given up gets another chance.';
+
+-- Back to the queue as if new: counts at zero, history kept, at the end of its case's line.
+create function private.requeue(p_document public.documents, p_reason text, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update public.documents as d
+  set ocr_status = private.queued_status(d.lane),
+      attempts = 0, retry_count = 0, rescues = 0, retry_at = null, ocr_error = null,
+      locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null, attempt_deadline = null,
+      turn = private.take_turns(d.case_id, d.lane, d.priority, 1),
+      updated_at = p_now
+  where d.id = p_document.id;
+  update public.ocr_dead_letter as l
+  set status = 'requeued', reviewed_by = auth.uid(), reviewed_at = p_now, updated_at = p_now
+  where l.document_id = p_document.id and l.status in ('pending', 'investigating', 'manual', 'abandoned');
+  perform private.close_tasks(p_document.id, 'done', array['dead_letter', 'review', 'routing']);
+  perform private.log_act(
+    p_document.case_id, p_document.id, 'requeued', format('"%s" queued: %s', p_document.name, p_reason),
+    p_document.ocr_status, private.queued_status(p_document.lane)
+  );
+end;
+$$;
+comment on function private.requeue(public.documents, text, timestamptz) is
+  'Send a document round again with fresh counts.';
+
+create function private.safe_document_reupload_v2(
+  p_case_id uuid,
+  p_document_name text,
+  p_new_dropbox_path text,
+  p_file_extension text,
+  p_ocr_status text,
+  p_lane text,
+  p_sha256 text,
+  p_size_bytes bigint,
+  p_mime_type text,
+  p_priority integer,
+  p_engine text,
+  p_language text,
+  p_profile text,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_lane text := private.lane_of(p_lane, p_ocr_status, p_file_extension);
+  v_old public.documents;
+  v_new public.documents;
+begin
+  perform private.require_text('p_document_name', p_document_name, 1024);
+  perform private.require_upload(p_lane, p_priority, p_sha256, p_size_bytes);
+  perform private.require_optional_text('p_new_dropbox_path', p_new_dropbox_path, 4096);
+  perform private.require_optional_text('p_file_extension', nullif(p_file_extension, ''), 200);
+  perform private.require_optional_text('p_mime_type', nullif(p_mime_type, ''), 200);
+  perform private.require_wishes(p_engine, p_language, p_profile);
+  perform private.require_uploader(
+    p_case_id, p_priority, jsonb_build_array(jsonb_build_object('dropbox_path', p_new_dropbox_path))
+  );
+  -- Two uploads of one name follow one another.
+  perform pg_advisory_xact_lock_shared(hashtextextended(p_case_id::text, 4));
+  perform pg_advisory_xact_lock(hashtextextended(p_case_id::text || p_document_name, 2));
+
+  select d.* into v_old from public.documents as d
+  where d.case_id = p_case_id and d.name = p_document_name and d.deleted_at is null
+  for update;
+  if v_old.sha256 = p_sha256 then
+    return private.same_bytes_again(v_old, p_now);
+  end if;
+  if v_old.id is not null then
+    perform private.supersede(v_old, p_now);
+  end if;
+
+  insert into public.documents as d (
+    case_id, name, lane, ocr_status, file_extension, dropbox_path, mime_type, sha256, size_bytes,
+    document_version, engine, language, profile, priority, turn, max_attempts, created_at, updated_at
+  )
+  select p_case_id, p_document_name, l.lane,
+    case when v_lane is null then 'pending' else private.queued_status(v_lane) end,
+    p_file_extension, p_new_dropbox_path, p_mime_type, p_sha256, p_size_bytes,
+    coalesce(
+      v_old.document_version,
+      (
+        select max(o.document_version) from public.documents as o
+        where o.case_id = p_case_id and o.name = p_document_name
+      ),
+      0
+    ) + 1,
+    p_engine, p_language, p_profile, p_priority,
+    -- What waits for a person takes its turn when it is routed.
+    case when v_lane is null then 0 else private.take_turns(p_case_id, l.lane, p_priority, 1) end,
+    l.max_attempts, p_now, p_now
+  from public.lanes as l
+  where l.lane = coalesce(v_lane, 'image')
+  returning d.* into v_new;
+  if v_lane is null then
+    perform private.open_task(
+      p_case_id, v_new.id, 'routing', 'Where does this file go?',
+      format('"%s" is of a type nobody knows', p_document_name), 'normal',
+      jsonb_build_object('document_id', v_new.id)
+    );
+  end if;
+  return jsonb_build_object(
+    'success', true, 'document_id', v_new.id, 'version', v_new.version,
+    'document_version', v_new.document_version, 'ocr_status', v_new.ocr_status, 'existing', false
+  );
+end;
+$$;
+comment on function private.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text, timestamptz) is
+  'See public.safe_document_reupload_v2.';
+grant execute on function private.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text, timestamptz)
+  to authenticated, service_role;
+
+create function public.safe_document_reupload_v2(
+  p_case_id uuid,
+  p_document_name text,
+  p_new_dropbox_path text,
+  p_file_extension text,
+  p_ocr_status text default null,
+  p_lane text default null,
+  p_sha256 text default null,
+  p_size_bytes bigint default null,
+  p_mime_type text default null,
+  p_priority integer default 0,
+  p_engine text default null,
+  p_language text default null,
+  p_profile text default null
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.safe_document_reupload_v2(
+    p_case_id, p_document_name, p_new_dropbox_path, p_file_extension, p_ocr_status, p_lane, p_sha256,
+    p_size_bytes, p_mime_type, p_priority, p_engine, p_language, p_profile
+  );
+$$;
+comment on function public.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text) is
+  'Take in a file: a new document, or a new version of the one with that name; identical bytes return the '
+  'existing one. The lane follows from p_lane, p_ocr_status or the extension; unknown types wait for HAC.';
+grant execute on function public.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text)
+  to authenticated, service_role;
+
+create function private.without_known(p_case_id uuid, p_documents jsonb)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select coalesce(jsonb_agg(f.file order by f.number), '[]')
+  from jsonb_array_elements(p_documents) with ordinality as f (file, number)
+  where not exists (
+    select 1 from public.documents as d
+    where d.case_id = p_case_id and d.name = f.file ->> 'name' and d.deleted_at is null
+  );
+$$;
+comment on function private.without_known(uuid, jsonb) is 'The files of a list whose names the case does not have yet.';
+
+-- The bulk of all uploads: three statements in all, because at one file a call every further statement or
+-- call of a helper was 5 to 20 us of some 250. Helpers explain what is wrong once something is.
+create function private.add_documents(p_case_id uuid, p_documents jsonb, p_lane text, p_priority integer, p_now timestamptz default now())
+returns setof uuid
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan   -- planned once: by primary key, whatever the statistics say
+as $$
+declare
+  v_files jsonb := p_documents;
+  v_max_attempts integer;
+  v_clock bigint;
+  v_again boolean := false;
+begin
+  if (
+    jsonb_typeof(p_documents) = 'array' and jsonb_array_length(p_documents) <= 10000
+    and not p_documents @? 'strict $[*] ? (@.type() <> "object")'
+    and p_priority between -1000 and 1000 and private.is_service()
+  ) is not true then
+    perform private.require_lane(p_lane);
+    perform private.require_list('p_documents', p_documents);
+    perform private.require_upload(null, p_priority, null, null);
+    perform private.require_uploader(p_case_id, p_priority, p_documents);
+  end if;
+  select l.max_attempts, k.turn into v_max_attempts, v_clock
+  from public.cases as c
+  cross join public.lanes as l
+  left join private.lane_clocks as k on k.lane = l.lane and k.priority = p_priority
+  where c.id = p_case_id and c.deleted_at is null and l.lane = p_lane
+  for key share of c;
+  if v_clock is null then
+    perform private.require_lane(p_lane);
+    perform private.require_live_case(p_case_id);
+    v_clock := private.start_clock(p_lane, p_priority);
+  end if;
+  loop
+    begin
+      return query
+      with turns as (   -- as private.take_turns does
+        insert into private.turns as t (case_id, lane, priority, next_turn)
+        values (p_case_id, p_lane, p_priority, v_clock + jsonb_array_length(v_files))
+        on conflict on constraint turns_pkey
+        do update set next_turn = greatest(t.next_turn, v_clock) + jsonb_array_length(v_files)
+        returning t.next_turn - jsonb_array_length(v_files) - 1 as before,
+          -- Ids of one call follow one another (UUID version 7), so they meet in the same pages of the index.
+          to_hex(281474976710656 + (date_part('epoch', p_now) * 1000)::bigint) as millisecond,
+          to_hex(1099511627776 + (random() * 1099511627775)::bigint) as noise
+      ),
+      added as (
+        insert into public.documents as d (
+          id, case_id, name, lane, ocr_status, listed_in, file_extension, dropbox_path, mime_type, sha256, size_bytes,
+          engine, language, profile, priority, turn, max_attempts, created_at, updated_at
+        )
+        select (
+            substr(t.millisecond, 2) || '7' || substr(t.noise, 2, 3) || 'b' || substr(t.noise, 5)
+            || to_hex(2147483648 + i.number)
+          )::uuid,
+          p_case_id, i.name, p_lane,
+          case p_lane when 'pdf' then 'queued_for_pdf' else 'queued' end, 'queue', i.file_extension, i.dropbox_path,
+          i.mime_type, i.sha256, i.size_bytes, i.engine, i.language, i.profile, p_priority, t.before + i.number,
+          v_max_attempts, p_now, p_now
+        from turns as t
+        cross join rows from (jsonb_to_recordset(v_files) as (
+          name text, file_extension text, dropbox_path text, mime_type text, sha256 text, size_bytes bigint,
+          engine text, language text, profile text
+        )) with ordinality as i (
+          name, file_extension, dropbox_path, mime_type, sha256, size_bytes, engine, language, profile, number
+        )
+        returning d.id, d.turn
+      ),
+      queued as (
+        insert into private.queue (lane, urgency, turn, document_id)
+        select p_lane, -p_priority, a.turn, a.id from added as a
+      )
+      select a.id from added as a;
+      return;
+    exception
+      when unique_violation then
+        -- Names that are there already are left out, and take no turns. Nobody else uploads into the case
+        -- meanwhile, so the second try meets nobody; only a name that is twice in the list meets itself.
+        if v_again then
+          raise exception 'a name is twice in the list' using errcode = '22023', hint = 'Send each name once.';
+        end if;
+        perform pg_advisory_xact_lock(hashtextextended(p_case_id::text, 4));
+        v_files := private.without_known(p_case_id, p_documents);
+        v_again := true;
+      when check_violation or not_null_violation then
+        raise exception 'a file makes no sense' using errcode = '22023',
+          hint = 'Each needs a name of 1 to 1024 bytes; sha256 is 64 lower-case hexadecimal digits, dropbox_path at '
+            'most 4096 bytes, everything else at most 200, and size_bytes not negative.';
+    end;
+  end loop;
+end;
+$$;
+comment on function private.add_documents(uuid, jsonb, text, integer, timestamptz) is 'See public.add_documents.';
+grant execute on function private.add_documents(uuid, jsonb, text, integer, timestamptz) to authenticated, service_role;
+
+create function public.add_documents(
+  p_case_id uuid,
+  p_documents jsonb,
+  p_lane text,
+  p_priority integer default 0
+)
+returns setof uuid
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.add_documents(p_case_id, p_documents, p_lane, p_priority);
+$$;
+comment on function public.add_documents(uuid, jsonb, text, integer) is
+  'Take in many new files of one lane at once: [{"name", "dropbox_path", "sha256", …}, …]. Returns the ids of '
+  'the new ones; names the case already has are left as they are (use safe_document_reupload_v2 for those).';
+grant execute on function public.add_documents(uuid, jsonb, text, integer) to authenticated, service_role;
+
+create function private.route_document(p_document_id uuid, p_lane text, p_notes text, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents;
+begin
+  perform private.require_admin();
+  perform private.require_lane(p_lane);
+  perform private.require_optional_text('p_notes', nullif(p_notes, ''), 10000);
+  select d.* into v_document from public.documents as d where d.id = p_document_id for update;
+  if not found then
+    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+  end if;
+  if v_document.ocr_status <> 'pending' then
+    return private.refusal('WRONG_STATE', p_document_id);
+  end if;
+  update public.documents as d
+  set lane = p_lane, max_attempts = (select l.max_attempts from public.lanes as l where l.lane = p_lane)
+  where d.id = p_document_id
+  returning d.* into v_document;
+  perform private.requeue(v_document, coalesce(p_notes, format('routed to lane %s', p_lane)), p_now);
+  return jsonb_build_object(
+    'success', true, 'document_id', p_document_id, 'lane', p_lane, 'ocr_status', private.queued_status(p_lane)
+  );
+end;
+$$;
+comment on function private.route_document(uuid, text, text, timestamptz) is 'See public.route_document.';
+grant execute on function private.route_document(uuid, text, text, timestamptz) to authenticated, service_role;
+
+create function public.route_document(p_document_id uuid, p_lane text, p_notes text default null)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.route_document(p_document_id, p_lane, p_notes);
+$$;
+comment on function public.route_document(uuid, text, text) is
+  'HAC: send a file of unknown type to a lane. To refuse it, cancel it.';
+grant execute on function public.route_document(uuid, text, text) to authenticated, service_role;
+
+create function private.settle_pending(p_document_ids uuid[], p_lane text, p_notes text, p_now timestamptz)
+returns jsonb
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_id uuid;
+  v_document public.documents;
+  v_done uuid[] := '{}';
+  v_skipped jsonb := '[]';
+begin
+  if (cardinality(p_document_ids) between 1 and 1000) is not true then
+    raise exception 'p_document_ids must be 1 to 1000 ids' using errcode = '22023', hint = 'Send smaller lists.';
+  end if;
+  for v_id in
+    select distinct i.id from unnest(p_document_ids) as i (id) order by i.id
+  loop
+    select d.* into v_document from public.documents as d where d.id = v_id for update;
+    if not found then
+      v_skipped := v_skipped || private.refusal('DOCUMENT_NOT_FOUND', v_id);
+    elsif v_document.ocr_status <> 'pending' then
+      v_skipped := v_skipped || private.overtaken(v_document);
+    else
+      if p_lane is null then
+        perform private.cancel(v_document, p_notes, p_now);
+      else
+        perform private.route_document(v_id, p_lane, p_notes, p_now);
+      end if;
+      v_done := v_done || v_id;
+    end if;
+  end loop;
+  return jsonb_build_object(
+    'success', true, 'done', cardinality(v_done), 'documents', to_jsonb(v_done), 'skipped', v_skipped
+  );
+end;
+$$;
+comment on function private.settle_pending(uuid[], text, text, timestamptz) is
+  'Send files of unknown type to a lane, or without one refuse them.';
+
+create function private.route_documents(p_document_ids uuid[], p_lane text, p_notes text)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_admin();
+  perform private.require_lane(p_lane);
+  perform private.require_optional_text('p_notes', nullif(p_notes, ''), 10000);
+  return private.settle_pending(p_document_ids, p_lane, p_notes, now());
+end;
+$$;
+comment on function private.route_documents(uuid[], text, text) is 'See public.route_documents.';
+grant execute on function private.route_documents(uuid[], text, text) to authenticated, service_role;
+
+create function public.route_documents(p_document_ids uuid[], p_lane text, p_notes text default null)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.route_documents(p_document_ids, p_lane, p_notes);
+$$;
+comment on function public.route_documents(uuid[], text, text) is
+  'HAC: send files of unknown type to a lane. Says how many, and what was skipped and why.';
+grant execute on function public.route_documents(uuid[], text, text) to authenticated, service_role;
+
+create function private.refuse_documents(p_document_ids uuid[], p_reason text)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_admin();
+  perform private.require_text('p_reason', p_reason, 10000);
+  return private.settle_pending(p_document_ids, null, p_reason, now());
+end;
+$$;
+comment on function private.refuse_documents(uuid[], text) is 'See public.refuse_documents.';
+grant execute on function private.refuse_documents(uuid[], text) to authenticated, service_role;
+
+create function public.refuse_documents(p_document_ids uuid[], p_reason text)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.refuse_documents(p_document_ids, p_reason);
+$$;
+comment on function public.refuse_documents(uuid[], text) is
+  'HAC: cancel files of unknown type unread, and say why. What was routed meanwhile is left alone, and told.';
+grant execute on function public.refuse_documents(uuid[], text) to authenticated, service_role;
+
+create or replace function private.read_again(
+  p_document_id uuid,
+  p_engine text,
+  p_language text,
+  p_profile text,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents;
+begin
+  perform private.require_wishes(p_engine, p_language, p_profile);
+  select d.* into v_document from public.documents as d where d.id = p_document_id for update;
+  perform private.require_case_rank(v_document.case_id, 2);
+  if v_document.id is null then
+    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+  end if;
+  if v_document.deleted_at is not null
+    or v_document.ocr_status not in ('completed', 'failed', 'cancelled', 'pending_review', 'dead_letter')
+    -- Pictures of a check job are read again with it: rerun_check_job.
+    or exists (select 1 from public.check_jobs as j where j.id = v_document.case_id) then
+    return private.refusal('WRONG_STATE', p_document_id);
+  end if;
+  update public.documents as d
+  set reading = d.reading + 1,
+      open_run_id = null,
+      engine = coalesce(p_engine, d.engine),
+      language = coalesce(p_language, d.language),
+      profile = coalesce(p_profile, d.profile)
+  where d.id = p_document_id;
+  perform private.requeue(v_document, 'to be read again', p_now);
+  return jsonb_build_object(
+    'success', true, 'document_id', p_document_id, 'reading', v_document.reading + 1,
+    'ocr_status', private.queued_status(v_document.lane)
+  );
+end;
+$$;
+comment on function private.read_again(uuid, text, text, text, timestamptz) is 'See public.read_again.';
+grant execute on function private.read_again(uuid, text, text, text, timestamptz) to authenticated, service_role;
+
+create function public.read_again(
+  p_document_id uuid,
+  p_engine text default null,
+  p_language text default null,
+  p_profile text default null
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.read_again(p_document_id, p_engine, p_language, p_profile);
+$$;
+comment on function public.read_again(uuid, text, text, text) is
+  'Editor, owner or HAC: read a finished document once more, with another engine, language or profile if given. '
+  'The text read before stays until the new reading is complete.';
+grant execute on function public.read_again(uuid, text, text, text) to authenticated, service_role;

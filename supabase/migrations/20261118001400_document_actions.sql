@@ -1,0 +1,551 @@
+-- What people do with single documents: cancel, delete, restore, erase, give back.
+--
+-- Delete can be undone; erase cannot, and removes pages and text. The files of erased documents are
+-- listed in file_removals in the same transaction, and removed from the store afterwards (retention).
+
+create function private.lock_for_people(p_document_id uuid, p_rank integer)
+returns public.documents
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_document public.documents;
+begin
+  select d.* into v_document from public.documents as d where d.id = p_document_id for update;
+  perform private.require_case_rank(v_document.case_id, p_rank);
+  return v_document;
+end;
+$$;
+comment on function private.lock_for_people(uuid, integer) is
+  'The document, locked, for a caller of that rank (42501 otherwise; also where there is none, so nobody can probe).';
+
+create function private.cancel(p_document public.documents, p_reason text, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  perform private.end_probe(p_document.lock_token, p_now);
+  update public.documents as d
+  set ocr_status = 'cancelled', retry_at = null,
+      locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null, attempt_deadline = null,
+      updated_at = p_now
+  where d.id = p_document.id;
+  perform private.close_attention(p_document.id);
+  perform private.log_act(
+    p_document.case_id, p_document.id, 'cancelled', coalesce(p_reason, p_document.name),
+    p_document.ocr_status, 'cancelled'
+  );
+end;
+$$;
+comment on function private.cancel(public.documents, text, timestamptz) is
+  'End a document unread; a worker that has it loses its lock.';
+
+create function private.cancel_document(p_document_id uuid, p_reason text, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents := private.lock_for_people(p_document_id, 2);
+begin
+  perform private.require_optional_text('p_reason', nullif(p_reason, ''), 10000);
+  if v_document.id is null then
+    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+  end if;
+  if v_document.ocr_status in ('completed', 'cancelled', 'failed') then
+    return private.refusal('WRONG_STATE', p_document_id);
+  end if;
+  perform private.cancel(v_document, p_reason, p_now);
+  return jsonb_build_object('success', true, 'document_id', p_document_id);
+end;
+$$;
+comment on function private.cancel_document(uuid, text, timestamptz) is 'See public.cancel_document.';
+grant execute on function private.cancel_document(uuid, text, timestamptz) to authenticated, service_role;
+
+create function public.cancel_document(p_document_id uuid, p_reason text default null)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.cancel_document(p_document_id, p_reason);
+$$;
+comment on function public.cancel_document(uuid, text) is
+  'Editor, owner or HAC: stop a document before its end. read_again undoes it.';
+grant execute on function public.cancel_document(uuid, text) to authenticated, service_role;
+
+create function private.delete_document(p_document_id uuid, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents := private.lock_for_people(p_document_id, 3);
+begin
+  if v_document.id is null then
+    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+  end if;
+  if v_document.deleted_at is not null then
+    return private.refusal('WRONG_STATE', p_document_id);
+  end if;
+  if v_document.ocr_status not in ('completed', 'cancelled', 'failed') then
+    perform private.cancel(v_document, 'deleted', p_now);
+  end if;
+  update public.documents as d set deleted_at = clock_timestamp(), updated_at = p_now where d.id = p_document_id;
+  perform private.close_attention(p_document_id);
+  perform private.log_act(v_document.case_id, p_document_id, 'deleted', v_document.name);
+  return jsonb_build_object('success', true, 'document_id', p_document_id);
+end;
+$$;
+comment on function private.delete_document(uuid, timestamptz) is 'See public.delete_document.';
+grant execute on function private.delete_document(uuid, timestamptz) to authenticated, service_role;
+
+create function public.delete_document(p_document_id uuid)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.delete_document(p_document_id);
+$$;
+comment on function public.delete_document(uuid) is
+  'Owner or HAC: put a document away. restore_document undoes it; erase_document is for good.';
+grant execute on function public.delete_document(uuid) to authenticated, service_role;
+
+create function private.restore_document(p_document_id uuid, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents := private.lock_for_people(p_document_id, 3);
+begin
+  if v_document.id is null then
+    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+  end if;
+  perform pg_advisory_xact_lock(hashtextextended(v_document.case_id::text || v_document.name, 2));
+  if v_document.deleted_at is null or exists (
+    select 1 from public.documents as d
+    where d.case_id = v_document.case_id and d.name = v_document.name and d.deleted_at is null
+  ) then
+    return private.refusal('WRONG_STATE', p_document_id);
+  end if;
+  update public.documents as d set deleted_at = null, updated_at = p_now where d.id = p_document_id;
+  perform private.log_act(v_document.case_id, p_document_id, 'restored', v_document.name);
+  return jsonb_build_object('success', true, 'document_id', p_document_id, 'ocr_status', v_document.ocr_status);
+end;
+$$;
+comment on function private.restore_document(uuid, timestamptz) is 'See public.restore_document.';
+grant execute on function private.restore_document(uuid, timestamptz) to authenticated, service_role;
+
+create function public.restore_document(p_document_id uuid)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.restore_document(p_document_id);
+$$;
+comment on function public.restore_document(uuid) is
+  'Owner or HAC: take a deleted document back, unless another of its name is there now.';
+grant execute on function public.restore_document(uuid) to authenticated, service_role;
+
+create table private.file_removals (
+  id bigint generated always as identity,
+  document_id uuid not null,
+  path text not null,
+  created_at timestamptz not null default now(),
+  constraint file_removals_pkey primary key (id)
+);
+comment on table private.file_removals is
+  'Files of erased documents, written in the transaction that erased them; a row goes when its file is gone.';
+alter table private.file_removals enable row level security;
+
+create function private.erase(p_case_id uuid, p_document_ids uuid[])
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_files jsonb; -- the document of each path
+begin
+  perform private.end_probe(d.lock_token, now()) from public.documents as d
+  where d.id = any (p_document_ids) and d.lock_token is not null;
+  select jsonb_object_agg(d.dropbox_path, d.id) into v_files from public.documents as d
+  where d.id = any (p_document_ids) and d.dropbox_path is not null;
+  -- The lines stay, what they say of the content goes.
+  update public.hac_acts as h
+  set action_description = null, metadata = null
+  where h.case_id = p_case_id and h.document_id = any (p_document_ids);
+  delete from public.ocr_processing_logs as r where r.document_id = any (p_document_ids);
+  delete from public.documents as d where d.id = any (p_document_ids);
+  -- Several documents may share one stored file; the last one takes it along. The paths that are still in use are
+  -- read once, whatever the planner expects: a correlated subquery took time by the square of the case.
+  insert into private.file_removals (document_id, path)
+  select f.value::uuid, f.key from jsonb_each_text(v_files) as f
+  where f.key not in (
+    select o.dropbox_path from public.documents as o where o.case_id = p_case_id and o.dropbox_path is not null
+  );
+  perform private.log_act(p_case_id, i.id, 'erased', null) from unnest(p_document_ids) as i (id);
+end;
+$$;
+comment on function private.erase(uuid, uuid[]) is
+  'Remove documents of a case, which the caller has locked, with their pages, text, errors and tasks; their files are '
+  'noted for removal and the audit lines stay.';
+
+create function private.erase_document(p_document_id uuid)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents := private.lock_for_people(p_document_id, 3);
+begin
+  if v_document.id is null then
+    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+  end if;
+  perform private.erase(v_document.case_id, array[v_document.id]);
+  return jsonb_build_object('success', true, 'document_id', p_document_id);
+end;
+$$;
+comment on function private.erase_document(uuid) is 'See public.erase_document.';
+grant execute on function private.erase_document(uuid) to authenticated, service_role;
+
+create function public.erase_document(p_document_id uuid)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.erase_document(p_document_id);
+$$;
+comment on function public.erase_document(uuid) is
+  'Owner or HAC: remove a document, its file and everything read from it, for good. An audit line stays.';
+grant execute on function public.erase_document(uuid) to authenticated, service_role;
+
+create function private.recover_stuck_documents(
+  p_stuck_minutes integer,
+  p_document_ids uuid[],
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents;
+  v_recovered uuid[] := '{}';
+begin
+  perform private.require_admin();
+  if (p_stuck_minutes >= 0) is not true then
+    raise exception 'p_stuck_minutes must be 0 or more, got %', coalesce(p_stuck_minutes::text, 'null')
+      using errcode = '22023', hint = 'Ten minutes is what HAC calls stuck.';
+  end if;
+  for v_document in
+    select d.* from public.documents as d
+    where d.id = any (private.claimed_ids())
+      and d.ocr_status = 'processing'
+      and coalesce(d.claimed_at, d.updated_at) <= p_now - make_interval(mins => p_stuck_minutes)
+      and (p_document_ids is null or d.id = any (p_document_ids))
+    order by d.id
+    for update
+  loop
+    perform private.log_act(
+      v_document.case_id, v_document.id, 'recover_stuck', format('"%s" given back as stuck', v_document.name),
+      'processing', private.rescue(v_document, 'given back by HAC as stuck', p_now)
+    );
+    v_recovered := v_recovered || v_document.id;
+  end loop;
+  return jsonb_build_object(
+    'success', true, 'recovered', cardinality(v_recovered), 'documents', to_jsonb(v_recovered)
+  );
+end;
+$$;
+comment on function private.recover_stuck_documents(integer, uuid[], timestamptz) is
+  'See public.recover_stuck_documents.';
+grant execute on function private.recover_stuck_documents(integer, uuid[], timestamptz) to authenticated, service_role;
+
+create function public.recover_stuck_documents(
+  p_stuck_minutes integer default 10,
+  p_document_ids uuid[] default null
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.recover_stuck_documents(p_stuck_minutes, p_document_ids);
+$$;
+comment on function public.recover_stuck_documents(integer, uuid[]) is
+  'HAC: take back documents whose reading began longer ago than p_stuck_minutes (all, or the ones named).';
+grant execute on function public.recover_stuck_documents(integer, uuid[]) to authenticated, service_role;
+
+create function private.stuck_documents(p_limit integer, p_now timestamptz default now())
+returns table (
+  document_id uuid,
+  name text,
+  case_id uuid,
+  case_name text,
+  lane text,
+  locked_by text,
+  claimed_at timestamptz,
+  held_seconds double precision,
+  silent_seconds double precision,
+  lock_expires_at timestamptz,
+  attempt_deadline timestamptz,
+  swept_at timestamptz,
+  sweep_due_at timestamptz,
+  pages_done bigint,
+  page_count integer,
+  retry_count integer,
+  max_attempts integer,
+  rescues integer,
+  max_rescues integer
+)
+language plpgsql
+stable
+security definer          -- nobody else sees the claims
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off  -- a handful, by their ids
+as $$
+begin
+  perform private.require_admin();
+  perform private.require_page_size(p_limit);
+  return query
+  select d.id, d.name::text, d.case_id, c.name::text, d.lane::text, d.locked_by, d.claimed_at,
+    extract(epoch from p_now - coalesce(d.claimed_at, d.updated_at))::double precision,
+    extract(epoch from p_now - d.locked_at)::double precision,
+    d.lock_expires_at, d.attempt_deadline, s.swept_at,
+    -- As private.sweep() says: when the lock is over, but not before everybody could be heard again.
+    greatest(
+      coalesce(d.lock_expires_at, d.updated_at + interval '20 seconds'),
+      s.resumed_at + coalesce(d.lock_expires_at - d.locked_at, interval '20 seconds')
+    ),
+    (
+      select count(*) from public.ocr_pages as o where o.run_id = d.open_run_id and o.status <> 'failed'
+    ),
+    d.page_count::integer, d.retry_count::integer, d.max_attempts::integer, d.rescues::integer, l.max_rescues
+  from public.documents as d
+  join public.cases as c on c.id = d.case_id
+  join public.lanes as l on l.lane = d.lane
+  cross join private.sweep_state as s
+  where d.id = any (private.claimed_ids()) and d.ocr_status = 'processing'
+    and (d.locked_at < p_now - interval '5 minutes' or coalesce(d.claimed_at, d.updated_at) < p_now - interval '10 minutes')
+  order by coalesce(d.claimed_at, d.updated_at), d.id
+  limit p_limit;
+end;
+$$;
+comment on function private.stuck_documents(integer, timestamptz) is 'See public.stuck_documents.';
+grant execute on function private.stuck_documents(integer, timestamptz) to authenticated, service_role;
+
+create function public.stuck_documents(p_limit integer default 100)
+returns table (
+  document_id uuid,
+  name text,
+  case_id uuid,
+  case_name text,
+  lane text,
+  locked_by text,
+  claimed_at timestamptz,
+  held_seconds double precision,
+  silent_seconds double precision,
+  lock_expires_at timestamptz,
+  attempt_deadline timestamptz,
+  swept_at timestamptz,
+  sweep_due_at timestamptz,
+  pages_done bigint,
+  page_count integer,
+  retry_count integer,
+  max_attempts integer,
+  rescues integer,
+  max_rescues integer
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.stuck_documents(p_limit);
+$$;
+comment on function public.stuck_documents(integer) is
+  'HAC: documents in the hands of a worker for more than ten minutes, or of one that has not been heard of for five, '
+  'the longest held first. sweep_due_at: when the sweep takes it back if its worker stays silent; at attempt_deadline '
+  'it does so in any case.';
+grant execute on function public.stuck_documents(integer) to authenticated, service_role;
+
+create function private.give_back_documents(p_documents jsonb, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_item record;
+  v_document public.documents;
+  v_status text;
+  v_done jsonb := '[]';
+  v_skipped jsonb := '[]';
+begin
+  perform private.require_admin();
+  perform private.require_list('p_documents', p_documents);
+  for v_item in
+    select i.document_id, i.claimed_at
+    from jsonb_to_recordset(p_documents) as i (document_id uuid, claimed_at timestamptz)
+    order by i.document_id
+  loop
+    select d.* into v_document from public.documents as d where d.id = v_item.document_id for update;
+    if not found then
+      v_skipped := v_skipped || private.refusal('DOCUMENT_NOT_FOUND', v_item.document_id);
+    elsif v_document.ocr_status <> 'processing' then
+      v_skipped := v_skipped || private.overtaken(v_document);
+    elsif v_document.claimed_at is distinct from v_item.claimed_at then
+      v_skipped := v_skipped || (private.refusal('DOCUMENT_LOCKED', v_document.id) || jsonb_build_object(
+        'name', v_document.name,
+        'message', format('%s has it since %s', v_document.locked_by, private.moment(v_document.claimed_at))
+      ));
+    else
+      v_status := private.rescue(v_document, 'given back by HAC as stuck', p_now);
+      perform private.log_act(
+        v_document.case_id, v_document.id, 'recover_stuck', format('"%s" given back as stuck', v_document.name),
+        'processing', v_status
+      );
+      v_done := v_done || jsonb_build_object('document_id', v_document.id, 'name', v_document.name, 'ocr_status', v_status);
+    end if;
+  end loop;
+  return jsonb_build_object(
+    'success', true, 'done', jsonb_array_length(v_done), 'documents', v_done, 'skipped', v_skipped
+  );
+end;
+$$;
+comment on function private.give_back_documents(jsonb, timestamptz) is 'See public.give_back_documents.';
+grant execute on function private.give_back_documents(jsonb, timestamptz) to authenticated, service_role;
+
+create function public.give_back_documents(p_documents jsonb)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.give_back_documents(p_documents);
+$$;
+comment on function public.give_back_documents(jsonb) is
+  'HAC: take these documents from whoever claimed them then: [{"document_id", "claimed_at"}, …]. One that somebody else '
+  'has by now is left alone. Says how many, and what was skipped and why.';
+grant execute on function public.give_back_documents(jsonb) to authenticated, service_role;
+
+create function private.overtaken(p_document public.documents)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.refusal('WRONG_STATE', (p_document).id) || jsonb_build_object(
+    'name', (p_document).name,
+    'message', format('it is %s now', replace((p_document).ocr_status, '_', ' ')) || coalesce(
+      (
+        select format('; last act: %s, by %s at %s', replace(h.action_type, '_', ' '), private.name_of(h.user_id), private.moment(h.created_at))
+        from public.hac_acts as h
+        where h.case_id = (p_document).case_id and h.document_id = (p_document).id
+        order by h.created_at desc limit 1
+      ),
+      ''
+    )
+  );
+$$;
+comment on function private.overtaken(public.documents) is
+  'The refusal of an act that came too late: what became of the document, by whom and when.';
+
+create function private.document_history(p_document_id uuid, p_limit integer)
+returns table (
+  at timestamptz,
+  source text,
+  kind text,
+  attempt integer,
+  worker_id text,
+  engine text,
+  error_category text,
+  message text,
+  details jsonb,
+  person text
+)
+language plpgsql
+stable
+security definer          -- names of people are not the caller's to read
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_case_id uuid := (select d.case_id from public.documents as d where d.id = p_document_id);
+  v_hac boolean := private.is_service() or private.is_admin();
+begin
+  perform private.require_case_rank(v_case_id, 1);
+  perform private.require_page_size(p_limit);
+  return query
+  select h.* from (
+    select e.created_at, 'error', e.kind, e.attempt, e.worker_id, null::text, e.error_category, e.error_message,
+      e.error_details, null::text
+    from public.ocr_errors as e where e.document_id = p_document_id
+    union all
+    select a.created_at, 'act', a.action_type, null, null, null, null, a.action_description, a.metadata,
+      case when a.user_id is null then null when v_hac or a.user_id = auth.uid() then private.name_of(a.user_id) else 'HAC or a member' end
+    from public.hac_acts as a where a.case_id = v_case_id and a.document_id = p_document_id
+    union all
+    select r.created_at, 'result', 'completed', r.attempt, r.worker_id, concat_ws(' ', r.ocr_engine, r.ocr_version), null,
+      null, jsonb_build_object('confidence', r.confidence_score, 'processing_time_ms', r.processing_time_ms), null
+    from public.ocr_processing_logs as r where r.document_id = p_document_id
+  ) as h
+  order by 1 desc, 2, 3
+  limit p_limit;
+end;
+$$;
+comment on function private.document_history(uuid, integer) is 'See public.document_history.';
+grant execute on function private.document_history(uuid, integer) to authenticated, service_role;
+
+create function public.document_history(p_document_id uuid, p_limit integer default 100)
+returns table (
+  at timestamptz,
+  source text,
+  kind text,
+  attempt integer,
+  worker_id text,
+  engine text,
+  error_category text,
+  message text,
+  details jsonb,
+  person text
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.document_history(p_document_id, p_limit);
+$$;
+comment on function public.document_history(uuid, integer) is
+  'For the people of its case and HAC: every error, act and result of a document, newest first. An act without a person '
+  'was a machine''s or an operator''s; addresses are shown to HAC only.';
+grant execute on function public.document_history(uuid, integer) to authenticated, service_role;

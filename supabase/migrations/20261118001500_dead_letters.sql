@@ -1,0 +1,483 @@
+-- Dead letters, as HAC sees them: lists, groups by cause, decisions.
+--
+-- queue moves documents here (move_to_dead_letter_queue); a decision sends one back to the queue, to a
+-- person who types its text, or abandons it.
+
+create function private.require_action(p_action text, p_notes text)
+returns void
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+begin
+  perform private.require_admin();
+  if (p_action in ('investigate', 'requeue', 'manual', 'abandon')) is not true then
+    raise exception 'a dead letter cannot be treated as %', coalesce(p_action, 'null')
+      using errcode = '22023', hint = 'Actions are investigate, requeue, manual, abandon.';
+  end if;
+  perform private.require_optional_text('p_notes', nullif(p_notes, ''), 10000);
+end;
+$$;
+comment on function private.require_action(text, text) is
+  'Refuse strangers (42501), unknown actions and overlong notes (22023).';
+
+create function private.require_known_filter(p_filter jsonb)
+returns void
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_unknown text;
+begin
+  if jsonb_typeof(p_filter) is distinct from 'object' then
+    raise exception 'the filter is no object' using errcode = '22023', hint = 'Send {"error_category": "permanent"}, or {}.';
+  end if;
+  select k into v_unknown from jsonb_object_keys(p_filter) as k
+  where k not in ('ids', 'case_id', 'lane', 'error_category', 'error_group', 'status', 'failed_before', 'name') limit 1;
+  if found then
+    raise exception 'the filter knows no "%"', v_unknown using errcode = '22023',
+      hint = 'It knows ids, case_id, lane, error_category, error_group, status, failed_before, name.';
+  end if;
+  if jsonb_typeof(p_filter -> 'ids') <> 'array' then
+    raise exception 'the ids of the filter must be a list' using errcode = '22023', hint = 'Send {"ids": ["…"]}.';
+  end if;
+  if p_filter ->> 'status' not in ('pending', 'investigating', 'requeued', 'manual', 'abandoned') then
+    raise exception 'no dead letter is %', p_filter ->> 'status' using errcode = '22023',
+      hint = 'It is pending, investigating, requeued, manual or abandoned.';
+  end if;
+  perform private.require_optional_text('the name of the filter', p_filter ->> 'name', 1000);
+  if p_filter ? 'lane' then
+    perform private.require_lane(p_filter ->> 'lane');
+  end if;
+  if p_filter ? 'error_category' then
+    perform private.require_category(p_filter ->> 'error_category');
+  end if;
+end;
+$$;
+comment on function private.require_known_filter(jsonb) is 'Refuse a filter that makes no sense (22023).';
+
+create or replace function private.require_filter(p_filter jsonb)
+returns void
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+begin
+  if (jsonb_typeof(p_filter) = 'object' and p_filter <> '{}') is not true then
+    raise exception 'the filter is empty' using errcode = '22023',
+      hint = 'Name at least one of ids, case_id, lane, error_category, error_group, status, failed_before, name.';
+  end if;
+  perform private.require_known_filter(p_filter);
+end;
+$$;
+comment on function private.require_filter(jsonb) is 'Refuse a filter that is empty or makes no sense (22023).';
+
+create function private.matching_dead_letters(
+  p_filter jsonb,
+  p_before timestamptz default null,
+  p_before_id uuid default null,
+  p_limit integer default null
+)
+returns setof public.ocr_dead_letter
+language plpgsql
+stable
+security invoker
+rows 50                                   -- a page of them
+set search_path = ''
+set plan_cache_mode = force_custom_plan   -- what is not asked for must not be in the way of an index
+set enable_seqscan = off                  -- open letters are few among those that were settled
+as $$
+declare
+  v_all boolean := private.is_service() or private.is_admin();
+  v_mine uuid[] := array(select private.my_case_ids());
+  v_ids uuid[] := array(
+    select i::uuid from jsonb_array_elements_text(p_filter -> 'ids') as i
+    where i ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'
+  );
+  v_by_id boolean := p_filter -> 'ids' is not null;
+  v_case_id uuid := p_filter ->> 'case_id';
+  v_lane text := p_filter ->> 'lane';
+  v_category text := p_filter ->> 'error_category';
+  v_group text := p_filter ->> 'error_group';
+  v_status text := p_filter ->> 'status';
+  v_name text := lower(p_filter ->> 'name');
+  v_failed_before timestamptz := p_filter ->> 'failed_before';
+begin
+  return query
+  select l.* from public.ocr_dead_letter as l
+  where (l.last_failed_at, l.id) < (
+      coalesce(p_before, 'infinity'), coalesce(p_before_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    )
+    and (v_all or l.case_id = any (v_mine))   -- what the policy of the table says
+    and (not v_by_id or l.id = any (v_ids))
+    and (v_case_id is null or l.case_id = v_case_id)
+    and (v_lane is null or exists (select 1 from public.documents as d where d.id = l.document_id and d.lane = v_lane))
+    and (v_category is null or l.error_category = v_category)
+    and (v_group is null or l.error_group = v_group)
+    and (v_failed_before is null or l.last_failed_at < v_failed_before)
+    and (v_name is null or position(v_name in lower(l.document_name)) > 0)
+    -- By name everything is tried, so that what was skipped is told; by property only what is open.
+    and case
+      when v_status is not null then l.status = v_status
+      when v_by_id then true
+      else l.status in ('pending', 'investigating')
+    end
+  order by l.last_failed_at desc, l.id desc
+  limit p_limit;
+end;
+$$;
+comment on function private.matching_dead_letters(jsonb, timestamptz, uuid, integer) is
+  'The dead letters that match a filter and that the caller may see, the last failed first; without a status, open ones.';
+
+create function private.already_settled(p_letter public.ocr_dead_letter, p_ocr_status text)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'success', false, 'dlq_id', (p_letter).id, 'document_id', (p_letter).document_id, 'name', (p_letter).document_name,
+    'status', (p_letter).status, 'resolved_by', private.name_of((p_letter).reviewed_by), 'resolved_at', (p_letter).reviewed_at
+  ) || case (p_letter).status
+    when 'investigating' then jsonb_build_object(
+      'error', 'BEING_INVESTIGATED',
+      'message', format(
+        '%s has been investigating it since %s', private.name_of((p_letter).reviewed_by), private.moment((p_letter).reviewed_at)
+      )
+    )
+    else jsonb_build_object(
+      'error', 'ALREADY_RESOLVED',
+      'message', format(
+        '%s by %s at %s; its document is %s',
+        case (p_letter).status when 'manual' then 'sent to be typed' else (p_letter).status end,
+        private.name_of((p_letter).reviewed_by), private.moment((p_letter).reviewed_at), replace(p_ocr_status, '_', ' ')
+      )
+    )
+  end;
+$$;
+comment on function private.already_settled(public.ocr_dead_letter, text) is
+  'The answer to a decision that came second: who decided what, and when.';
+
+create or replace function private.settle_dead_letter(p_dlq_id uuid, p_action text, p_notes text, p_now timestamptz)
+returns jsonb
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_document public.documents;
+  v_letter public.ocr_dead_letter;
+  v_status text;
+begin
+  -- The document first, as everywhere; then the letter, which may have changed while we waited.
+  select d.* into v_document from public.documents as d
+  join public.ocr_dead_letter as l on l.document_id = d.id
+  where l.id = p_dlq_id
+  for update of d;
+  select l.* into v_letter from public.ocr_dead_letter as l where l.id = p_dlq_id for update;
+  if v_letter.id is null then
+    return jsonb_build_object(
+      'success', false, 'error', 'DEAD_LETTER_NOT_FOUND', 'dlq_id', p_dlq_id, 'message', 'there is no such dead letter'
+    );
+  end if;
+  if v_letter.status not in ('pending', 'investigating') or v_document.ocr_status <> 'dead_letter'
+    or (p_action = 'investigate' and v_letter.status = 'investigating' and v_letter.reviewed_by <> auth.uid()) then
+    return private.already_settled(v_letter, v_document.ocr_status);
+  end if;
+  if p_action = 'requeue' then
+    perform private.requeue(v_document, coalesce(p_notes, 'by HAC'), p_now);
+  else
+    v_status := case p_action when 'manual' then 'pending_review' when 'abandon' then 'failed' else 'dead_letter' end;
+    update public.documents as d set ocr_status = v_status, updated_at = p_now where d.id = v_document.id;
+    perform private.log_act(
+      v_document.case_id, v_document.id, 'dead_letter_' || p_action, coalesce(p_notes, v_document.name),
+      v_document.ocr_status, v_status
+    );
+    if p_action = 'investigate' then
+      update public.tasks as t set status = 'in_progress', assigned_to = auth.uid(), updated_at = p_now
+      where t.document_id = v_document.id and t.kind = 'dead_letter' and t.status in ('pending', 'in_progress');
+    else
+      perform private.close_tasks(v_document.id, 'done', array['dead_letter']);
+    end if;
+    if p_action = 'manual' then
+      perform private.open_task(
+        v_document.case_id, v_document.id, 'review', 'To be typed by hand',
+        format('"%s" could not be read by machine', v_document.name), 'high',
+        jsonb_build_object('dlq_id', p_dlq_id, 'document_id', v_document.id)
+      );
+    end if;
+  end if;
+  update public.ocr_dead_letter as l
+  set status = case p_action
+        when 'investigate' then 'investigating' when 'requeue' then 'requeued'
+        when 'manual' then 'manual' else 'abandoned' end,
+      reviewed_by = auth.uid(), reviewed_at = p_now, updated_at = p_now,
+      resolution_notes = coalesce(p_notes, l.resolution_notes)
+  where l.id = p_dlq_id;
+  return jsonb_strip_nulls(jsonb_build_object(
+    'success', true, 'dlq_id', p_dlq_id, 'document_id', v_document.id,
+    'investigated_by', case when v_letter.status = 'investigating' and v_letter.reviewed_by <> auth.uid()
+      then private.name_of(v_letter.reviewed_by) end
+  ));
+end;
+$$;
+comment on function private.settle_dead_letter(uuid, text, text, timestamptz) is
+  'Carry out one decision about one dead letter; who decides second is told who was first. investigated_by: somebody '
+  'else was still looking into it.';
+
+create function private.resolve_dead_letter(p_dlq_id uuid, p_action text, p_notes text, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_action(p_action, p_notes);
+  return private.settle_dead_letter(p_dlq_id, p_action, p_notes, p_now);
+end;
+$$;
+comment on function private.resolve_dead_letter(uuid, text, text, timestamptz) is 'See public.resolve_dead_letter.';
+grant execute on function private.resolve_dead_letter(uuid, text, text, timestamptz) to authenticated, service_role;
+
+create function public.resolve_dead_letter(p_dlq_id uuid, p_action text, p_notes text default null)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.resolve_dead_letter(p_dlq_id, p_action, p_notes);
+$$;
+comment on function public.resolve_dead_letter(uuid, text, text) is
+  'HAC: investigate, requeue (counts at zero, history kept), manual (a person will type it) or abandon.';
+grant execute on function public.resolve_dead_letter(uuid, text, text) to authenticated, service_role;
+
+create or replace function private.resolve_dead_letters(
+  p_filter jsonb,
+  p_action text,
+  p_notes text,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_filter jsonb := jsonb_strip_nulls(p_filter);   -- a null in it asks for nothing
+  v_id uuid;
+  v_answer jsonb;
+  v_resolved jsonb[] := '{}';   -- not one jsonb, which would be copied for each of thousands
+  v_skipped jsonb[] := '{}';
+begin
+  perform private.require_action(p_action, p_notes);
+  perform private.require_filter(v_filter);
+  for v_id in
+    select l.id from private.matching_dead_letters(v_filter) as l order by l.document_id
+  loop
+    v_answer := private.settle_dead_letter(v_id, p_action, p_notes, p_now);
+    if (v_answer ->> 'success')::boolean then
+      v_resolved := v_resolved || v_answer;
+    else
+      v_skipped := v_skipped || v_answer;
+    end if;
+  end loop;
+  v_skipped := v_skipped || array(
+    select jsonb_build_object(
+      'success', false, 'error', 'DEAD_LETTER_NOT_FOUND', 'dlq_id', i, 'message', 'there is no such dead letter'
+    )
+    from jsonb_array_elements_text(v_filter -> 'ids') as i
+    where not exists (select 1 from public.ocr_dead_letter as l where l.id::text = lower(i))
+  );
+  return jsonb_build_object(
+    'success', true, 'resolved', cardinality(v_resolved), 'documents', to_jsonb(v_resolved), 'skipped', to_jsonb(v_skipped)
+  );
+end;
+$$;
+comment on function private.resolve_dead_letters(jsonb, text, text, timestamptz) is 'See public.resolve_dead_letters.';
+grant execute on function private.resolve_dead_letters(jsonb, text, text, timestamptz) to authenticated, service_role;
+
+create function public.resolve_dead_letters(p_filter jsonb, p_action text, p_notes text default null)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.resolve_dead_letters(p_filter, p_action, p_notes);
+$$;
+comment on function public.resolve_dead_letters(jsonb, text, text) is
+  'HAC: the same for all that match a filter (never an empty one). Says how many, and what was skipped and why.';
+grant execute on function public.resolve_dead_letters(jsonb, text, text) to authenticated, service_role;
+
+create function private.list_dead_letters(p_filter jsonb, p_before timestamptz, p_before_id uuid, p_limit integer)
+returns table (
+  dlq_id uuid,
+  document_id uuid,
+  document_name text,
+  case_id uuid,
+  case_name text,
+  lane text,
+  ocr_status text,
+  page_count integer,
+  status text,
+  error_category text,
+  error_group text,
+  last_error_message text,
+  failure_count integer,
+  first_failed_at timestamptz,
+  last_failed_at timestamptz,
+  reviewed_by text,
+  reviewed_at timestamptz,
+  resolution_notes text
+)
+language plpgsql
+stable
+security definer          -- asks who the caller is; names of people are not the caller's to read
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off  -- a page of them, by their ids
+as $$
+declare
+  v_hac boolean := private.is_service() or private.is_admin();
+begin
+  perform private.require_page_size(p_limit);
+  perform private.require_known_filter(jsonb_strip_nulls(p_filter));
+  return query
+  select l.id, l.document_id, l.document_name, l.case_id, c.name::text, d.lane::text, d.ocr_status::text,
+    d.page_count::integer, l.status, l.error_category, l.error_group, l.last_error_message, l.failure_count,
+    l.first_failed_at, l.last_failed_at,
+    case when v_hac and l.reviewed_at is not null then private.name_of(l.reviewed_by) end, l.reviewed_at, l.resolution_notes
+  from private.matching_dead_letters(jsonb_strip_nulls(p_filter), p_before, p_before_id, p_limit) as l
+  join public.documents as d on d.id = l.document_id
+  join public.cases as c on c.id = l.case_id
+  order by l.last_failed_at desc, l.id desc;
+end;
+$$;
+comment on function private.list_dead_letters(jsonb, timestamptz, uuid, integer) is 'See public.list_dead_letters.';
+grant execute on function private.list_dead_letters(jsonb, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function public.list_dead_letters(
+  p_filter jsonb default '{}',
+  p_before timestamptz default null,
+  p_before_id uuid default null,
+  p_limit integer default 50
+)
+returns table (
+  dlq_id uuid,
+  document_id uuid,
+  document_name text,
+  case_id uuid,
+  case_name text,
+  lane text,
+  ocr_status text,
+  page_count integer,
+  status text,
+  error_category text,
+  error_group text,
+  last_error_message text,
+  failure_count integer,
+  first_failed_at timestamptz,
+  last_failed_at timestamptz,
+  reviewed_by text,
+  reviewed_at timestamptz,
+  resolution_notes text
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.list_dead_letters(p_filter, p_before, p_before_id, p_limit);
+$$;
+comment on function public.list_dead_letters(jsonb, timestamptz, uuid, integer) is
+  'Dead letters the caller may see that match a filter as of resolve_dead_letters (an empty one: all that are open), '
+  'the last failed first. Goes on after the one of p_before_id, which failed at p_before. Who decided is told to HAC only.';
+grant execute on function public.list_dead_letters(jsonb, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function private.dead_letter_groups(p_filter jsonb, p_limit integer, p_offset integer)
+returns table (
+  error_group text,
+  letters bigint,
+  error_categories text[],
+  cases bigint,
+  first_failed_at timestamptz,
+  last_failed_at timestamptz
+)
+language plpgsql
+stable
+security definer          -- asks who the caller is
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_page_size(p_limit);
+  if (p_offset >= 0) is not true then
+    raise exception 'p_offset must not be negative' using errcode = '22023', hint = 'Read the groups page by page.';
+  end if;
+  perform private.require_known_filter(jsonb_strip_nulls(p_filter));
+  return query
+  select l.error_group, count(*), array_agg(distinct l.error_category), count(distinct l.case_id),
+    min(l.first_failed_at), max(l.last_failed_at)
+  from private.matching_dead_letters(jsonb_strip_nulls(p_filter)) as l
+  group by l.error_group
+  order by 2 desc, 6 desc, 1
+  limit p_limit offset p_offset;
+end;
+$$;
+comment on function private.dead_letter_groups(jsonb, integer, integer) is 'See public.dead_letter_groups.';
+grant execute on function private.dead_letter_groups(jsonb, integer, integer) to authenticated, service_role;
+
+create function public.dead_letter_groups(p_filter jsonb default '{}', p_limit integer default 50, p_offset integer default 0)
+returns table (
+  error_group text,
+  letters bigint,
+  error_categories text[],
+  cases bigint,
+  first_failed_at timestamptz,
+  last_failed_at timestamptz
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.dead_letter_groups(p_filter, p_limit, p_offset);
+$$;
+comment on function public.dead_letter_groups(jsonb, integer, integer) is
+  'The same dead letters as list_dead_letters, by what went wrong: how many, since when, when last; the largest groups first.';
+grant execute on function public.dead_letter_groups(jsonb, integer, integer) to authenticated, service_role;
+
+create function private.count_dead_letters(p_filter jsonb)
+returns bigint
+language plpgsql
+stable
+security definer          -- asks who the caller is
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_known_filter(jsonb_strip_nulls(p_filter));
+  return (select count(*) from private.matching_dead_letters(jsonb_strip_nulls(p_filter)));
+end;
+$$;
+comment on function private.count_dead_letters(jsonb) is 'See public.count_dead_letters.';
+grant execute on function private.count_dead_letters(jsonb) to authenticated, service_role;
+
+create function public.count_dead_letters(p_filter jsonb default '{}')
+returns bigint
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.count_dead_letters(p_filter);
+$$;
+comment on function public.count_dead_letters(jsonb) is
+  'How many dead letters match a filter as of resolve_dead_letters; ask before acting on all of them.';
+grant execute on function public.count_dead_letters(jsonb) to authenticated, service_role;

@@ -1,0 +1,504 @@
+-- Corrections: a person's version of a page, doubtful pages, typed text.
+--
+-- A correction lies over what was read and is never overwritten by a later reading; page_texts shows
+-- the text that counts. Doubtful pages are listed for review.
+
+create function private.is_doubtful(p_status text, p_confidence numeric)
+returns boolean
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select p_status in ('failed', 'unread') or coalesce(p_confidence < 0.8, false);
+$$;
+comment on function private.is_doubtful(text, numeric) is 'Whether a person should look at what was read.';
+
+create table public.page_corrections (
+  document_id uuid not null references public.documents (id) on delete cascade,
+  page_number integer not null,
+  version integer not null,
+  is_latest boolean not null default true,
+  case_id uuid not null,
+  run_id bigint,
+  text text not null,
+  lines jsonb not null default '[]',
+  width integer,
+  height integer,
+  language text,
+  approved boolean not null default false,
+  text_search tsvector not null,
+  author uuid references auth.users (id) on delete set null,
+  created_at timestamptz not null default now(),
+  constraint page_corrections_pkey primary key (document_id, page_number, version),
+  constraint page_corrections_number_starts_at_one check (page_number > 0 and version > 0),
+  constraint page_corrections_lines_is_a_list check (jsonb_typeof(lines) = 'array')
+);
+comment on table public.page_corrections is 'What people made of the text of pages: every version, with who and when.';
+comment on column public.page_corrections.run_id is 'The reading that was corrected; a later one does not undo it.';
+comment on column public.page_corrections.lines is 'As in ocr_pages; empty where only the text was given.';
+comment on column public.page_corrections.width is 'With height: of the image that the lines have their places on.';
+comment on column public.page_corrections.approved is 'Somebody says that the page is right as it is.';
+create unique index page_corrections_latest_idx on public.page_corrections (document_id, page_number) where is_latest;
+create index page_corrections_search_idx on public.page_corrections using gin (text_search) where is_latest;
+create index page_corrections_case_idx on public.page_corrections (case_id);
+create index page_corrections_author_idx on public.page_corrections (author);
+alter table public.page_corrections enable row level security;
+create policy "Corrections are visible to the people of the case and to HAC"
+  on public.page_corrections for select to authenticated
+  using ((select private.is_admin()) or case_id in (select private.my_case_ids()));
+grant select on public.page_corrections to authenticated, service_role;
+
+create table public.page_doubts (
+  document_id uuid not null references public.documents (id) on delete cascade,
+  page_number integer not null,
+  case_id uuid not null,
+  status text not null,
+  confidence numeric,
+  created_at timestamptz not null,
+  constraint page_doubts_pkey primary key (document_id, page_number)
+);
+comment on table public.page_doubts is
+  'Pages that wait for a person: machines could not read them, or are unsure. A row goes when somebody approves the page.';
+comment on column public.page_doubts.created_at is 'When the document was completed: the same for all of its pages.';
+create index page_doubts_created_idx on public.page_doubts (created_at, document_id);
+create index page_doubts_case_idx on public.page_doubts (case_id, created_at, document_id);
+alter table public.page_doubts enable row level security;
+create policy "Doubts are visible to the people of the case and to HAC"
+  on public.page_doubts for select to authenticated
+  using ((select private.is_admin()) or case_id in (select private.my_case_ids()));
+grant select on public.page_doubts to authenticated, service_role;
+insert into public.page_doubts (document_id, page_number, case_id, status, confidence, created_at)
+select o.document_id, o.page_number, o.case_id, o.status, o.confidence, coalesce(d.ocr_completed_at, o.created_at)
+from public.documents as d
+join public.ocr_pages as o on o.run_id = d.run_id
+where private.is_doubtful(o.status, o.confidence);
+
+create view public.page_texts
+with (security_invoker = true)
+as
+select
+  d.id as document_id,
+  d.case_id,
+  o.page_number,
+  o.run_id,
+  case when c.version is null then o.status else 'read' end as status,
+  coalesce(c.text, o.text) as text,
+  case when c.lines <> '[]' then c.lines else o.lines end as lines,
+  o.confidence,
+  case when c.lines <> '[]' then c.width else o.width end as width,
+  case when c.lines <> '[]' then c.height else o.height end as height,
+  o.language,
+  case when c.version is null then o.error end as error,
+  o.details,
+  coalesce(c.version, 0) as version,
+  coalesce(c.approved, false) as approved,
+  c.author as corrected_by,
+  c.created_at as corrected_at
+from public.documents as d
+join public.ocr_pages as o on o.run_id = d.run_id
+left join public.page_corrections as c
+  on c.document_id = d.id and c.page_number = o.page_number and c.is_latest
+union all
+select d.id, d.case_id, c.page_number, d.run_id, 'read', c.text, c.lines, null, c.width, c.height, c.language, null,
+  '{}', c.version, c.approved, c.author, c.created_at
+from public.documents as d
+join public.page_corrections as c on c.document_id = d.id and c.is_latest
+where not exists (
+  select 1 from public.ocr_pages as o where o.run_id = d.run_id and o.page_number = c.page_number
+);
+comment on view public.page_texts is
+  'The pages of documents as they are to be used: what people made of them, or else what was read. version 0: nobody did.';
+grant select on public.page_texts to authenticated, service_role;
+
+create or replace function private.note_doubts(p_document public.documents, p_run_id bigint, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  delete from public.page_doubts as w where w.document_id = p_document.id;
+  insert into public.page_doubts (document_id, page_number, case_id, status, confidence, created_at)
+  select o.document_id, o.page_number, o.case_id, o.status, o.confidence, p_now
+  from public.ocr_pages as o
+  where o.run_id = p_run_id and private.is_doubtful(o.status, o.confidence)
+    and p_document.lane <> 'check'   -- the check says what is doubtful
+    and not exists (
+      select 1 from public.page_corrections as c
+      where c.document_id = o.document_id and c.page_number = o.page_number and c.is_latest and c.approved
+    );
+end;
+$$;
+comment on function private.note_doubts(public.documents, bigint, timestamptz) is
+  'Write down which pages of a reading wait for a person; not those that somebody approved before.';
+
+create function private.list_doubts(p_case_id uuid, p_after timestamptz, p_after_id uuid, p_limit integer)
+returns table (
+  document_id uuid,
+  case_id uuid,
+  case_name text,
+  name text,
+  pages bigint,
+  unread bigint,
+  first_page integer,
+  confidence numeric,
+  created_at timestamptz
+)
+language plpgsql
+stable
+security definer          -- behind a policy the index of a case cannot be chosen
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan   -- HAC goes by time, others case by case
+as $$
+declare
+  v_all boolean := private.is_admin() or private.is_service();
+  v_mine uuid[] := array(select private.my_case_ids());
+begin
+  if (p_limit between 1 and 200) is not true then
+    raise exception 'p_limit must be 1 to 200' using errcode = '22023', hint = 'Read the list page by page.';
+  end if;
+  return query
+  select w.document_id, d.case_id, c.name::text, d.name::text, w.pages, w.unread, w.first_page, w.confidence, w.created_at
+  from (
+    select p.created_at, p.document_id, count(*) as pages, count(*) filter (where p.status <> 'read') as unread,
+      min(p.page_number) as first_page, min(p.confidence) as confidence
+    from public.page_doubts as p
+    where (p.created_at, p.document_id) > (
+        coalesce(p_after, '-infinity'), coalesce(p_after_id, '00000000-0000-0000-0000-000000000000')
+      )
+      and (v_all or p.case_id = any (v_mine))   -- what the policy says
+      and (p_case_id is null or p.case_id = p_case_id)
+    group by p.created_at, p.document_id
+  ) as w
+  join public.documents as d on d.id = w.document_id
+  join public.cases as c on c.id = d.case_id
+  where d.deleted_at is null
+  order by w.created_at, w.document_id
+  limit p_limit;
+end;
+$$;
+comment on function private.list_doubts(uuid, timestamptz, uuid, integer) is 'See public.list_doubts.';
+grant execute on function private.list_doubts(uuid, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function public.list_doubts(
+  p_case_id uuid default null,
+  p_after timestamptz default null,
+  p_after_id uuid default null,
+  p_limit integer default 50
+)
+returns table (
+  document_id uuid,
+  case_id uuid,
+  case_name text,
+  name text,
+  pages bigint,
+  unread bigint,
+  first_page integer,
+  confidence numeric,
+  created_at timestamptz
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.list_doubts(p_case_id, p_after, p_after_id, p_limit);
+$$;
+comment on function public.list_doubts(uuid, timestamptz, uuid, integer) is
+  'Documents with pages that wait for a person, longest waiting first: how many pages, how many of them without text, '
+  'and the least confidence. Goes on after the document of p_after_id, which was completed at p_after.';
+grant execute on function public.list_doubts(uuid, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function private.require_page_text(p_what text, p_text text)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if octet_length(p_text) > 10000000 then
+    raise exception '% must be at most 10 MB', p_what using errcode = '22023', hint = 'No page has that much text.';
+  end if;
+end;
+$$;
+comment on function private.require_page_text(text, text) is 'Refuse text that cannot be that of a page (22023).';
+
+create function private.edited_meanwhile(p_page public.page_texts)
+returns jsonb
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'success', false, 'error', 'EDITED_MEANWHILE', 'document_id', (p_page).document_id,
+    'message', 'somebody else changed this page meanwhile; compare, and save again',
+    'version', (p_page).version, 'text', (p_page).text,
+    'corrected_by', (p_page).corrected_by, 'corrected_at', (p_page).corrected_at
+  );
+$$;
+comment on function private.edited_meanwhile(public.page_texts) is
+  'The answer to an edit of an older version: what the page says now, so that nothing is lost.';
+
+create function private.page_words(p_document_id uuid, p_run_id bigint, p_page_number integer)
+returns tsvector
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select coalesce(
+    (
+      select c.text_search from public.page_corrections as c
+      where c.document_id = p_document_id and c.page_number = p_page_number and c.is_latest
+    ),
+    (select o.text_search from public.ocr_pages as o where o.run_id = p_run_id and o.page_number = p_page_number)
+  );
+$$;
+comment on function private.page_words(uuid, bigint, integer) is 'The words of a page as it is now.';
+
+-- A text that stays is approved without looking for its words again.
+create function private.add_correction(p_page public.page_texts, p_text text, p_lines jsonb, p_approved boolean)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_words tsvector := case
+    when p_text = (p_page).text then private.page_words((p_page).document_id, (p_page).run_id, (p_page).page_number)
+    else private.search_vector(p_text, (p_page).language)
+  end;
+begin
+  update public.page_corrections as c set is_latest = false
+  where c.document_id = (p_page).document_id and c.page_number = (p_page).page_number and c.is_latest;
+  insert into public.page_corrections (
+    document_id, page_number, version, case_id, run_id, text, lines, width, height, language, approved, text_search, author
+  )
+  values (
+    (p_page).document_id, (p_page).page_number, (p_page).version + 1, (p_page).case_id, (p_page).run_id, p_text,
+    p_lines, (p_page).width, (p_page).height, (p_page).language, p_approved, v_words, auth.uid()
+  );
+  if p_approved then
+    delete from public.page_doubts as w
+    where w.document_id = (p_page).document_id and w.page_number = (p_page).page_number;
+  end if;
+  perform private.log_act(
+    (p_page).case_id, (p_page).document_id, case when p_approved then 'page_approved' else 'page_corrected' end,
+    format('page %s', (p_page).page_number), null, null,
+    jsonb_build_object('page_number', (p_page).page_number, 'version', (p_page).version + 1)
+  );
+end;
+$$;
+comment on function private.add_correction(public.page_texts, text, jsonb, boolean) is
+  'Put a version over a page. The caller has locked the document and asked for rights.';
+
+create function private.end_review(p_document public.documents)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  -- One that waits to be typed is done when it is typed.
+  if p_document.ocr_status <> 'pending_review' and not exists (
+    select 1 from public.page_doubts as w where w.document_id = p_document.id and w.status in ('failed', 'unread')
+  ) then
+    perform private.close_tasks(p_document.id, 'done', array['review']);
+  end if;
+end;
+$$;
+comment on function private.end_review(public.documents) is
+  'Once somebody has approved every page that machines could not read, the task to do so is done.';
+
+create function private.correct_page(
+  p_document_id uuid,
+  p_page_number integer,
+  p_base_version integer,
+  p_text text,
+  p_lines jsonb,
+  p_approved boolean
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents := private.lock_for_people(p_document_id, 2);
+  v_page public.page_texts;
+  v_changed boolean;
+begin
+  perform private.require_page_text('p_text', p_text);
+  if jsonb_typeof(p_lines) <> 'array' then
+    raise exception 'p_lines must be a list' using errcode = '22023', hint = 'Send lines as ocr_pages has them, or none.';
+  end if;
+  if v_document.id is null or v_document.deleted_at is not null then
+    return private.refusal(
+      case when v_document.id is null then 'DOCUMENT_NOT_FOUND' else 'WRONG_STATE' end, p_document_id
+    );
+  end if;
+  select t.* into v_page from public.page_texts as t
+  where t.document_id = p_document_id and t.page_number = p_page_number;
+  if v_page.document_id is null then
+    return jsonb_build_object(
+      'success', false, 'error', 'PAGE_NOT_FOUND', 'document_id', p_document_id,
+      'message', 'the document has no such page, or none that was read'
+    );
+  end if;
+  if p_base_version is distinct from v_page.version then
+    return private.edited_meanwhile(v_page);
+  end if;
+  v_changed := p_text <> v_page.text or p_lines <> v_page.lines;
+  if coalesce(v_changed, false) or (p_approved and not v_page.approved) then
+    perform private.add_correction(
+      v_page, coalesce(p_text, v_page.text),
+      coalesce(p_lines, case when p_text <> v_page.text then '[]' else v_page.lines end), coalesce(p_approved, false)
+    );
+    perform private.end_review(v_document);
+    v_page.version := v_page.version + 1;
+  end if;
+  return jsonb_build_object(
+    'success', true, 'document_id', p_document_id, 'page_number', p_page_number, 'version', v_page.version
+  );
+end;
+$$;
+comment on function private.correct_page(uuid, integer, integer, text, jsonb, boolean) is 'See public.correct_page.';
+grant execute on function private.correct_page(uuid, integer, integer, text, jsonb, boolean) to authenticated, service_role;
+
+create function public.correct_page(
+  p_document_id uuid,
+  p_page_number integer,
+  p_base_version integer,
+  p_text text default null,
+  p_lines jsonb default null,
+  p_approved boolean default false
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.correct_page(p_document_id, p_page_number, p_base_version, p_text, p_lines, p_approved);
+$$;
+comment on function public.correct_page(uuid, integer, integer, text, jsonb, boolean) is
+  'Owner, editor or HAC: put a text over what was read of a page, or approve it; without p_text it stays as it is. '
+  'p_base_version is the version of page_texts that was edited; when it is no longer the latest, nothing changes and '
+  'the answer has the latest. What changes nothing makes no version.';
+grant execute on function public.correct_page(uuid, integer, integer, text, jsonb, boolean) to authenticated, service_role;
+
+create function private.page_versions(p_document_id uuid, p_page_number integer)
+returns table (
+  version integer,
+  author uuid,
+  author_email text,
+  approved boolean,
+  length integer,
+  created_at timestamptz
+)
+language plpgsql
+stable
+security definer          -- nobody may read auth.users
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_case_rank((select d.case_id from public.documents as d where d.id = p_document_id), 1);
+  return query
+  select c.version, c.author, u.email::text, c.approved, length(c.text), c.created_at
+  from public.page_corrections as c
+  -- Addresses of HAC are for HAC, those of the case for everybody in it.
+  left join auth.users as u on u.id = c.author and (
+    private.is_admin() or private.is_service()
+    or exists (select 1 from public.cases as k where k.id = c.case_id and k.user_id = c.author)
+    or exists (select 1 from public.case_members as m where m.case_id = c.case_id and m.user_id = c.author)
+  )
+  where c.document_id = p_document_id and c.page_number = p_page_number
+  order by c.version desc
+  limit 200;
+end;
+$$;
+comment on function private.page_versions(uuid, integer) is 'See public.page_versions.';
+grant execute on function private.page_versions(uuid, integer) to authenticated, service_role;
+
+create function public.page_versions(p_document_id uuid, p_page_number integer)
+returns table (
+  version integer,
+  author uuid,
+  author_email text,
+  approved boolean,
+  length integer,
+  created_at timestamptz
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.page_versions(p_document_id, p_page_number);
+$$;
+comment on function public.page_versions(uuid, integer) is
+  'The last 200 versions that people made of a page, newest first, with who and when; their texts are in page_corrections.';
+grant execute on function public.page_versions(uuid, integer) to authenticated, service_role;
+
+create function private.type_text(p_document_id uuid, p_pages jsonb, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents;
+  v_answer jsonb;
+begin
+  perform private.require_admin();
+  perform private.require_pages(p_pages);
+  if jsonb_array_length(p_pages) = 0 then
+    raise exception 'p_pages must have a page' using errcode = '22023', hint = 'Send [{"page_number": 1, "text": "…"}, …].';
+  end if;
+  perform private.require_page_text('text', p.text) from jsonb_to_recordset(p_pages) as p (text text);
+  select d.* into v_document from public.documents as d where d.id = p_document_id for update;
+  if v_document.ocr_status is distinct from 'pending_review' then
+    return private.refusal(
+      case when v_document.id is null then 'DOCUMENT_NOT_FOUND' else 'WRONG_STATE' end, p_document_id
+    );
+  end if;
+  v_answer := private.process_ocr_atomic(
+    p_document_id, jsonb_build_object('whole', true, 'pages', (
+      select jsonb_agg(jsonb_build_object('page_number', p.page_number, 'text', coalesce(p.text, '')))
+      from jsonb_to_recordset(p_pages) as p (page_number integer, text text)
+    )), 1, 0, null, 'person', '1', 'balanced', greatest(v_document.page_count, (
+      select max(p.page_number) from jsonb_to_recordset(p_pages) as p (page_number integer)
+    )), p_now
+  );
+  -- As versions that somebody approved, so that reading again does not undo them.
+  perform private.add_correction(t, coalesce(p.text, ''), '[]', true)
+  from jsonb_to_recordset(p_pages) as p (page_number integer, text text)
+  join public.page_texts as t on t.document_id = p_document_id and t.page_number = p.page_number
+  where (v_answer ->> 'success')::boolean;
+  return v_answer;
+end;
+$$;
+comment on function private.type_text(uuid, jsonb, timestamptz) is 'See public.type_text.';
+grant execute on function private.type_text(uuid, jsonb, timestamptz) to authenticated, service_role;
+
+create function public.type_text(p_document_id uuid, p_pages jsonb)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.type_text(p_document_id, p_pages);
+$$;
+comment on function public.type_text(uuid, jsonb) is
+  'HAC: complete a document that waits for a person with what the person read: [{"page_number", "text"}, …]. '
+  'Reading it again does not undo this.';
+grant execute on function public.type_text(uuid, jsonb) to authenticated, service_role;

@@ -1,0 +1,257 @@
+-- Lists of documents, and the progress of one.
+
+
+
+create function private.listed_ids(p_status text, p_max integer)
+returns uuid[]
+language sql
+stable
+security invoker
+set search_path = ''
+set enable_seqscan = off   -- an empty list is a full one tomorrow
+as $$
+  select array(
+    select a.document_id from private.set_aside as a where a.ocr_status = p_status
+    union all
+    select q.document_id from private.queue as q where p_status = 'queued'
+    union all
+    select l.document_id from private.later as l where p_status = 'queued'
+    union all
+    select i.id from unnest(private.claimed_ids()) as i (id) where p_status = 'processing'
+    limit p_max
+  );
+$$;
+comment on function private.listed_ids(text, integer) is
+  'Documents that may have this status, from the lists that are kept of them; of completed ones there is none.';
+
+create function private.list_documents(
+  p_case_id uuid,
+  p_status text,
+  p_lane text,
+  p_name text,
+  p_deleted boolean,
+  p_before timestamptz,
+  p_before_id uuid,
+  p_limit integer
+)
+returns table (
+  document_id uuid,
+  case_id uuid,
+  case_name text,
+  name text,
+  lane text,
+  ocr_status text,
+  page_count integer,
+  created_at timestamptz,
+  ocr_completed_at timestamptz
+)
+language plpgsql
+stable
+security definer          -- the lists are nobody's to read, and behind a policy the index of names cannot be used
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  c_most constant integer := 20000;   -- more than that are quickly met on the way through all
+  v_all boolean := private.is_admin() or private.is_service();
+  v_cases uuid[] := case
+    when p_case_id is not null then array[p_case_id]
+    when not v_all then array(select private.my_case_ids())
+  end;
+  v_ids uuid[];
+  v_filter text := $filter$
+    (d.created_at, d.id) < ($1, $2) and (d.deleted_at is not null) = $3
+    and ($4 is null or d.ocr_status = $4 or ($4 = 'queued' and d.ocr_status = 'queued_for_pdf'))
+    and ($5 is null or d.lane = $5)
+    and ($6 is null or lower(d.name) like $6)
+  $filter$;
+  v_documents text;
+begin
+  if (p_limit between 1 and 200) is not true then
+    raise exception 'p_limit must be 1 to 200' using errcode = '22023', hint = 'Read the list page by page.';
+  end if;
+  if p_deleted is null then
+    raise exception 'p_deleted must be true or false' using errcode = '22023', hint = 'Look into the bin, or not.';
+  end if;
+  if length(p_name) > 1000 then
+    raise exception 'p_name must be at most 1000 characters' using errcode = '22023', hint = 'Look for a part of the name.';
+  end if;
+  if p_case_id is not null and not v_all and private.case_rank(p_case_id) < 1 then
+    return;
+  end if;
+  if private.list_of(p_status) is not null or p_status = 'processing' then
+    v_ids := private.listed_ids(p_status, c_most);
+  end if;
+  -- What narrows most comes first: the planner, who does not know the arguments, would not find out.
+  if cardinality(v_ids) < c_most then
+    v_documents := 'select d.* from public.documents as d where d.id = any ($9) and ($7 is null or d.case_id = any ($7)) and' || v_filter;
+  elsif length(p_name) >= 3 then
+    v_documents := 'select d.* from public.documents as d where ($7 is null or d.case_id = any ($7)) and' || v_filter;
+  elsif length(p_name) > 0 then
+    -- No index knows so little: the newest will do.
+    v_documents := 'select d.* from (select d.* from public.documents as d where ($7 is null or d.case_id = any ($7))'
+      || ' and (d.created_at, d.id) < ($1, $2) order by d.created_at desc, d.id desc limit 1000) as d where' || v_filter;
+  elsif v_cases is not null then
+    v_documents := 'select d.* from unnest($7) as c (id) cross join lateral (select d.* from public.documents as d where d.case_id = c.id and'
+      || v_filter || 'order by d.created_at desc, d.id desc limit $8) as d';
+  else
+    v_documents := 'select d.* from public.documents as d where' || v_filter;
+  end if;
+  return query execute format(
+    'select d.id, d.case_id, c.name::text, d.name::text, d.lane::text, d.ocr_status::text, d.page_count::integer,
+       d.created_at, d.ocr_completed_at
+     from (%s order by created_at desc, id desc limit $8) as d join public.cases as c on c.id = d.case_id
+     order by d.created_at desc, d.id desc',
+    v_documents
+  )
+  using coalesce(p_before, 'infinity'), coalesce(p_before_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'), p_deleted,
+    p_status, p_lane, private.like_part(p_name), v_cases, p_limit, v_ids;
+end;
+$$;
+comment on function private.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer) is
+  'See public.list_documents.';
+grant execute on function private.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer)
+  to authenticated, service_role;
+
+create function public.list_documents(
+  p_case_id uuid default null,
+  p_status text default null,
+  p_lane text default null,
+  p_name text default null,
+  p_deleted boolean default false,
+  p_before timestamptz default null,
+  p_before_id uuid default null,
+  p_limit integer default 50
+)
+returns table (
+  document_id uuid,
+  case_id uuid,
+  case_name text,
+  name text,
+  lane text,
+  ocr_status text,
+  page_count integer,
+  created_at timestamptz,
+  ocr_completed_at timestamptz
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.list_documents(p_case_id, p_status, p_lane, p_name, p_deleted, p_before, p_before_id, p_limit);
+$$;
+comment on function public.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer) is
+  'Documents the caller may see, newest first, whose name contains p_name. Goes on after the document of '
+  'p_before_id, which came at p_before. The status queued finds queued_for_pdf, too. p_deleted shows the bin instead. '
+  'A name of one or two characters is looked for among the newest 1000 documents.';
+grant execute on function public.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer)
+  to authenticated, service_role;
+
+create function private.seconds_for_a_document(p_lane text, p_now timestamptz)
+returns numeric
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  -- The last hundred results of the last hour: recent enough for today's load, many enough for one odd file.
+  select avg(r.processing_time_ms) / 1000.0
+  from (
+    select l.processing_time_ms
+    from public.ocr_processing_logs as l
+    join public.documents as d on d.id = l.document_id
+    where l.created_at > p_now - interval '1 hour' and d.lane = p_lane
+    order by l.created_at desc
+    limit 100
+  ) as r;
+$$;
+comment on function private.seconds_for_a_document(text, timestamptz) is
+  'How long a document of this lane took lately; null when nobody knows.';
+
+create function private.documents_ahead(p_document public.documents)
+returns integer
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  -- Beyond ten thousand nobody counts on.
+  select count(*)::integer from (
+    select 1 from private.queue as q
+    where q.lane = (p_document).lane
+      and (q.urgency, q.turn, q.document_id) < (-(p_document).priority, (p_document).turn, (p_document).id)
+    limit 10000
+  ) as ahead;
+$$;
+comment on function private.documents_ahead(public.documents) is 'How many documents are claimed before this one.';
+
+create function private.document_progress(p_document_id uuid, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+stable
+security definer          -- nobody else sees the queue
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents;
+  v_ahead integer;
+  v_pages integer;
+  v_each numeric;
+  v_workers integer;
+begin
+  select d.* into v_document from public.documents as d where d.id = p_document_id;
+  perform private.require_case_rank(v_document.case_id, 1);
+  if v_document.id is null then
+    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+  end if;
+  select count(*) into v_pages from public.ocr_pages as o
+  where o.run_id = coalesce(v_document.open_run_id, v_document.run_id) and o.status <> 'failed';
+  if v_document.ocr_status in ('queued', 'queued_for_pdf', 'processing') then
+    v_each := private.seconds_for_a_document(v_document.lane, p_now);
+    select greatest(count(*), 1) into v_workers from private.claims;
+  end if;
+  if v_document.ocr_status in ('queued', 'queued_for_pdf') then
+    v_ahead := private.documents_ahead(v_document);
+  end if;
+  return jsonb_build_object(
+    'success', true,
+    'document_id', v_document.id,
+    'case_id', v_document.case_id,
+    'name', v_document.name,
+    'lane', v_document.lane,
+    'ocr_status', v_document.ocr_status,
+    'document_version', v_document.document_version,
+    'pages_done', v_pages,
+    'page_count', v_document.page_count,
+    'attempts', v_document.attempts,
+    'retry_at', v_document.retry_at,
+    'error', v_document.ocr_error,
+    'ahead', v_ahead,
+    'seconds_left', case
+      when v_document.ocr_status = 'processing' then round(
+        greatest(v_each - extract(epoch from p_now - v_document.claimed_at), 0)
+      )
+      when v_ahead is not null then round(v_each * (v_ahead / v_workers + 1))
+    end,
+    'created_at', v_document.created_at,
+    'claimed_at', v_document.claimed_at,
+    'completed_at', v_document.ocr_completed_at
+  );
+end;
+$$;
+comment on function private.document_progress(uuid, timestamptz) is 'See public.document_progress.';
+grant execute on function private.document_progress(uuid, timestamptz) to authenticated, service_role;
+
+create function public.document_progress(p_document_id uuid)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.document_progress(p_document_id);
+$$;
+comment on function public.document_progress(uuid) is
+  'How far a document is: status, pages read, how many wait before it, and about how many seconds are left.';
+grant execute on function public.document_progress(uuid) to authenticated, service_role;

@@ -1,0 +1,532 @@
+-- Workers: presence, the pool's state, calls to rate-limited engines.
+--
+-- Workers report themselves so that people see them; nothing depends on it. The pool's programs keep
+-- their allocation here, and one of them leads (docs/decisions/0007).
+
+create unlogged table private.workers (   -- after a crash whoever lives reports again
+  worker_id text not null,
+  lanes text[] not null,
+  started_at timestamptz not null,
+  seen_at timestamptz not null,
+  constraint workers_pkey primary key (worker_id)
+);
+comment on table private.workers is 'Workers that run all the time, and when each last said so.';
+alter table private.workers enable row level security;
+
+create function private.report_worker(p_worker_id text, p_lanes text[], p_leaves boolean, p_now timestamptz default now())
+returns boolean
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_text('p_worker_id', p_worker_id, 200);
+  if p_lanes is null or p_leaves is null then
+    raise exception 'p_lanes and p_leaves must not be null' using errcode = '22023', hint = 'Say which lanes it serves.';
+  end if;
+  perform private.require_lane(u.lane) from unnest(p_lanes) as u (lane);
+  if p_leaves then
+    delete from private.workers as w where w.worker_id = p_worker_id;
+    return found;
+  end if;
+  insert into private.workers as w (worker_id, lanes, started_at, seen_at)
+  values (p_worker_id, p_lanes, p_now, p_now)
+  on conflict on constraint workers_pkey do update set lanes = excluded.lanes, seen_at = excluded.seen_at;
+  delete from private.workers as w
+  where w.ctid = any (array(
+    select k.ctid from private.workers as k where k.seen_at < p_now - interval '1 hour' for update skip locked
+  ));
+  return true;
+end;
+$$;
+comment on function private.report_worker(text, text[], boolean, timestamptz) is 'See public.report_worker.';
+grant execute on function private.report_worker(text, text[], boolean, timestamptz) to service_role, pagewarden_worker;
+
+create function public.report_worker(p_worker_id text, p_lanes text[], p_leaves boolean default false)
+returns boolean
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.report_worker(p_worker_id, p_lanes, p_leaves);
+$$;
+comment on function public.report_worker(text, text[], boolean) is
+  'A worker that runs all the time says every half minute that it does, and at its end that it leaves. For people '
+  'to see; nothing depends on it. False for one that leaves and had not been there.';
+grant execute on function public.report_worker(text, text[], boolean) to service_role, pagewarden_worker;
+
+create function private.list_workers(p_now timestamptz default now())
+returns table (
+  worker_id text,
+  state text,
+  lanes text[],
+  started_at timestamptz,
+  seen_at timestamptz,
+  in_hand bigint,
+  documents jsonb,
+  completed bigint
+)
+language plpgsql
+stable
+security definer          -- reads what the caller may not, after asking who it is
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_admin();
+  return query
+  with held as materialized (
+    select coalesce(d.locked_by, 'unknown') as worker_id, d.id, d.name, d.lane, d.claimed_at, d.page_count,
+      d.open_run_id, d.locked_at, d.lock_expires_at,
+      row_number() over (partition by d.locked_by order by d.claimed_at, d.id) as place
+    from public.documents as d
+    where d.id = any (private.claimed_ids()) and d.ocr_status = 'processing'
+  ),
+  holder as (
+    select h.worker_id, count(*) as in_hand, max(h.locked_at) as heard_at, max(h.lock_expires_at) as held_until,
+      jsonb_agg(
+        jsonb_build_object(
+          'document_id', h.id, 'name', h.name, 'lane', h.lane, 'claimed_at', h.claimed_at, 'page_count', h.page_count,
+          'pages_done', (select count(*) from public.ocr_pages as o where o.run_id = h.open_run_id)
+        )
+        order by h.place
+      ) filter (where h.place <= 3) as documents
+    from held as h group by h.worker_id
+  ),
+  result as (
+    select r.worker_id, count(*) as completed, max(r.created_at) as last_at
+    from public.ocr_processing_logs as r
+    where r.created_at > p_now - interval '10 minutes' and r.worker_id is not null
+    group by r.worker_id
+  )
+  select i.worker_id,
+    case
+      when h.held_until > p_now then 'reading'
+      when h.in_hand > 0 or w.seen_at < p_now - interval '90 seconds' then 'silent'
+      when w.worker_id is not null then 'idle'
+      else 'ended'
+    end,
+    coalesce(w.lanes, '{}'), w.started_at, greatest(w.seen_at, h.heard_at, r.last_at), coalesce(h.in_hand, 0),
+    coalesce(h.documents, '[]'), coalesce(r.completed, 0)
+  from (
+    select k.worker_id from private.workers as k union select k.worker_id from holder as k
+    union select k.worker_id from result as k
+  ) as i
+  left join private.workers as w on w.worker_id = i.worker_id
+  left join holder as h on h.worker_id = i.worker_id
+  left join result as r on r.worker_id = i.worker_id
+  order by array_position(array['silent', 'reading', 'idle'], case
+      when h.held_until > p_now then 'reading'
+      when h.in_hand > 0 or w.seen_at < p_now - interval '90 seconds' then 'silent'
+      when w.worker_id is not null then 'idle'
+    end), i.worker_id
+  limit 500;
+end;
+$$;
+comment on function private.list_workers(timestamptz) is 'See public.list_workers.';
+grant execute on function private.list_workers(timestamptz) to authenticated, service_role;
+
+create function public.list_workers()
+returns table (
+  worker_id text,
+  state text,
+  lanes text[],
+  started_at timestamptz,
+  seen_at timestamptz,
+  in_hand bigint,
+  documents jsonb,
+  completed bigint
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.list_workers();
+$$;
+comment on function public.list_workers() is
+  'HAC: workers that have documents in hand (the first three of each are named), that run and wait, or that completed '
+  'documents in the last ten minutes. state is reading, idle, ended, or silent: not heard of for too long.';
+grant execute on function public.list_workers() to authenticated, service_role;
+
+create table private.pool_workers (
+  worker_id text not null,
+  process text not null,
+  lane text,
+  lane_since timestamptz,
+  switches integer not null default 0,
+  reads_lane text,
+  reads_document uuid,
+  started_at timestamptz not null,
+  seen_at timestamptz not null,
+  constraint pool_workers_pkey primary key (worker_id)
+);
+comment on table private.pool_workers is 'The workers of the pool.';
+comment on column private.pool_workers.process is 'The program it belongs to, which reports for all its workers.';
+comment on column private.pool_workers.lane is 'The lane it is to serve; null until somebody leads.';
+comment on column private.pool_workers.reads_lane is 'The lane of the document it reads, which it may be helping with.';
+alter table private.pool_workers enable row level security;
+
+create table private.pool_lead (
+  is_only boolean not null default true,
+  process text not null,
+  term bigint not null,
+  since timestamptz not null,
+  expires_at timestamptz not null,
+  constraint pool_lead_pkey primary key (is_only),
+  constraint pool_lead_is_one check (is_only)
+);
+comment on table private.pool_lead is 'Who leads the pool, and until when unless it says so again.';
+comment on column private.pool_lead.term is 'Goes up whenever somebody else takes over; orders of an earlier term count for nothing.';
+alter table private.pool_lead enable row level security;
+
+create table private.pool_history (
+  at timestamptz not null,
+  backlog jsonb not null,
+  allocation jsonb not null,
+  switches integer not null,
+  leader text not null,
+  constraint pool_history_pkey primary key (at)
+);
+comment on table private.pool_history is 'What waited and who served what, each time the leader looked; kept for a week.';
+alter table private.pool_history enable row level security;
+
+create function private.report_pool(p_process text, p_workers jsonb, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_text('p_process', p_process, 200);
+  perform private.require_list('p_workers', p_workers);
+  perform private.require_text('worker_id', r.worker_id, 200), private.require_lane(coalesce(r.lane, 'image'))
+  from jsonb_to_recordset(p_workers) as r (worker_id text, lane text);
+  insert into private.pool_workers as w (worker_id, process, reads_lane, reads_document, started_at, seen_at)
+  select r.worker_id, p_process, r.lane, r.document_id, p_now, p_now
+  from jsonb_to_recordset(p_workers) as r (worker_id text, lane text, document_id uuid)
+  order by r.worker_id
+  on conflict on constraint pool_workers_pkey do update
+  set process = excluded.process, reads_lane = excluded.reads_lane, reads_document = excluded.reads_document,
+      seen_at = excluded.seen_at;
+  delete from private.pool_workers as w
+  where w.process = p_process
+    and not exists (
+      select 1 from jsonb_array_elements(p_workers) as r (worker) where r.worker ->> 'worker_id' = w.worker_id
+    );
+  if p_workers = '[]' then
+    update private.pool_lead as l set expires_at = least(l.expires_at, p_now) where l.process = p_process;
+  end if;
+  return jsonb_build_object(
+    'lanes', (
+      select coalesce(jsonb_object_agg(w.worker_id, w.lane), '{}')
+      from private.pool_workers as w where w.process = p_process
+    ),
+    'reading', (
+      select coalesce(jsonb_object_agg(x.reads_lane, x.workers), '{}')
+      from (
+        select w.reads_lane, count(*) as workers from private.pool_workers as w
+        where w.reads_lane is not null group by w.reads_lane
+      ) as x
+    ),
+    'waiting', (
+      select coalesce(jsonb_agg(l.lane order by l.lane), '[]') from public.lanes as l
+      where l.paused_at is null and exists (select 1 from private.queue as q where q.lane = l.lane)
+    )
+  );
+end;
+$$;
+comment on function private.report_pool(text, jsonb, timestamptz) is 'See public.report_pool.';
+grant execute on function private.report_pool(text, jsonb, timestamptz) to service_role, pagewarden_worker;
+
+create function public.report_pool(p_process text, p_workers jsonb)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.report_pool(p_process, p_workers);
+$$;
+comment on function public.report_pool(text, jsonb) is
+  'A program says which workers of the pool it has and what each reads: [{"worker_id", "lane", "document_id"}, …], '
+  'and hears which lane each is to serve, how many of the whole pool read in each lane, and which lanes have work. '
+  'An empty list is a farewell.';
+grant execute on function public.report_pool(text, jsonb) to service_role, pagewarden_worker;
+
+create function private.pool_backlog()
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+set enable_seqscan = off      -- a queue that is empty today is full tomorrow
+set enable_bitmapscan = off
+as $$
+  -- Beyond a million nobody's share changes.
+  select coalesce(jsonb_object_agg(l.lane, q.documents), '{}')
+  from public.lanes as l
+  cross join lateral (
+    select count(*) as documents from (select 1 from private.queue as k where k.lane = l.lane limit 1000000) as k
+  ) as q;
+$$;
+comment on function private.pool_backlog() is 'How many documents wait in each lane.';
+
+create function private.paused_lanes()
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select coalesce(jsonb_agg(l.lane order by l.lane), '[]') from public.lanes as l where l.paused_at is not null;
+$$;
+comment on function private.paused_lanes() is 'Lanes in which nothing is claimed.';
+
+create function private.lead_pool(p_process text, p_lease_seconds integer, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_lead private.pool_lead;
+begin
+  perform private.require_text('p_process', p_process, 200);
+  if (p_lease_seconds between 1 and 86400) is not true then
+    raise exception 'p_lease_seconds must be 1 to 86400' using errcode = '22023', hint = 'Two intervals are usual.';
+  end if;
+  -- One at a time; whoever comes in between is not needed.
+  if not pg_try_advisory_xact_lock(hashtextextended('pagewarden: the leader of the pool', 0)) then
+    return null;
+  end if;
+  insert into private.pool_lead as l (process, term, since, expires_at)
+  values (p_process, 1, p_now, p_now + make_interval(secs => p_lease_seconds))
+  on conflict on constraint pool_lead_pkey do update
+  set process = excluded.process,
+      term = l.term + (l.process <> excluded.process)::integer,
+      since = case when l.process = excluded.process then l.since else excluded.since end,
+      expires_at = excluded.expires_at
+  where l.process = excluded.process or l.expires_at <= p_now
+  returning l.* into v_lead;
+  if v_lead.process is null then
+    return null;
+  end if;
+  delete from private.pool_workers as w where w.seen_at < p_now - make_interval(secs => p_lease_seconds);
+  delete from private.pool_history as h where h.at < p_now - interval '7 days';
+  return jsonb_build_object(
+    'term', v_lead.term,
+    -- What waits in a paused lane is no work.
+    'backlog', private.pool_backlog() - array(select jsonb_array_elements_text(private.paused_lanes())),
+    'workers', (
+      select coalesce(
+        jsonb_agg(
+          jsonb_build_object(
+            'worker_id', w.worker_id, 'lane', w.lane, 'is_idle', w.reads_document is null,
+            'seconds', extract(epoch from p_now - w.lane_since)
+          )
+          order by w.worker_id
+        ),
+        '[]'
+      )
+      from private.pool_workers as w
+    )
+  );
+end;
+$$;
+comment on function private.lead_pool(text, integer, timestamptz) is 'See public.lead_pool.';
+grant execute on function private.lead_pool(text, integer, timestamptz) to service_role, pagewarden_worker;
+
+create function public.lead_pool(p_process text, p_lease_seconds integer)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.lead_pool(p_process, p_lease_seconds);
+$$;
+comment on function public.lead_pool(text, integer) is
+  'Lead the pool for so long, and hear what waits and who is there; null while another leads. Workers that were '
+  'silent for as long are forgotten.';
+grant execute on function public.lead_pool(text, integer) to service_role, pagewarden_worker;
+
+create function private.assign_pool(
+  p_process text,
+  p_term bigint,
+  p_workers jsonb,
+  p_backlog jsonb,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_switches integer;
+begin
+  perform private.require_text('p_process', p_process, 200);
+  perform private.require_list('p_workers', p_workers);
+  if jsonb_typeof(p_backlog) is distinct from 'object' then
+    raise exception 'p_backlog must be an object' using errcode = '22023', hint = 'Send what lead_pool said.';
+  end if;
+  perform private.require_lane(r.lane) from jsonb_to_recordset(p_workers) as r (lane text);
+  -- Locked, so that nobody takes over in the middle.
+  perform 1 from private.pool_lead as l
+  where l.process = p_process and l.term = p_term and l.expires_at > p_now
+  for update;
+  if not found then
+    return jsonb_build_object('success', false, 'error', 'NOT_LEADER', 'message', 'somebody else leads the pool by now');
+  end if;
+  with changed as (
+    update private.pool_workers as w
+    set lane = x.lane, lane_since = p_now, switches = w.switches + (x.old_lane is not null)::integer
+    from (
+      select k.worker_id, k.lane as old_lane, r.lane
+      from private.pool_workers as k
+      join jsonb_to_recordset(p_workers) as r (worker_id text, lane text) on r.worker_id = k.worker_id
+      where k.lane is distinct from r.lane
+      order by k.worker_id
+      for update of k
+    ) as x
+    where w.worker_id = x.worker_id
+    returning x.old_lane
+  )
+  select count(c.old_lane) into v_switches from changed as c;
+  insert into private.pool_history (at, backlog, allocation, switches, leader)
+  select p_now, p_backlog, coalesce(jsonb_object_agg(a.lane, a.workers), '{}'), v_switches, p_process
+  from (
+    select r.lane, count(*) as workers from jsonb_to_recordset(p_workers) as r (lane text) group by r.lane
+  ) as a
+  on conflict on constraint pool_history_pkey do nothing;
+  return jsonb_build_object('success', true, 'switches', v_switches);
+end;
+$$;
+comment on function private.assign_pool(text, bigint, jsonb, jsonb, timestamptz) is 'See public.assign_pool.';
+grant execute on function private.assign_pool(text, bigint, jsonb, jsonb, timestamptz) to service_role, pagewarden_worker;
+
+create function public.assign_pool(p_process text, p_term bigint, p_workers jsonb, p_backlog jsonb)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.assign_pool(p_process, p_term, p_workers, p_backlog);
+$$;
+comment on function public.assign_pool(text, bigint, jsonb, jsonb) is
+  'The leader says which lane each worker is to serve: [{"worker_id", "lane"}, …]. Of an earlier '
+  'term nothing counts (NOT_LEADER). p_backlog is kept beside it, for people to see.';
+grant execute on function public.assign_pool(text, bigint, jsonb, jsonb) to service_role, pagewarden_worker;
+
+create function private.pool_status(p_hours integer, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+stable
+security definer          -- reads what the caller may not, after asking who it is
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_admin();
+  if (p_hours between 1 and 168) is not true then
+    raise exception 'p_hours must be 1 to 168' using errcode = '22023', hint = 'A week is kept.';
+  end if;
+  return jsonb_build_object(
+    'backlog', private.pool_backlog(),
+    'paused', private.paused_lanes(),
+    'leader', (
+      select jsonb_build_object(
+        'process', l.process, 'term', l.term, 'since', l.since, 'is_late', l.expires_at <= p_now
+      )
+      from private.pool_lead as l
+    ),
+    'workers', (
+      select coalesce(jsonb_agg(to_jsonb(x) order by x.worker_id), '[]')
+      from (
+        select w.*, d.name as document_name, d.claimed_at
+        from private.pool_workers as w
+        left join public.documents as d on d.id = w.reads_document
+      ) as x
+    ),
+    'history', (
+      -- Two hundred points at most, each the last of its stretch of time.
+      select coalesce(jsonb_agg(to_jsonb(h) order by h.at), '[]')
+      from (
+        select distinct on (floor(extract(epoch from k.at) / (p_hours * 18)))
+          k.at, k.backlog, k.allocation,
+          sum(k.switches) over (partition by floor(extract(epoch from k.at) / (p_hours * 18))) as switches
+        from private.pool_history as k
+        where k.at > p_now - make_interval(hours => p_hours)
+        order by floor(extract(epoch from k.at) / (p_hours * 18)), k.at desc
+      ) as h
+    )
+  );
+end;
+$$;
+comment on function private.pool_status(integer, timestamptz) is 'See public.pool_status.';
+grant execute on function private.pool_status(integer, timestamptz) to authenticated, service_role;
+
+create function public.pool_status(p_hours integer default 24)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.pool_status(p_hours);
+$$;
+comment on function public.pool_status(integer) is
+  'For HAC: backlog of the lanes, who leads the pool, its workers, and the last hours of backlog and allocation.';
+grant execute on function public.pool_status(integer) to authenticated, service_role;
+
+create table private.engine_pace (
+  engine text not null,
+  next_at timestamptz not null,
+  constraint engine_pace_pkey primary key (engine)
+)
+with (fillfactor = 50);
+comment on table private.engine_pace is 'When the next call to an engine that is somewhere else may be made.';
+alter table private.engine_pace enable row level security;
+
+create function private.take_engine_call(p_engine text, p_per_second double precision, p_now timestamptz default clock_timestamp())
+returns double precision
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_next timestamptz;
+begin
+  perform private.require_text('p_engine', p_engine, 200);
+  if (p_per_second > 0 and p_per_second <= 1e6) is not true then
+    raise exception 'p_per_second must be positive' using errcode = '22023', hint = 'Leave the limit out instead.';
+  end if;
+  insert into private.engine_pace as e (engine, next_at)
+  values (p_engine, p_now + make_interval(secs => 1 / p_per_second))
+  on conflict on constraint engine_pace_pkey
+  do update set next_at = greatest(e.next_at, p_now) + make_interval(secs => 1 / p_per_second)
+  returning e.next_at into v_next;
+  return greatest(date_part('epoch', v_next - p_now) - 1 / p_per_second, 0);
+end;
+$$;
+comment on function private.take_engine_call(text, double precision, timestamptz) is 'See public.take_engine_call.';
+grant execute on function private.take_engine_call(text, double precision, timestamptz) to service_role, pagewarden_worker;
+
+create function public.take_engine_call(p_engine text, p_per_second double precision)
+returns double precision
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.take_engine_call(p_engine, p_per_second);
+$$;
+comment on function public.take_engine_call(text, double precision) is
+  'Take the next place among all workers'' calls to an engine, so many a second. Returns how many seconds to wait for it.';
+grant execute on function public.take_engine_call(text, double precision) to service_role, pagewarden_worker;

@@ -1,0 +1,1044 @@
+-- Check jobs: pictures whose text is compared with what it should be.
+--
+-- A job is a case of kind check, with the same id; its pictures are documents of lane check, read like
+-- any other. complete_check stores a picture's issues and completes its document in one transaction.
+
+create domain public.web_address as text
+  constraint web_address_is_http check (octet_length(value) <= 2000 and value ~ '^https?://[^[:space:]/?#]+[^[:space:]]*$');
+comment on domain public.web_address is 'Where to send something over HTTP.';
+
+create table public.check_jobs (
+  id uuid not null references public.cases (id) on delete cascade,
+  language public.label,
+  allowed text[] not null default '{}',
+  run public.counter not null default 1,
+  outcome text,
+  error text,
+  ended_at timestamptz,
+  deadline timestamptz not null,
+  seconds integer not null,
+  has_stragglers boolean not null default false,
+  submitted_by uuid references auth.users (id) on delete set null,
+  idempotency_key public.label,
+  request_digest public.sha256_hex,
+  purged_at timestamptz,
+  created_at timestamptz not null default now(),
+  constraint check_jobs_pkey primary key (id),
+  constraint check_jobs_outcome_is_known check (outcome in ('SUCCEEDED', 'FAILED', 'CANCELLED')),
+  constraint check_jobs_end_has_an_outcome check ((outcome is null) = (ended_at is null)),
+  constraint check_jobs_failed_says_why check ((outcome is not distinct from 'FAILED') = (error is not null)),
+  constraint check_jobs_key_has_a_digest check ((idempotency_key is null) = (request_digest is null)),
+  constraint check_jobs_time_makes_sense check (seconds > 0)
+);
+comment on table public.check_jobs is 'Jobs of the localization checker; each is a case, of the same id.';
+comment on column public.check_jobs.language is 'What the text should be in; null: the language is not checked.';
+comment on column public.check_jobs.allowed is 'Words and texts that may stand in any language.';
+comment on column public.check_jobs.run is 'Counts how often it was run, from 1.';
+comment on column public.check_jobs.outcome is 'How it ended; null until then, and again when it is run again.';
+comment on column public.check_jobs.deadline is 'When it has failed if it has not ended.';
+comment on column public.check_jobs.seconds is 'How long each run may take.';
+comment on column public.check_jobs.has_stragglers is 'Pictures were in hand when it ended; the sweep sees to them.';
+comment on column public.check_jobs.idempotency_key is 'Whoever sends it again means this job.';
+comment on column public.check_jobs.request_digest is 'Of what was sent with the key; something else is another job.';
+comment on column public.check_jobs.purged_at is 'Since then its results are gone; the pictures stay a while longer.';
+create unique index check_jobs_one_for_a_key on public.check_jobs (submitted_by, idempotency_key) nulls not distinct
+  where idempotency_key is not null;
+-- Lists: of everybody or one's own, all or with one outcome. What is purged is in none of them.
+create index check_jobs_created_idx on public.check_jobs (created_at, id) where purged_at is null;
+create index check_jobs_outcome_idx on public.check_jobs (outcome, created_at, id) where purged_at is null;
+create index check_jobs_submitted_idx on public.check_jobs (submitted_by, created_at, id);
+create index check_jobs_own_outcome_idx on public.check_jobs (submitted_by, outcome, created_at, id)
+  where purged_at is null;
+create index check_jobs_open_idx on public.check_jobs (deadline) where outcome is null;
+create index check_jobs_stragglers_idx on public.check_jobs (id) where has_stragglers;
+create index check_jobs_ended_idx on public.check_jobs (ended_at) where ended_at is not null;
+alter table public.check_jobs enable row level security;
+create policy "Jobs are visible to the people of their case and to HAC"
+  on public.check_jobs for select to authenticated
+  using ((select private.is_admin()) or id in (select private.my_case_ids()));
+grant select on public.check_jobs to authenticated, service_role;
+
+create table public.check_images (
+  job_id uuid not null references public.check_jobs (id) on delete cascade,
+  position integer not null,
+  name public.document_name not null,
+  document_id uuid not null references public.documents (id) on delete cascade,
+  reference text[],
+  constraint check_images_pkey primary key (job_id, position),
+  constraint check_images_one_of_a_name unique (job_id, name),
+  constraint check_images_position_starts_at_one check (position > 0)
+);
+comment on table public.check_images is 'Pictures of jobs. Two with the same bytes are one document: it is read once.';
+comment on column public.check_images.reference is 'The strings that should be in it; null where nobody said.';
+create index check_images_document_idx on public.check_images (document_id);
+alter table public.check_images enable row level security;
+create policy "Pictures of jobs are visible to the people of the case and to HAC"
+  on public.check_images for select to authenticated
+  using ((select private.is_admin()) or job_id in (select private.my_case_ids()));
+grant select on public.check_images to authenticated, service_role;
+
+create table public.check_results (
+  job_id uuid not null,
+  position integer not null,
+  verdict text not null,
+  match boolean,
+  extracted_text text not null,
+  issues jsonb not null,
+  strings jsonb,
+  width integer,
+  height integer,
+  decision text,
+  decided_by uuid references auth.users (id) on delete set null,
+  decided_at timestamptz,
+  created_at timestamptz not null default now(),
+  constraint check_results_pkey primary key (job_id, position),
+  constraint check_results_image_fkey foreign key (job_id, position)
+    references public.check_images (job_id, position) on delete cascade,
+  constraint check_results_verdict_is_known check (verdict in ('PASS', 'MANUAL')),
+  constraint check_results_issues_is_a_list check (jsonb_typeof(issues) = 'array'),
+  constraint check_results_strings_is_a_list check (jsonb_typeof(strings) = 'array'),
+  constraint check_results_decision_is_known check (decision in ('accepted', 'rejected')),
+  constraint check_results_decided_at_a_time check ((decision is null) = (decided_at is null))
+);
+comment on table public.check_results is 'What the check of a picture found, written as its document is completed.';
+comment on column public.check_results.match is 'Whether all that was expected is there; null where nothing was.';
+comment on column public.check_results.decision is 'What a person made of it.';
+create index check_results_decided_by_idx on public.check_results (decided_by) where decided_by is not null;
+alter table public.check_results enable row level security;
+create policy "Results of checks are visible to the people of the case and to HAC"
+  on public.check_results for select to authenticated
+  using ((select private.is_admin()) or job_id in (select private.my_case_ids()));
+grant select on public.check_results to authenticated, service_role;
+
+create function private.stop_images(p_job_id uuid, p_now timestamptz)
+returns boolean
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_document public.documents;
+begin
+  -- Whoever is just writing one of them may be about to wait for this job, so nobody is waited for.
+  for v_document in
+    select d.* from public.documents as d
+    where d.case_id = p_job_id and d.ocr_status not in ('completed', 'failed', 'cancelled')
+    order by d.id
+    for update skip locked
+  loop
+    perform private.cancel(v_document, 'its job has ended', p_now);
+  end loop;
+  return not exists (
+    select 1 from public.documents as d
+    where d.case_id = p_job_id and d.ocr_status not in ('completed', 'failed', 'cancelled')
+  );
+end;
+$$;
+comment on function private.stop_images(uuid, timestamptz) is
+  'Cancel what is left of a job; false when some pictures are in somebody''s hands this very moment.';
+
+create function private.end_check_job(p_job_id uuid, p_outcome text, p_error text, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update public.check_jobs as j
+  set outcome = p_outcome, error = p_error, ended_at = p_now
+  where j.id = p_job_id;
+  if p_outcome <> 'SUCCEEDED' and not private.stop_images(p_job_id, p_now) then
+    update public.check_jobs as j set has_stragglers = true where j.id = p_job_id;
+  end if;
+end;
+$$;
+comment on function private.end_check_job(uuid, text, text, timestamptz) is
+  'Note how a job ended, and stop what is left of it. The caller has locked the job, which had not ended.';
+
+create function private.settle_check_job(p_job_id uuid, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_failed text;
+  v_all boolean;
+  v_cancelled boolean;
+begin
+  -- Two that complete the last two pictures at the same time come here one after the other.
+  perform 1 from public.check_jobs as j where j.id = p_job_id and j.outcome is null for update;
+  if not found then
+    return;
+  end if;
+  select min(format('%s: %s', i.name, d.ocr_error)) filter (where d.ocr_status in ('failed', 'dead_letter')),
+    bool_or(d.ocr_status = 'cancelled'),
+    bool_and(d.ocr_status = 'completed')
+  into v_failed, v_cancelled, v_all
+  from public.check_images as i
+  join public.documents as d on d.id = i.document_id
+  where i.job_id = p_job_id;
+  if v_failed is not null then
+    perform private.end_check_job(p_job_id, 'FAILED', v_failed, p_now);
+  elsif v_cancelled or v_all is null then
+    perform private.end_check_job(p_job_id, 'CANCELLED', null, p_now);
+  elsif v_all then
+    perform private.end_check_job(p_job_id, 'SUCCEEDED', null, p_now);
+  end if;
+end;
+$$;
+comment on function private.settle_check_job(uuid, timestamptz) is
+  'End a job whose pictures have: one that failed fails it, one that was cancelled cancels it, and so does having none.';
+
+create function private.follow_image()
+returns trigger
+language plpgsql
+security definer          -- whoever ends a document need not know of jobs
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.settle_check_job(old.case_id, now());
+  return null;
+end;
+$$;
+comment on function private.follow_image() is 'A job follows its pictures, whoever ends them.';
+create trigger documents_settle_job
+  after update of ocr_status, deleted_at on public.documents
+  for each row
+  when (
+    new.lane = 'check' and new.ocr_status <> old.ocr_status
+    and new.ocr_status in ('completed', 'failed', 'dead_letter', 'cancelled')
+  )
+  execute function private.follow_image();
+create trigger documents_settle_job_without
+  after delete on public.documents
+  for each row
+  when (old.lane = 'check')
+  execute function private.follow_image();
+
+create function private.end_late_jobs(p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_job public.check_jobs;
+begin
+  for v_job in
+    select j.* from public.check_jobs as j
+    where j.outcome is null and j.deadline <= p_now
+    order by j.deadline
+    limit 100
+    for update skip locked
+  loop
+    perform private.end_check_job(
+      v_job.id, 'FAILED', format('it did not end in %s', make_interval(secs => v_job.seconds)), p_now
+    );
+  end loop;
+  for v_job in
+    select j.* from public.check_jobs as j where j.has_stragglers order by j.id limit 100 for update skip locked
+  loop
+    -- Run again meanwhile, its pictures are wanted.
+    if v_job.outcome is null or private.stop_images(v_job.id, p_now) then
+      update public.check_jobs as j set has_stragglers = false where j.id = v_job.id;
+    end if;
+  end loop;
+end;
+$$;
+comment on function private.end_late_jobs(timestamptz) is
+  'End jobs whose time is up, and stop pictures that were in hand when their job ended. A part of the sweep.';
+
+create function private.require_check_request(p_language text, p_images jsonb, p_allowed text[], p_seconds integer)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  perform private.require_optional_text('p_language', p_language, 200);
+  perform private.require_list('p_images', p_images);
+  if (jsonb_array_length(p_images) between 1 and 1000) is not true then
+    raise exception 'a job has 1 to 1000 pictures, not %', jsonb_array_length(p_images)
+      using errcode = '22023', hint = 'Submit several jobs.';
+  end if;
+  if exists (
+    select 1 from jsonb_array_elements(p_images) as i
+    where (jsonb_typeof(i) = 'object' and i ->> 'name' <> '' and i ->> 'dropbox_path' <> '' and i ->> 'sha256' <> '') is not true
+      or jsonb_typeof(i -> 'reference') not in ('array', 'null')
+  ) then
+    raise exception 'a picture makes no sense' using errcode = '22023',
+      hint = 'Each needs name, dropbox_path and sha256; reference is a list of strings, or null.';
+  end if;
+  if (select count(distinct i ->> 'name') from jsonb_array_elements(p_images) as i) < jsonb_array_length(p_images) then
+    raise exception 'a name is twice in the list' using errcode = '22023', hint = 'Send each name once.';
+  end if;
+  if (p_seconds > 0) is not true then
+    raise exception 'p_seconds must be positive' using errcode = '22023', hint = 'It is how long the job may take.';
+  end if;
+  if cardinality(p_allowed) > 1000 or array_position(p_allowed, null) is not null then
+    raise exception 'p_allowed must be a list of at most 1000 words' using errcode = '22023', hint = 'Allow fewer.';
+  end if;
+end;
+$$;
+comment on function private.require_check_request(text, jsonb, text[], integer) is
+  'Refuse a job that makes no sense (22023).';
+
+create function private.known_check_job(p_job public.check_jobs, p_request_digest text)
+returns jsonb
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select case when (p_job).request_digest = p_request_digest then
+    jsonb_build_object('success', true, 'job_id', (p_job).id, 'existing', true)
+  else
+    jsonb_build_object(
+      'success', false, 'error', 'IDEMPOTENCY_KEY_REUSED', 'job_id', (p_job).id,
+      'message', 'this key came with another request before; send a new key for a new job'
+    )
+  end;
+$$;
+comment on function private.known_check_job(public.check_jobs, text) is
+  'The answer to a submission whose key is known.';
+
+create function private.add_check_images(p_job_id uuid, p_images jsonb, p_language text, p_engine text, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  -- The same bytes are read once, whatever they are called.
+  perform private.add_documents(
+    p_job_id,
+    (
+      select jsonb_agg(f.file || jsonb_build_object('language', p_language, 'engine', p_engine) order by f.number)
+      from (
+        select distinct on (i.file ->> 'sha256') i.file - 'reference' as file, i.number
+        from jsonb_array_elements(p_images) with ordinality as i (file, number)
+        order by i.file ->> 'sha256', i.number
+      ) as f
+    ),
+    'check', 0, p_now
+  );
+  insert into public.check_images (job_id, position, name, document_id, reference)
+  select p_job_id, i.number, i.file ->> 'name', d.id,
+    case when jsonb_typeof(i.file -> 'reference') = 'array'
+      then array(select r.text from jsonb_array_elements_text(i.file -> 'reference') with ordinality as r (text, n) order by r.n)
+    end
+  from jsonb_array_elements(p_images) with ordinality as i (file, number)
+  join public.documents as d on d.case_id = p_job_id and d.sha256 = i.file ->> 'sha256';
+end;
+$$;
+comment on function private.add_check_images(uuid, jsonb, text, text, timestamptz) is
+  'Queue the pictures of a new job.';
+
+create function private.submit_check_job(
+  p_job_id uuid,
+  p_language text,
+  p_images jsonb,
+  p_allowed text[],
+  p_name text,
+  p_reading_language text,
+  p_engine text,
+  p_seconds integer,
+  p_callback_url text,
+  p_idempotency_key text,
+  p_request_digest text,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_known public.check_jobs;
+  v_user uuid := auth.uid();
+begin
+  if v_user is null and not private.is_service() then
+    raise exception 'only somebody can submit a job' using errcode = '42501', hint = 'Sign in.';
+  end if;
+  perform private.require_check_request(p_language, p_images, p_allowed, p_seconds);
+  perform private.require_optional_text('p_name', p_name, 300);
+  perform private.require_optional_text('p_idempotency_key', p_idempotency_key, 200);
+  if p_job_id is null then
+    raise exception 'p_job_id must not be null' using errcode = '22023', hint = 'Make a UUID for it.';
+  end if;
+  if p_idempotency_key is not null then
+    -- The second of two at once waits for the first, and finds its job.
+    perform pg_advisory_xact_lock(hashtextextended(coalesce(v_user::text, '') || p_idempotency_key, 5));
+    select j.* into v_known from public.check_jobs as j
+    where j.submitted_by is not distinct from v_user and j.idempotency_key = p_idempotency_key;
+    if found then
+      return private.known_check_job(v_known, p_request_digest);
+    end if;
+  end if;
+  begin
+    insert into public.cases (id, user_id, kind, name, created_at)
+    values (p_job_id, v_user, 'check', coalesce(p_name, 'Check'), p_now);
+    insert into public.check_jobs (
+      id, language, allowed, deadline, seconds, submitted_by, idempotency_key, request_digest, created_at
+    )
+    values (
+      p_job_id, p_language, coalesce(p_allowed, '{}'), p_now + make_interval(secs => p_seconds), p_seconds, v_user,
+      p_idempotency_key, case when p_idempotency_key is not null then p_request_digest end, p_now
+    );
+  exception
+    when unique_violation then
+      raise exception 'there is a case % already', p_job_id using errcode = '22023', hint = 'Make a new UUID.';
+    when check_violation then
+      raise exception 'p_request_digest must be 64 lower-case hexadecimal digits' using errcode = '22023',
+        hint = 'It tells whether the same key came with the same request.';
+  end;
+  perform private.add_check_images(p_job_id, p_images, p_reading_language, p_engine, p_now);
+  if p_callback_url is not null then
+    perform private.request_job_webhook(p_job_id, p_callback_url);
+  end if;
+  return jsonb_build_object('success', true, 'job_id', p_job_id, 'existing', false);
+end;
+$$;
+comment on function private.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text, timestamptz) is
+  'See public.submit_check_job.';
+grant execute on function private.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text, timestamptz)
+  to authenticated, service_role;
+
+create function public.submit_check_job(
+  p_job_id uuid,
+  p_language text,
+  p_images jsonb,
+  p_allowed text[] default '{}',
+  p_name text default null,
+  p_reading_language text default null,
+  p_engine text default null,
+  p_seconds integer default 86400,
+  p_callback_url text default null,
+  p_idempotency_key text default null,
+  p_request_digest text default null
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.submit_check_job(
+    p_job_id, p_language, p_images, p_allowed, p_name, p_reading_language, p_engine, p_seconds, p_callback_url,
+    p_idempotency_key, p_request_digest
+  );
+$$;
+comment on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text) is
+  'Have the text of pictures checked: [{"name", "dropbox_path", "sha256", "reference", …}, …], whose files are in the '
+  'folder of p_job_id, a new UUID. Without p_language, the language of the text is not checked. With a key that is known, it is the job that came with it.';
+grant execute on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text)
+  to authenticated, service_role;
+
+create function private.get_check(p_document_id uuid, p_lock_token uuid)
+returns jsonb
+language plpgsql
+stable
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents;
+  v_refusal text;
+begin
+  select d.* into v_document from public.documents as d where d.id = p_document_id;
+  v_refusal := private.lock_refusal(v_document, p_lock_token);
+  if v_refusal is not null then
+    return private.refusal(v_refusal, p_document_id);
+  end if;
+  return jsonb_build_object(
+    'success', true,
+    'language', (select j.language from public.check_jobs as j where j.id = v_document.case_id),
+    'allowed', (select to_jsonb(j.allowed) from public.check_jobs as j where j.id = v_document.case_id),
+    'images', (
+      select coalesce(jsonb_agg(
+        jsonb_build_object('position', i.position, 'image', i.name, 'reference', i.reference) order by i.position
+      ), '[]')
+      from public.check_images as i where i.document_id = p_document_id
+    ),
+    'pages', (
+      select coalesce(jsonb_agg(to_jsonb(o) - 'text_search' order by o.page_number), '[]')
+      from public.ocr_pages as o where o.run_id = v_document.open_run_id
+    )
+  );
+end;
+$$;
+comment on function private.get_check(uuid, uuid) is 'See public.get_check.';
+grant execute on function private.get_check(uuid, uuid) to service_role, pagewarden_worker;
+
+create function public.get_check(p_document_id uuid, p_lock_token uuid default null)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.get_check(p_document_id, p_lock_token);
+$$;
+comment on function public.get_check(uuid, uuid) is
+  'What a worker that has read a picture checks it by: language, allowed words, the strings expected under each of its '
+  'names, and the pages that were saved. A document that is of no job has no images.';
+grant execute on function public.get_check(uuid, uuid) to service_role, pagewarden_worker;
+
+create function private.complete_check(
+  p_document_id uuid,
+  p_results jsonb,
+  p_confidence numeric,
+  p_processing_time_ms integer,
+  p_lock_token uuid,
+  p_engine text,
+  p_version text,
+  p_profile text,
+  p_page_count integer,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_answer jsonb;
+begin
+  perform private.require_list('p_results', p_results);
+  v_answer := private.process_ocr_atomic(
+    p_document_id, jsonb_build_object('checked', jsonb_array_length(p_results)), p_confidence, p_processing_time_ms,
+    p_lock_token, p_engine, p_version, p_profile, p_page_count, p_now
+  );
+  if not (v_answer ->> 'success')::boolean then
+    return v_answer;
+  end if;
+  begin
+    insert into public.check_results (
+      job_id, position, verdict, match, extracted_text, issues, strings, width, height, created_at
+    )
+    select i.job_id, i.position, r.verdict, r.match, r.extracted_text, r.issues, r.strings, r.width, r.height, p_now
+    from public.check_images as i
+    left join jsonb_to_recordset(p_results) as r (
+      position integer, verdict text, match boolean, extracted_text text, issues jsonb, strings jsonb, width integer,
+      height integer
+    ) on r.position = i.position
+    where i.document_id = p_document_id;
+  exception
+    when not_null_violation or check_violation or unique_violation then
+      raise exception 'the results make no sense' using errcode = '22023',
+        hint = 'Each picture of get_check needs one: position, verdict, match, extracted_text, issues, strings.';
+  end;
+  return v_answer;
+end;
+$$;
+comment on function private.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz) is
+  'See public.complete_check.';
+grant execute on function private.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz)
+  to service_role, pagewarden_worker;
+
+create function public.complete_check(
+  p_document_id uuid,
+  p_results jsonb,
+  p_confidence numeric,
+  p_processing_time_ms integer,
+  p_lock_token uuid default null,
+  p_engine text default null,
+  p_version text default null,
+  p_profile text default null,
+  p_page_count integer default null
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.complete_check(
+    p_document_id, p_results, p_confidence, p_processing_time_ms, p_lock_token, p_engine, p_version, p_profile, p_page_count
+  );
+$$;
+comment on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer) is
+  'Complete a picture of a job as process_ocr_atomic does, with what the check found under each of its names.';
+grant execute on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer)
+  to service_role, pagewarden_worker;
+
+create function private.check_job_status(p_job public.check_jobs)
+returns text
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select coalesce((p_job).outcome, case when exists (
+    select 1 from public.documents as d where d.case_id = (p_job).id and d.ocr_status in ('processing', 'completed')
+  ) then 'PROCESSING' else 'PENDING' end);
+$$;
+comment on function private.check_job_status(public.check_jobs) is
+  'PENDING until its first picture is taken, PROCESSING until its end.';
+
+create function private.check_job_head(p_job public.check_jobs)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'jobId', (p_job).id, 'name', c.name, 'status', private.check_job_status(p_job), 'language', (p_job).language,
+    'languageChecked', (p_job).language is not null, 'run', (p_job).run, 'error', (p_job).error, 'createdAt', (p_job).created_at, 'endedAt', (p_job).ended_at,
+    'startedAt', (select min(d.claimed_at) from public.documents as d where d.case_id = (p_job).id),
+    'images', n.images, 'checked', n.checked, 'pass', n.pass, 'manual', n.manual, 'undecided', n.undecided
+  )
+  from public.cases as c
+  cross join lateral (
+    select count(*) as images, count(r.verdict) as checked, count(*) filter (where r.verdict = 'PASS') as pass,
+      count(*) filter (where r.verdict = 'MANUAL') as manual,
+      count(*) filter (where r.verdict = 'MANUAL' and r.decision is null) as undecided
+    from public.check_images as i
+    left join public.check_results as r on r.job_id = i.job_id and r.position = i.position
+    where i.job_id = (p_job).id
+  ) as n
+  where c.id = (p_job).id;
+$$;
+comment on function private.check_job_head(public.check_jobs) is 'A job as the API shows it, without its results.';
+
+create function private.find_check_job(p_job_id uuid, p_rank integer)
+returns public.check_jobs
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_job public.check_jobs;
+begin
+  perform private.require_case_rank(p_job_id, p_rank);
+  select j.* into v_job from public.check_jobs as j
+  join public.cases as c on c.id = j.id
+  where j.id = p_job_id and j.purged_at is null and c.deleted_at is null;
+  return v_job;
+end;
+$$;
+comment on function private.find_check_job(uuid, integer) is
+  'The job, for a caller of that rank (42501 otherwise; also where there is none, so nobody can probe).';
+
+create function private.no_check_job(p_job_id uuid)
+returns jsonb
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'success', false, 'error', 'JOB_NOT_FOUND', 'job_id', p_job_id, 'message', 'there is no such job, or no longer'
+  );
+$$;
+comment on function private.no_check_job(uuid) is 'The answer about a job that is unknown, purged or put away.';
+
+create function private.check_job(p_job_id uuid)
+returns jsonb
+language plpgsql
+stable
+security definer          -- who may see it is asked first
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_job public.check_jobs := private.find_check_job(p_job_id, 1);
+begin
+  if v_job.id is null then
+    return private.no_check_job(p_job_id);
+  end if;
+  return jsonb_build_object('success', true, 'job', private.check_job_head(v_job) || jsonb_build_object('results', (
+    select coalesce(jsonb_agg(
+      jsonb_build_object(
+        'image', i.name, 'position', i.position, 'documentId', d.id, 'reference', i.reference,
+        'extractedText', r.extracted_text, 'match', r.match, 'verdict', r.verdict, 'issues', r.issues,
+        'strings', r.strings, 'width', r.width, 'height', r.height, 'decision', r.decision,
+        'languageChecked', case when r.verdict is not null then v_job.language is not null end,
+        'error', case when r.verdict is null and d.ocr_status in ('failed', 'dead_letter') then d.ocr_error end
+      )
+      order by i.position
+    ), '[]')
+    from public.check_images as i
+    join public.documents as d on d.id = i.document_id
+    left join public.check_results as r on r.job_id = i.job_id and r.position = i.position
+    where i.job_id = p_job_id
+  )));
+end;
+$$;
+comment on function private.check_job(uuid) is 'See public.check_job.';
+grant execute on function private.check_job(uuid) to authenticated, service_role;
+
+create function public.check_job(p_job_id uuid)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.check_job(p_job_id);
+$$;
+comment on function public.check_job(uuid) is
+  'A check job with the results so far, in the form of the API; JOB_NOT_FOUND when it is unknown or purged.';
+grant execute on function public.check_job(uuid) to authenticated, service_role;
+
+create function private.list_check_jobs(
+  p_status text,
+  p_everybody boolean,
+  p_before timestamptz,
+  p_before_id uuid,
+  p_limit integer
+)
+returns setof jsonb
+language plpgsql
+stable
+security definer          -- behind a policy the index by time cannot be used
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan   -- HAC goes by time, others by who they are
+as $$
+declare
+  v_all boolean := private.is_service() or (p_everybody and private.is_admin());
+begin
+  if (p_limit between 1 and 200) is not true then
+    raise exception 'p_limit must be 1 to 200' using errcode = '22023', hint = 'Read the list page by page.';
+  end if;
+  if p_status not in ('PENDING', 'PROCESSING', 'SUCCEEDED', 'FAILED', 'CANCELLED') then
+    raise exception 'no job is %', p_status using errcode = '22023',
+      hint = 'It is PENDING, PROCESSING, SUCCEEDED, FAILED or CANCELLED.';
+  end if;
+  return query
+  select private.check_job_head(j)
+  from public.check_jobs as j
+  where (v_all or j.submitted_by = auth.uid())
+    and (j.created_at, j.id) < (coalesce(p_before, 'infinity'), coalesce(p_before_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+    and j.purged_at is null
+    -- No join: it would read all cases to find a few.
+    and (select c.deleted_at is null from public.cases as c where c.id = j.id)
+    and (
+      p_status is null
+      or (p_status in ('PENDING', 'PROCESSING') and j.outcome is null and private.check_job_status(j) = p_status)
+      or (p_status not in ('PENDING', 'PROCESSING') and j.outcome = p_status)
+    )
+  order by j.created_at desc, j.id desc
+  limit p_limit;
+end;
+$$;
+comment on function private.list_check_jobs(text, boolean, timestamptz, uuid, integer) is 'See public.list_check_jobs.';
+grant execute on function private.list_check_jobs(text, boolean, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function public.list_check_jobs(
+  p_status text default null,
+  p_everybody boolean default false,
+  p_before timestamptz default null,
+  p_before_id uuid default null,
+  p_limit integer default 50
+)
+returns setof jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.list_check_jobs(p_status, p_everybody, p_before, p_before_id, p_limit);
+$$;
+comment on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) is
+  'The caller''s check jobs without their results, newest first; services see all, HAC may ask for everybody''s.';
+grant execute on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function private.lock_check_job(p_job_id uuid)
+returns public.check_jobs
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_job public.check_jobs := private.find_check_job(p_job_id, 2);
+begin
+  if v_job.id is not null then
+    perform 1 from public.documents as d where d.case_id = p_job_id order by d.id for update;
+    select j.* into v_job from public.check_jobs as j where j.id = p_job_id for update;
+  end if;
+  return v_job;
+end;
+$$;
+comment on function private.lock_check_job(uuid) is
+  'The job with all its pictures, locked in the order in which everybody does; for whoever may change it.';
+
+create function private.cancel_check_job(p_job_id uuid, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_job public.check_jobs := private.lock_check_job(p_job_id);
+begin
+  if v_job.id is null then
+    return private.no_check_job(p_job_id);
+  end if;
+  if v_job.outcome is not null then
+    return jsonb_build_object(
+      'success', false, 'error', 'JOB_HAS_ENDED', 'job_id', p_job_id, 'message', format('the job is %s already', v_job.outcome)
+    );
+  end if;
+  perform private.end_check_job(p_job_id, 'CANCELLED', null, p_now);
+  perform private.log_act(p_job_id, null, 'check_cancelled', 'the check job was cancelled');
+  return jsonb_build_object('success', true, 'job_id', p_job_id, 'status', 'CANCELLED');
+end;
+$$;
+comment on function private.cancel_check_job(uuid, timestamptz) is 'See public.cancel_check_job.';
+grant execute on function private.cancel_check_job(uuid, timestamptz) to authenticated, service_role;
+
+create function public.cancel_check_job(p_job_id uuid)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.cancel_check_job(p_job_id);
+$$;
+comment on function public.cancel_check_job(uuid) is
+  'Editor, owner or HAC: end a job at once; whoever reads one of its pictures loses it. Results so far stay.';
+grant execute on function public.cancel_check_job(uuid) to authenticated, service_role;
+
+create function private.rerun_check_job(p_job_id uuid, p_all boolean, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_job public.check_jobs := private.lock_check_job(p_job_id);
+  v_document public.documents;
+  v_count integer := 0;
+begin
+  if v_job.id is null then
+    return private.no_check_job(p_job_id);
+  end if;
+  if v_job.outcome is null or (v_job.outcome = 'SUCCEEDED' and p_all is not true) then
+    return jsonb_build_object(
+      'success', false, 'error', 'WRONG_STATE', 'job_id', p_job_id,
+      'message', case when v_job.outcome is null then 'the job has not ended; cancel it first, or wait'
+        else 'every picture has its result; ask for all of them to be read again' end
+    );
+  end if;
+  update public.check_jobs as j
+  set run = j.run + 1, outcome = null, error = null, ended_at = null,
+      deadline = p_now + make_interval(secs => j.seconds)
+  where j.id = p_job_id;
+  for v_document in
+    select d.* from public.documents as d
+    where d.case_id = p_job_id and d.deleted_at is null and (p_all is true or d.ocr_status <> 'completed')
+    order by d.id
+  loop
+    v_count := v_count + 1;
+    delete from public.check_results as r
+    using public.check_images as i
+    where i.document_id = v_document.id and r.job_id = i.job_id and r.position = i.position;
+    update public.documents as d set reading = d.reading + 1, open_run_id = null where d.id = v_document.id;
+    perform private.requeue(v_document, 'the job is run again', p_now);
+  end loop;
+  update public.webhooks as w
+  set attempts = 0, next_attempt_at = p_now, settled_at = null, delivered = null, error = null
+  where w.job_id = p_job_id;
+  perform private.settle_check_job(p_job_id, p_now);   -- where nothing was left to be read
+  perform private.log_act(p_job_id, null, 'check_rerun', format('the check job is run again: %s pictures', v_count));
+  return jsonb_build_object('success', true, 'job_id', p_job_id, 'status', 'PENDING', 'images', v_count);
+end;
+$$;
+comment on function private.rerun_check_job(uuid, boolean, timestamptz) is 'See public.rerun_check_job.';
+grant execute on function private.rerun_check_job(uuid, boolean, timestamptz) to authenticated, service_role;
+
+create function public.rerun_check_job(p_job_id uuid, p_all boolean default false)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.rerun_check_job(p_job_id, p_all);
+$$;
+comment on function public.rerun_check_job(uuid, boolean) is
+  'Editor, owner or HAC: have a job that ended read what has no result yet; with p_all, everything once more.';
+grant execute on function public.rerun_check_job(uuid, boolean) to authenticated, service_role;
+
+create function private.decide_check(
+  p_job_id uuid,
+  p_position integer,
+  p_decision text,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_job public.check_jobs := private.find_check_job(p_job_id, 2);
+begin
+  if p_decision not in ('accepted', 'rejected') then
+    raise exception 'a picture cannot be %', p_decision using errcode = '22023',
+      hint = 'It is accepted or rejected; null takes a decision back.';
+  end if;
+  if v_job.id is null then
+    return private.no_check_job(p_job_id);
+  end if;
+  update public.check_results as r
+  set decision = p_decision,
+      decided_by = case when p_decision is not null then auth.uid() end,
+      decided_at = case when p_decision is not null then p_now end
+  where r.job_id = p_job_id and r.position = p_position;
+  if not found then
+    return jsonb_build_object(
+      'success', false, 'error', 'NOT_CHECKED', 'job_id', p_job_id, 'message', 'there is no result to decide about'
+    );
+  end if;
+  perform private.log_act(
+    p_job_id, (select i.document_id from public.check_images as i where i.job_id = p_job_id and i.position = p_position),
+    'check_' || coalesce(p_decision, 'undecided'), null, null, null, jsonb_build_object('position', p_position)
+  );
+  return jsonb_build_object('success', true, 'job_id', p_job_id, 'position', p_position, 'decision', p_decision);
+end;
+$$;
+comment on function private.decide_check(uuid, integer, text, timestamptz) is 'See public.decide_check.';
+grant execute on function private.decide_check(uuid, integer, text, timestamptz) to authenticated, service_role;
+
+create function public.decide_check(p_job_id uuid, p_position integer, p_decision text)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.decide_check(p_job_id, p_position, p_decision);
+$$;
+comment on function public.decide_check(uuid, integer, text) is
+  'Editor, owner or HAC: accept or reject what the check of a picture found; null takes it back.';
+grant execute on function public.decide_check(uuid, integer, text) to authenticated, service_role;
+
+create function private.purge_check_jobs(
+  p_result_days numeric,
+  p_input_days numeric,
+  p_limit integer,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- nobody else may write the tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_purged uuid[];
+  v_job_id uuid;
+  v_erased integer := 0;
+begin
+  if (0 < p_result_days and p_result_days <= p_input_days and p_limit between 1 and 1000) is not true then
+    raise exception 'p_result_days must be positive, p_input_days no less, and p_limit 1 to 1000'
+      using errcode = '22023', hint = 'Results go with their pictures at the latest.';
+  end if;
+  with due as (
+    select j.id from public.check_jobs as j
+    where j.purged_at is null and j.ended_at < p_now - make_interval(secs => (p_result_days * 86400)::double precision)
+    order by j.ended_at
+    limit p_limit
+    for update skip locked
+  ),
+  purged as (
+    update public.check_jobs as j set purged_at = p_now, error = case when j.error is not null then 'purged' end
+    from due where j.id = due.id
+    returning j.id
+  ),
+  results as (
+    delete from public.check_results as r using purged where r.job_id = purged.id
+  ),
+  expected as (
+    update public.check_images as i set reference = null from purged where i.job_id = purged.id
+  )
+  select array_agg(p.id) into v_purged from purged as p;
+  -- No pages, so none that are missing.
+  update public.documents as d set run_id = null, open_run_id = null, page_count = null where d.case_id = any (v_purged);
+  delete from public.ocr_runs as r using public.documents as d where d.case_id = any (v_purged) and r.document_id = d.id;
+  for v_job_id in
+    select j.id from public.check_jobs as j
+    where j.ended_at < p_now - make_interval(secs => (p_input_days * 86400)::double precision)
+    order by j.ended_at
+    limit p_limit
+  loop
+    perform private.end_case(v_job_id, 'erase', p_now);
+    v_erased := v_erased + 1;
+  end loop;
+  return jsonb_build_object('purged', coalesce(cardinality(v_purged), 0), 'erased', v_erased);
+end;
+$$;
+comment on function private.purge_check_jobs(numeric, numeric, integer, timestamptz) is 'See public.purge_check_jobs.';
+grant execute on function private.purge_check_jobs(numeric, numeric, integer, timestamptz) to service_role;
+
+create function public.purge_check_jobs(
+  p_result_days numeric default 7,
+  p_input_days numeric default 30,
+  p_limit integer default 100
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.purge_check_jobs(p_result_days, p_input_days, p_limit);
+$$;
+comment on function public.purge_check_jobs(numeric, numeric, integer) is
+  'Remove results of jobs that ended so many days ago, and later the jobs with their pictures. Says how many; call it '
+  'again while it is p_limit.';
+grant execute on function public.purge_check_jobs(numeric, numeric, integer) to service_role;
+
+create function private.count_old_check_jobs(p_result_days numeric, p_input_days numeric, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+stable
+security definer          -- nobody else may read the tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if (0 < p_result_days and p_result_days <= p_input_days) is not true then
+    raise exception 'p_result_days must be positive, and p_input_days no less'
+      using errcode = '22023', hint = 'Results go with their pictures at the latest.';
+  end if;
+  return (
+    select jsonb_build_object(
+      'purged', count(*) filter (where j.purged_at is null),
+      'erased', count(*) filter (where j.ended_at < p_now - make_interval(secs => (p_input_days * 86400)::double precision))
+    )
+    from public.check_jobs as j
+    where j.ended_at < p_now - make_interval(secs => (p_result_days * 86400)::double precision)
+  );
+end;
+$$;
+comment on function private.count_old_check_jobs(numeric, numeric, timestamptz) is 'See public.count_old_check_jobs.';
+grant execute on function private.count_old_check_jobs(numeric, numeric, timestamptz) to service_role;
+
+create function public.count_old_check_jobs(p_result_days numeric default 7, p_input_days numeric default 30)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.count_old_check_jobs(p_result_days, p_input_days);
+$$;
+comment on function public.count_old_check_jobs(numeric, numeric) is 'How many jobs purge_check_jobs would remove.';
+grant execute on function public.count_old_check_jobs(numeric, numeric) to service_role;

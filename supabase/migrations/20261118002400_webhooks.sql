@@ -1,0 +1,235 @@
+-- Webhooks: addresses that are called when a document or a check job has ended.
+
+create table public.webhooks (
+  id uuid not null default gen_random_uuid(),
+  document_id uuid references public.documents (id) on delete cascade,
+  url public.web_address not null,
+  attempts public.counter not null default 0,
+  next_attempt_at timestamptz not null default now(),
+  settled_at timestamptz,
+  delivered boolean,
+  error text,
+  requested_by uuid references auth.users (id) on delete set null,
+  created_at timestamptz not null default now(),
+  job_id uuid,
+  constraint webhooks_pkey primary key (id),
+  constraint webhooks_one_of_a_kind unique nulls not distinct (document_id, job_id, url),
+  constraint webhooks_settled_one_way check ((settled_at is null) = (delivered is null)),
+  constraint webhooks_wait_for_one_thing check (num_nonnulls(document_id, job_id) = 1),
+  constraint webhooks_job_fkey foreign key (job_id) references public.check_jobs (id) on delete cascade
+);
+comment on column public.webhooks.attempts is 'How often it was tried; who settles it names the attempt that is meant.';
+comment on column public.webhooks.next_attempt_at is 'Nobody tries it before; also how long whoever tries it now may take.';
+comment on column public.webhooks.delivered is 'False when it was given up.';
+create index webhooks_open_idx on public.webhooks (next_attempt_at) where settled_at is null;
+create index webhooks_requested_by_idx on public.webhooks (requested_by);
+alter table public.webhooks enable row level security;
+grant select on public.webhooks to authenticated, service_role;
+comment on table public.webhooks is 'Addresses that are told when a document or a check job has ended, and whether they were.';
+create index webhooks_job_idx on public.webhooks (job_id);
+create policy "Webhooks are visible to the people of the case and to HAC"
+  on public.webhooks for select to authenticated
+  using (
+    exists (select 1 from public.documents as d where d.id = webhooks.document_id)
+    or exists (select 1 from public.cases as c where c.id = webhooks.job_id)
+  );
+
+create function private.document_news(p_document_id uuid)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'type', 'document.' || d.ocr_status,
+    'data', jsonb_build_object(
+      'document_id', d.id, 'case_id', d.case_id, 'name', d.name, 'ocr_status', d.ocr_status,
+      'document_version', d.document_version, 'page_count', d.page_count, 'error', d.ocr_error,
+      'completed_at', d.ocr_completed_at
+    )
+  )
+  from public.documents as d
+  where d.id = p_document_id;
+$$;
+comment on function private.document_news(uuid) is 'What a webhook tells of a document that has ended.';
+
+create function private.job_news(p_job_id uuid)
+returns jsonb
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+begin
+  return (
+    select jsonb_build_object('type', 'check_job.' || lower(j.outcome), 'data', private.check_job_head(j))
+    from public.check_jobs as j
+    where j.id = p_job_id
+  );
+end;
+$$;
+comment on function private.job_news(uuid) is 'What a webhook tells of a check job that has ended.';
+
+create function private.request_webhook(p_document_id uuid, p_url text)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents;
+  v_id uuid;
+begin
+  select d.* into v_document from public.documents as d where d.id = p_document_id;
+  perform private.require_case_rank(v_document.case_id, 2);
+  if v_document.id is null then
+    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+  end if;
+  begin
+    insert into public.webhooks as w (document_id, url, requested_by) values (p_document_id, p_url, auth.uid())
+    on conflict on constraint webhooks_one_of_a_kind
+    do update set attempts = 0, next_attempt_at = now(), settled_at = null, delivered = null, error = null
+    returning w.id into v_id;
+  exception
+    when check_violation or not_null_violation then
+      raise exception 'p_url must be an address of at most 2000 bytes that begins with https:// or http://'
+        using errcode = '22023', hint = 'Send one like https://example.org/pagewarden.';
+  end;
+  return jsonb_build_object('success', true, 'document_id', p_document_id, 'webhook_id', v_id);
+end;
+$$;
+comment on function private.request_webhook(uuid, text) is 'See public.request_webhook.';
+grant execute on function private.request_webhook(uuid, text) to authenticated, service_role;
+
+create function public.request_webhook(p_document_id uuid, p_url text)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.request_webhook(p_document_id, p_url);
+$$;
+comment on function public.request_webhook(uuid, text) is
+  'Have an address told when a document has ended. Asking again for the same address tells it again.';
+grant execute on function public.request_webhook(uuid, text) to authenticated, service_role;
+
+create function private.request_job_webhook(p_job_id uuid, p_url text)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  insert into public.webhooks (job_id, url, requested_by) values (p_job_id, p_url, auth.uid());
+exception
+  when check_violation then
+    raise exception 'p_callback_url must be an address of at most 2000 bytes that begins with https:// or http://'
+      using errcode = '22023', hint = 'Send one like https://example.org/pagewarden.';
+end;
+$$;
+comment on function private.request_job_webhook(uuid, text) is 'Have an address told when a job has ended.';
+
+create or replace function private.claim_webhooks(p_limit integer, p_lease_seconds integer, p_now timestamptz default now())
+returns setof jsonb
+language plpgsql
+volatile
+security definer          -- nobody else may write them
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if (p_limit between 1 and 1000 and p_lease_seconds between 1 and 3600) is not true then
+    raise exception 'p_limit must be 1 to 1000 and p_lease_seconds 1 to 3600'
+      using errcode = '22023', hint = 'Claim in smaller batches.';
+  end if;
+  return query
+  with due as (
+    select w.id
+    from public.webhooks as w
+    where w.settled_at is null and w.next_attempt_at <= p_now
+      and (
+        exists (
+          select 1 from public.documents as d
+          where d.id = w.document_id
+            and d.ocr_status in ('completed', 'dead_letter', 'pending_review', 'failed', 'cancelled')
+        )
+        or exists (select 1 from public.check_jobs as j where j.id = w.job_id and j.outcome is not null)
+      )
+    order by w.next_attempt_at
+    limit p_limit
+    for update of w skip locked
+  )
+  update public.webhooks as w
+  set attempts = w.attempts + 1, next_attempt_at = p_now + make_interval(secs => p_lease_seconds)
+  from due
+  where w.id = due.id
+  returning jsonb_build_object(
+    'id', w.id, 'url', w.url, 'attempt', w.attempts,
+    'body', coalesce(private.document_news(w.document_id), private.job_news(w.job_id)) || jsonb_build_object('timestamp', p_now)
+  );
+end;
+$$;
+comment on function private.claim_webhooks(integer, integer, timestamptz) is 'See public.claim_webhooks.';
+grant execute on function private.claim_webhooks(integer, integer, timestamptz) to service_role;
+
+create function public.claim_webhooks(p_limit integer default 10, p_lease_seconds integer default 60)
+returns setof jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.claim_webhooks(p_limit, p_lease_seconds);
+$$;
+comment on function public.claim_webhooks(integer, integer) is
+  'Take webhooks of documents that have ended: {id, url, attempt, body}. Who does not settle one in time loses it.';
+grant execute on function public.claim_webhooks(integer, integer) to service_role;
+
+create function private.settle_webhook(
+  p_id uuid,
+  p_attempt integer,
+  p_error text,
+  p_final boolean,
+  p_now timestamptz default now()
+)
+returns boolean
+language plpgsql
+volatile
+security definer          -- nobody else may write them
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  -- Fifteen attempts at growing intervals take about a day; then it is given up.
+  update public.webhooks as w
+  set error = left(p_error, 1000),
+      delivered = case when p_error is null then true when p_final or w.attempts >= 15 then false end,
+      settled_at = case when p_error is null or p_final or w.attempts >= 15 then p_now end,
+      next_attempt_at = p_now + make_interval(secs => least(10 * 2 ^ w.attempts, 14400))
+  where w.id = p_id and w.attempts = p_attempt and w.settled_at is null;
+  return found;
+end;
+$$;
+comment on function private.settle_webhook(uuid, integer, text, boolean, timestamptz) is 'See public.settle_webhook.';
+grant execute on function private.settle_webhook(uuid, integer, text, boolean, timestamptz) to service_role;
+
+create function public.settle_webhook(
+  p_id uuid,
+  p_attempt integer,
+  p_error text default null,
+  p_final boolean default false
+)
+returns boolean
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.settle_webhook(p_id, p_attempt, p_error, coalesce(p_final, false));
+$$;
+comment on function public.settle_webhook(uuid, integer, text, boolean) is
+  'Say how an attempt ended: without an error it was delivered; p_final gives it up. False when the attempt no '
+  'longer counts.';
+grant execute on function public.settle_webhook(uuid, integer, text, boolean) to service_role;

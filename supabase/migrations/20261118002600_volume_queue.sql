@@ -1,0 +1,947 @@
+-- The queue of volume stages: messages, start, heartbeat, complete, fail, release, sweep.
+--
+-- Messages (pgmq, or SQS through an outbox) say that a stage may start; volume_tasks is the truth. A
+-- worker that starts a stage gets a token, which every later call must carry; a message that arrives
+-- twice, late or for another stage starts nothing (docs/decisions/0008).
+
+select pgmq.create(q.name)
+from unnest(array['ocr_line_detection', 'ocr_line_extraction', 'ocr_ocr', 'ocr_reduce']) as q (name)
+where not exists (select 1 from pgmq.meta as m where m.queue_name = q.name);
+
+do $$
+declare
+  v_table text;
+begin
+  for v_table in
+    select format('pgmq.%I', p.prefix || '_ocr_' || s.stage)
+    from unnest(array['q', 'a']) as p (prefix)
+    cross join unnest(array['line_detection', 'line_extraction', 'ocr', 'reduce']) as s (stage)
+  loop
+    execute format('alter table %s enable row level security', v_table);
+  end loop;
+end;
+$$;
+
+create function private.volume_messages()
+returns table (stage text, msg_id bigint, message jsonb)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select 'line_detection', q.msg_id, q.message from pgmq.q_ocr_line_detection as q
+  union all
+  select 'line_extraction', q.msg_id, q.message from pgmq.q_ocr_line_extraction as q
+  union all
+  select 'ocr', q.msg_id, q.message from pgmq.q_ocr_ocr as q
+  union all
+  select 'reduce', q.msg_id, q.message from pgmq.q_ocr_reduce as q;
+$$;
+comment on function private.volume_messages() is 'All messages that are in queues of this database.';
+
+create function private.wake_for_volumes(p_whom text)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  perform pg_notify('pagewarden_volumes', p_whom);
+  if p_whom = 'orchestrator' and exists (select 1 from pg_catalog.pg_namespace as n where n.nspname = 'net') then
+    -- Once until it has come. Whoever comes while it is at work waits for its end: it may have looked already. Only a
+    -- lock waits: an update of a row that is not to be changed, as far as it can see, passes by.
+    perform 1 from private.volume_state as s for update;
+    update private.volume_state as s set is_hinted = true where not s.is_hinted;
+    if found then
+      perform private.try_function('volume-orchestrator', '{}');
+    end if;
+  end if;
+end;
+$$;
+comment on function private.wake_for_volumes(text) is
+  'Tell the workers of a stage, or the orchestrator, that there is something to do.';
+
+-- Choosing the stage and publishing the message is one act: neither is ever there without the other.
+create function private.publish_volumes(
+  p_task_ids bigint[],
+  p_stage text,
+  p_queue text,
+  p_now timestamptz,
+  p_delay_seconds integer default 0
+)
+returns integer
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_task record;
+  v_count integer := 0;
+begin
+  for v_task in
+    with published as (
+      update public.volume_tasks as t
+      set current_stage = p_stage, status = 'running', publications = t.publications + 1, published_to = p_queue,
+          published_at = p_now, retry_at = null, pages_done = 0, pages_total = null, updated_at = p_now
+      from public.volumes as v, public.volume_jobs as j
+      where t.id = any (p_task_ids) and v.id = t.volume_id and j.id = t.job_id
+      returning t.id, jsonb_build_object(
+        'task_id', t.id, 'job_id', t.job_id, 'volume_id', t.volume_id, 'bdrc_w_id', v.bdrc_w_id,
+        'bdrc_i_id', v.bdrc_i_id, 'attempt', t.publications, 'job_key', j.job_key
+      ) as message
+    )
+    select p.id, p.message from published as p
+    order by p.id -- volumes are read in the order of their job
+  loop
+    v_count := v_count + 1;
+    if p_queue = 'pgmq' then
+      perform pgmq.send('ocr_' || p_stage, v_task.message, p_delay_seconds);
+      -- From before the kind of queue was changed.
+      delete from private.volume_outbox as o where o.task_id = v_task.id;
+    else
+      -- FIFO queues delay no single message, so it waits here.
+      insert into private.volume_outbox as o (task_id, stage, message, claimed_until, created_at)
+      values (
+        v_task.id, p_stage, v_task.message,
+        case when p_delay_seconds > 0 then p_now + make_interval(secs => p_delay_seconds) else '-infinity' end, p_now
+      )
+      on conflict on constraint volume_outbox_pkey do update
+      set stage = excluded.stage, message = excluded.message, claimed_until = excluded.claimed_until,
+          created_at = excluded.created_at;
+    end if;
+  end loop;
+  if v_count > 0 and p_delay_seconds = 0 then
+    perform private.wake_for_volumes(p_stage);
+  end if;
+  return v_count;
+end;
+$$;
+comment on function private.publish_volumes(bigint[], text, text, timestamptz, integer) is
+  'Move tasks, which the caller has locked, to a stage, and put their messages into its queue, where they show after '
+  'the delay. Returns how many.';
+
+create function private.volume_refusal(p_error text, p_id bigint)
+returns jsonb
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'success', false, 'error', p_error, 'id', p_id,
+    'message', case p_error
+      when 'VOLUME_JOB_NOT_FOUND' then 'there is no such job'
+      when 'JOB_ENDED' then 'the job has ended already'
+      when 'LOCK_LOST' then 'the task was taken away from this worker; publish nothing'
+      when 'STALE_MESSAGE' then 'the message belongs to a stage or an attempt that is over; remove it'
+      when 'STAGE_HELD' then 'a worker has the task; leave the message until its lock has expired'
+    end
+  );
+$$;
+comment on function private.volume_refusal(text, bigint) is 'The answer to a call that changed nothing, with its reason.';
+
+create function private.stage_seconds(p_task_id bigint)
+returns table (stage text, seconds double precision)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select distinct on (r.stage) r.stage, extract(epoch from r.ended_at - r.started_at)::double precision
+  from public.volume_runs as r
+  where r.task_id = p_task_id and r.outcome in ('done', 'skipped')
+  -- A run that found everything done says nothing of what that took.
+  order by r.stage, r.outcome = 'skipped', r.id desc;
+$$;
+comment on function private.stage_seconds(bigint) is 'What each stage of a task took, the last time it was done.';
+
+create function private.seconds_of_stages(p_task_id bigint)
+returns double precision
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select coalesce(sum(s.seconds), 0) from private.stage_seconds(p_task_id) as s;
+$$;
+comment on function private.seconds_of_stages(bigint) is 'What all stages of a task took together, the last time each was done.';
+
+create function private.end_volume_run(
+  p_token uuid,
+  p_outcome text,
+  p_error jsonb,
+  p_now timestamptz,
+  p_pages integer default null,
+  p_failed_pages integer default null,
+  p_metrics jsonb default null
+)
+returns void
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  update public.volume_runs as r
+  set ended_at = p_now, outcome = p_outcome, error = p_error, pages = p_pages, failed_pages = p_failed_pages,
+      metrics = p_metrics
+  where r.token = p_token and r.ended_at is null;
+$$;
+comment on function private.end_volume_run(uuid, text, jsonb, timestamptz, integer, integer, jsonb) is
+  'Write down how a worker''s turn at a stage ended.';
+
+create function private.free_volume(p_task_id bigint, p_now timestamptz)
+returns void
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  update public.volume_tasks as t
+  set token = null, locked_by = null, locked_at = null, lock_expires_at = null, deadline = null, updated_at = p_now
+  where t.id = p_task_id;
+$$;
+comment on function private.free_volume(bigint, timestamptz) is 'Nobody has the task any more; its message stays.';
+
+create function private.fail_volume(
+  p_task public.volume_tasks,
+  p_outcome text,
+  p_error jsonb,
+  p_is_final boolean,
+  p_retry_after integer,
+  p_now timestamptz
+)
+returns jsonb
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_error jsonb := p_error || jsonb_build_object('stage', p_task.current_stage, 'at', p_now);
+  v_attempts integer := p_task.attempts + 1;
+  v_max integer := case when p_is_final then least(v_attempts, p_task.max_attempts) else p_task.max_attempts end;
+begin
+  perform private.end_volume_run(p_task.token, p_outcome, v_error, p_now);
+  update public.volume_tasks as t
+  set status = 'failed', attempts = v_attempts, max_attempts = v_max, last_error = v_error,
+      retry_at = case
+        when v_attempts < v_max then
+          p_now + make_interval(secs => coalesce(p_retry_after, least(5 * 2 ^ least(v_attempts - 1, 10), 300)))
+      end,
+      token = null, locked_by = null, locked_at = null, lock_expires_at = null, deadline = null, updated_at = p_now
+  where t.id = p_task.id;
+  perform private.wake_for_volumes('orchestrator');
+  return jsonb_build_object('success', true, 'is_final', v_attempts >= v_max, 'attempts', v_attempts);
+end;
+$$;
+comment on function private.fail_volume(public.volume_tasks, text, jsonb, boolean, integer, timestamptz) is
+  'Count a failure of a task that the caller has locked; a final one is the last.';
+
+create function private.is_abandoned(p_task public.volume_tasks, p_now timestamptz)
+returns boolean
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select p_task.token is not null and (
+    p_task.deadline < p_now
+    or exists (
+      -- Nobody is held for dead before somebody noticed that the database is back; see private.notice_restart.
+      select 1 from private.sweep_state as s
+      where s.server_since = private.server_since()
+        and greatest(
+          p_task.lock_expires_at, coalesce(s.resumed_at, '-infinity') + (p_task.lock_expires_at - p_task.locked_at)
+        ) < p_now
+    )
+  );
+$$;
+comment on function private.is_abandoned(public.volume_tasks, timestamptz) is
+  'Whether a task is in the hands of a worker that died, or that took too long.';
+
+create function private.rescue_volume(p_task public.volume_tasks, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_max_rescues integer;
+  v_error jsonb := jsonb_build_object(
+    'type', 'WorkerDied', 'category', 'resource', 'stage', p_task.current_stage, 'at', p_now,
+    'message', format('worker %s was not heard of again', p_task.locked_by)
+  );
+begin
+  if p_task.deadline < p_now then
+    perform private.fail_volume(
+      p_task, 'deadline',
+      jsonb_build_object(
+        'type', 'StageTimedOut', 'category', 'transient',
+        'message', format('the stage did not end in %s', p_task.deadline - p_task.started_at)
+      ),
+      false, null, p_now
+    );
+    return;
+  end if;
+  select j.max_rescues into v_max_rescues from public.volume_jobs as j where j.id = p_task.job_id;
+  if p_task.rescues >= v_max_rescues then
+    perform private.fail_volume(
+      p_task, 'lost', v_error || jsonb_build_object(
+        'message', format('%s workers died over this stage; the last was %s', p_task.rescues + 1, p_task.locked_by)
+      ),
+      true, null, p_now
+    );
+    return;
+  end if;
+  perform private.end_volume_run(p_task.token, 'lost', v_error, p_now);
+  perform private.free_volume(p_task.id, p_now);
+  update public.volume_tasks as t set rescues = t.rescues + 1, last_error = v_error where t.id = p_task.id;
+end;
+$$;
+comment on function private.rescue_volume(public.volume_tasks, timestamptz) is
+  'Take a task, which the caller has locked, from a worker that died or took too long.';
+
+create function private.sweep_volumes(p_now timestamptz)
+returns integer
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+set enable_seqscan = off   -- a handful of rows by index, whatever the statistics say
+as $$
+declare
+  v_task public.volume_tasks;
+  v_count integer := 0;
+begin
+  for v_task in
+    select t.* from public.volume_tasks as t
+    where t.token is not null and private.is_abandoned(t, p_now)
+    order by t.id
+    limit 1000
+    for update skip locked
+  loop
+    perform private.rescue_volume(v_task, p_now);
+    v_count := v_count + 1;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.sweep_volumes(timestamptz) is
+  'Take tasks from workers that died or took too long. Returns how many; their messages show again by themselves.';
+
+create function private.receive_volume_messages(
+  p_stages text[],
+  p_limit integer,
+  p_visibility integer,
+  p_now timestamptz default now()
+)
+returns setof jsonb
+language plpgsql
+volatile
+security definer          -- workers hold no rights on queues
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_stage text;
+  v_left integer := p_limit;
+  v_found integer;
+begin
+  if (p_limit between 1 and 100) is not true then
+    raise exception 'p_limit must be 1 to 100, got %', coalesce(p_limit::text, 'null')
+      using errcode = '22023', hint = 'Take one message at a time.';
+  end if;
+  if (cardinality(p_stages) between 1 and 4) is not true then
+    raise exception 'p_stages must name one to four stages'
+      using errcode = '22023', hint = 'Stages are line_detection, line_extraction, ocr, reduce.';
+  end if;
+  perform private.require_seconds('p_visibility', p_visibility, 0);
+  perform private.require_volume_stage(s.stage) from unnest(p_stages) as s (stage);
+  foreach v_stage in array p_stages loop
+    return query
+    select jsonb_build_object('stage', v_stage, 'handle', m.msg_id, 'message', m.message)
+    from pgmq.read('ocr_' || v_stage, p_visibility, v_left) as m;
+    get diagnostics v_found = row_count;
+    v_left := v_left - v_found;
+    exit when v_left = 0;
+  end loop;
+  -- Who finds nothing looks for what the dead left behind, so recovery never hangs on the orchestrator.
+  if v_left = p_limit then
+    update private.volume_state as s set swept_at = p_now
+    where s.ctid = any (array(
+      select k.ctid from private.volume_state as k
+      where coalesce(k.swept_at < p_now - interval '1 second', true)
+      for update skip locked
+    ));
+    if found then
+      perform private.sweep_volumes(p_now);
+    end if;
+  end if;
+end;
+$$;
+comment on function private.receive_volume_messages(text[], integer, integer, timestamptz) is
+  'See public.receive_volume_messages.';
+grant execute on function private.receive_volume_messages(text[], integer, integer, timestamptz)
+  to service_role, pagewarden_worker;
+
+create function public.receive_volume_messages(
+  p_stages text[],
+  p_limit integer default 1,
+  p_visibility integer default 20
+)
+returns setof jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.receive_volume_messages(p_stages, p_limit, p_visibility);
+$$;
+comment on function public.receive_volume_messages(text[], integer, integer) is
+  'Take messages of the first of these stages that has some: {stage, handle, message}. Nobody else gets one for '
+  'p_visibility seconds. No rows when there is nothing to do.';
+grant execute on function public.receive_volume_messages(text[], integer, integer) to service_role, pagewarden_worker;
+
+create function private.extend_volume_message(p_stage text, p_handle bigint, p_seconds integer)
+returns boolean
+language plpgsql
+volatile
+security definer          -- workers hold no rights on queues
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_volume_stage(p_stage);
+  perform private.require_seconds('p_seconds', p_seconds, 0);
+  perform pgmq.set_vt('ocr_' || p_stage, p_handle, p_seconds);
+  return found;
+end;
+$$;
+comment on function private.extend_volume_message(text, bigint, integer) is 'See public.extend_volume_message.';
+grant execute on function private.extend_volume_message(text, bigint, integer) to service_role, pagewarden_worker;
+
+create function public.extend_volume_message(p_stage text, p_handle bigint, p_seconds integer)
+returns boolean
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.extend_volume_message(p_stage, p_handle, p_seconds);
+$$;
+comment on function public.extend_volume_message(text, bigint, integer) is
+  'Keep a message to oneself for so many seconds from now on; 0 lets others have it at once. False when it is gone.';
+grant execute on function public.extend_volume_message(text, bigint, integer) to service_role, pagewarden_worker;
+
+create function private.remove_volume_message(p_stage text, p_handle bigint)
+returns boolean
+language plpgsql
+volatile
+security definer          -- workers hold no rights on queues
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_volume_stage(p_stage);
+  return pgmq.archive('ocr_' || p_stage, p_handle);
+end;
+$$;
+comment on function private.remove_volume_message(text, bigint) is 'See public.remove_volume_message.';
+grant execute on function private.remove_volume_message(text, bigint) to service_role, pagewarden_worker;
+
+create function public.remove_volume_message(p_stage text, p_handle bigint)
+returns boolean
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.remove_volume_message(p_stage, p_handle);
+$$;
+comment on function public.remove_volume_message(text, bigint) is
+  'Take a message that is dealt with out of its queue, into the archive. False when it is gone already.';
+grant execute on function public.remove_volume_message(text, bigint) to service_role, pagewarden_worker;
+
+create function private.start_volume_stage(
+  p_task_id bigint,
+  p_stage text,
+  p_attempt integer,
+  p_worker_id text,
+  p_lock_seconds integer,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_task public.volume_tasks;
+  v_job public.volume_jobs;
+  v_volume public.volumes;
+  v_token uuid := gen_random_uuid();
+  v_deadline timestamptz;
+begin
+  perform private.require_volume_stage(p_stage);
+  perform private.require_text('p_worker_id', p_worker_id, 200);
+  perform private.require_seconds('p_lock_seconds', p_lock_seconds, 1);
+  select t.* into v_task from public.volume_tasks as t where t.id = p_task_id for update;
+  -- Asked after the lock: whoever cancels the job moves its tasks first.
+  select j.* into v_job from public.volume_jobs as j where j.id = v_task.job_id;
+  if (
+    v_job.status = 'running' and v_task.status = 'running' and v_task.current_stage = p_stage
+    and v_task.publications = p_attempt
+  ) is not true then
+    return private.volume_refusal('STALE_MESSAGE', p_task_id);
+  end if;
+  if v_task.token is not null then
+    if not private.is_abandoned(v_task, p_now) then
+      return private.volume_refusal('STAGE_HELD', p_task_id) || jsonb_build_object(
+        'retry_after', greatest(1, ceil(extract(epoch from v_task.lock_expires_at - p_now)))::integer
+      );
+    end if;
+    perform private.rescue_volume(v_task, p_now);
+    select t.* into v_task from public.volume_tasks as t where t.id = p_task_id;
+    if v_task.status <> 'running' then
+      return private.volume_refusal('STALE_MESSAGE', p_task_id);
+    end if;
+  end if;
+  select v.* into v_volume from public.volumes as v where v.id = v_task.volume_id;
+  v_deadline := p_now + make_interval(secs => v_job.stage_seconds);
+  update public.volume_tasks as t
+  set token = v_token, locked_by = p_worker_id, locked_at = p_now,
+      lock_expires_at = least(p_now + make_interval(secs => p_lock_seconds), v_deadline), deadline = v_deadline,
+      started_at = p_now, pages_done = 0, pages_total = null, updated_at = p_now
+  where t.id = p_task_id;
+  insert into public.volume_runs (task_id, job_id, stage, attempt, token, worker_id, started_at)
+  values (p_task_id, v_job.id, p_stage, p_attempt, v_token, p_worker_id, p_now);
+  -- The message has come, even if whoever sent it did not live to say so.
+  delete from private.volume_outbox as o where o.task_id = p_task_id;
+  return jsonb_build_object(
+    'success', true, 'task_id', p_task_id, 'token', v_token, 'stage', p_stage, 'job_key', v_job.job_key,
+    'bdrc_w_id', v_volume.bdrc_w_id, 'bdrc_i_id', v_volume.bdrc_i_id, 'config', v_job.config,
+    'is_forced', v_task.forced_stage is not distinct from p_stage, 'stage_seconds', v_job.stage_seconds,
+    'seconds_before', (
+      select coalesce(sum(s.seconds), 0) from private.stage_seconds(p_task_id) as s
+      where private.volume_stage_number(s.stage) < private.volume_stage_number(p_stage)
+    )
+  );
+end;
+$$;
+comment on function private.start_volume_stage(bigint, text, integer, text, integer, timestamptz) is
+  'See public.start_volume_stage.';
+grant execute on function private.start_volume_stage(bigint, text, integer, text, integer, timestamptz)
+  to service_role, pagewarden_worker;
+
+create function public.start_volume_stage(
+  p_task_id bigint,
+  p_stage text,
+  p_attempt integer,
+  p_worker_id text,
+  p_lock_seconds integer default 20
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.start_volume_stage(p_task_id, p_stage, p_attempt, p_worker_id, p_lock_seconds);
+$$;
+comment on function public.start_volume_stage(bigint, text, integer, text, integer) is
+  'Begin the stage that a message is about, and get the token that proves it, with all that the stage needs to know. '
+  'STALE_MESSAGE: it was dealt with; remove the message. STAGE_HELD: a worker has it; leave the message for retry_after.';
+grant execute on function public.start_volume_stage(bigint, text, integer, text, integer)
+  to service_role, pagewarden_worker;
+
+create function private.extend_volume_lock(
+  p_task_id bigint,
+  p_token uuid,
+  p_lock_seconds integer,
+  p_pages_done integer,
+  p_pages_total integer,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_seconds('p_lock_seconds', p_lock_seconds, 1);
+  if p_pages_done < 0 or p_pages_total < 0 then
+    raise exception 'pages are counted from 0 on' using errcode = '22023', hint = 'Leave out what is not known.';
+  end if;
+  update public.volume_tasks as t
+  set locked_at = p_now, lock_expires_at = least(p_now + make_interval(secs => p_lock_seconds), t.deadline),
+      pages_done = coalesce(p_pages_done, t.pages_done), pages_total = coalesce(p_pages_total, t.pages_total),
+      updated_at = p_now
+  where t.id = p_task_id and t.token = p_token and t.deadline > p_now;
+  if not found then
+    return private.volume_refusal('LOCK_LOST', p_task_id);
+  end if;
+  return jsonb_build_object('success', true, 'task_id', p_task_id);
+end;
+$$;
+comment on function private.extend_volume_lock(bigint, uuid, integer, integer, integer, timestamptz) is
+  'See public.extend_volume_lock.';
+grant execute on function private.extend_volume_lock(bigint, uuid, integer, integer, integer, timestamptz)
+  to service_role, pagewarden_worker;
+
+create function public.extend_volume_lock(
+  p_task_id bigint,
+  p_token uuid,
+  p_lock_seconds integer default 20,
+  p_pages_done integer default null,
+  p_pages_total integer default null
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.extend_volume_lock(p_task_id, p_token, p_lock_seconds, p_pages_done, p_pages_total);
+$$;
+comment on function public.extend_volume_lock(bigint, uuid, integer, integer, integer) is
+  'Say that one is alive, how far one is, and hear whether the task is still one''s own: ask right before publishing. '
+  'LOCK_LOST: it is not, or the stage took longer than it may.';
+grant execute on function public.extend_volume_lock(bigint, uuid, integer, integer, integer)
+  to service_role, pagewarden_worker;
+
+create function private.require_metrics(p_metrics jsonb)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if (
+    jsonb_typeof(p_metrics) = 'object' and octet_length(p_metrics::text) <= 100000
+    and not p_metrics @? '$.* ? (@.type() <> "number" && @.type() <> "string" && @.type() <> "null")'
+  ) is not true then
+    raise exception 'p_metrics must be an object of numbers and texts, of at most 100000 bytes'
+      using errcode = '22023', hint = 'Send {} when nothing was measured.';
+  end if;
+end;
+$$;
+comment on function private.require_metrics(jsonb) is 'Refuse what is no set of figures (22023).';
+
+create function private.write_volume_result(p_task_id bigint, p_metrics jsonb, p_now timestamptz)
+returns void
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  insert into public.volume_results as r (
+    task_id, total_images, total_lines, total_characters, dewarping_applied_count, processing_duration_ms, metrics,
+    created_at, updated_at
+  )
+  select p_task_id, m.total_images, m.total_lines, m.total_characters, m.dewarping_applied_count,
+    coalesce(m.processing_duration_ms, 1000 * private.seconds_of_stages(p_task_id)), p_metrics, p_now, p_now
+  from jsonb_to_record(p_metrics) as m (
+    total_images integer, total_lines integer, total_characters integer, dewarping_applied_count integer,
+    processing_duration_ms real
+  )
+  on conflict on constraint volume_results_pkey do update
+  set total_images = excluded.total_images, total_lines = excluded.total_lines,
+      total_characters = excluded.total_characters, dewarping_applied_count = excluded.dewarping_applied_count,
+      processing_duration_ms = excluded.processing_duration_ms, metrics = excluded.metrics, updated_at = p_now;
+$$;
+comment on function private.write_volume_result(bigint, jsonb, timestamptz) is
+  'Write the figures of a volume down, in place of those of before.';
+
+create function private.finish_volume_stage(p_task public.volume_tasks, p_metrics jsonb, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  update public.volume_tasks as t
+  set current_stage = case t.current_stage when 'reduce' then 'done' else t.current_stage end, status = 'done',
+      done_at = p_now, rescues = 0, retry_at = null, last_error = null,
+      forced_stage = nullif(t.forced_stage, t.current_stage),
+      token = null, locked_by = null, locked_at = null, lock_expires_at = null, deadline = null, updated_at = p_now
+  where t.id = p_task.id;
+  if p_task.current_stage = 'reduce' and p_metrics is not null then
+    perform private.write_volume_result(p_task.id, p_metrics, p_now);
+  elsif p_task.current_stage = 'reduce' then
+    insert into public.volume_results (task_id, created_at, updated_at) values (p_task.id, p_now, p_now)
+    on conflict on constraint volume_results_pkey do nothing;
+  end if;
+  perform private.wake_for_volumes('orchestrator');
+end;
+$$;
+comment on function private.finish_volume_stage(public.volume_tasks, jsonb, timestamptz) is
+  'A stage of a task, which the caller has locked, is done; after the last one its figures are kept. Without figures '
+  'those stay that are there.';
+
+create function private.complete_volume_stage(
+  p_task_id bigint,
+  p_token uuid,
+  p_pages integer,
+  p_failed_pages integer,
+  p_skipped boolean,
+  p_metrics jsonb,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_task public.volume_tasks;
+begin
+  perform private.require_metrics(p_metrics);
+  if (p_pages >= 0 and p_failed_pages between 0 and p_pages) is not true then
+    raise exception 'of % pages % cannot have failed', coalesce(p_pages::text, 'null'), coalesce(p_failed_pages::text, 'null')
+      using errcode = '22023', hint = 'Failed pages count among the pages.';
+  end if;
+  select t.* into v_task from public.volume_tasks as t where t.id = p_task_id and t.token = p_token for update;
+  if not found then
+    return private.volume_refusal('LOCK_LOST', p_task_id);
+  end if;
+  perform private.end_volume_run(
+    p_token, case when p_skipped then 'skipped' else 'done' end, null, p_now, p_pages, p_failed_pages, p_metrics
+  );
+  update public.volume_tasks as t set pages_done = p_pages, pages_total = p_pages where t.id = p_task_id;
+  perform private.finish_volume_stage(v_task, p_metrics, p_now);
+  return jsonb_build_object('success', true, 'task_id', p_task_id);
+end;
+$$;
+comment on function private.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb, timestamptz) is
+  'See public.complete_volume_stage.';
+grant execute on function private.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb, timestamptz)
+  to service_role, pagewarden_worker;
+
+create function public.complete_volume_stage(
+  p_task_id bigint,
+  p_token uuid,
+  p_pages integer,
+  p_failed_pages integer default 0,
+  p_skipped boolean default false,
+  p_metrics jsonb default '{}'
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.complete_volume_stage(
+    p_task_id, p_token, p_pages, p_failed_pages, coalesce(p_skipped, false), p_metrics
+  );
+$$;
+comment on function public.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb) is
+  'The stage is done and its artifacts are published; p_skipped: they had been. After reduce, p_metrics becomes the '
+  'result of the volume. LOCK_LOST: the task is somebody else''s, and nothing has changed.';
+grant execute on function public.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb)
+  to service_role, pagewarden_worker;
+
+create function private.require_volume_error(p_error jsonb)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if (
+    jsonb_typeof(p_error) = 'object' and octet_length(p_error::text) <= 100000
+    and jsonb_typeof(p_error -> 'message') = 'string'
+  ) is not true then
+    raise exception 'p_error must be an object with a message, of at most 100000 bytes'
+      using errcode = '22023', hint = 'Send {"type": …, "message": …}.';
+  end if;
+end;
+$$;
+comment on function private.require_volume_error(jsonb) is 'Refuse an error that says nothing (22023).';
+
+create function private.fail_volume_stage(
+  p_task_id bigint,
+  p_token uuid,
+  p_error jsonb,
+  p_category text,
+  p_retry_after integer,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_task public.volume_tasks;
+begin
+  perform private.require_volume_error(p_error);
+  perform private.require_category(p_category);
+  if p_retry_after is not null then
+    perform private.require_seconds('p_retry_after', p_retry_after, 0);
+  end if;
+  select t.* into v_task from public.volume_tasks as t where t.id = p_task_id and t.token = p_token for update;
+  if not found then
+    return private.volume_refusal('LOCK_LOST', p_task_id);
+  end if;
+  return private.fail_volume(
+    v_task, 'failed', p_error || jsonb_build_object('category', p_category), p_category = 'permanent',
+    p_retry_after, p_now
+  );
+end;
+$$;
+comment on function private.fail_volume_stage(bigint, uuid, jsonb, text, integer, timestamptz) is
+  'See public.fail_volume_stage.';
+grant execute on function private.fail_volume_stage(bigint, uuid, jsonb, text, integer, timestamptz)
+  to service_role, pagewarden_worker;
+
+create function public.fail_volume_stage(
+  p_task_id bigint,
+  p_token uuid,
+  p_error jsonb,
+  p_category text default 'unknown',
+  p_retry_after integer default null
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.fail_volume_stage(p_task_id, p_token, p_error, p_category, p_retry_after);
+$$;
+comment on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer) is
+  'The stage failed: {"type", "message", …}. It is tried again after a pause (p_retry_after seconds, where given), '
+  'unless the error is permanent or the attempts are used up.';
+grant execute on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer)
+  to service_role, pagewarden_worker;
+
+create function private.is_no_outage(p_task public.volume_tasks, p_worker_id text, p_first_run bigint)
+returns boolean
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select exists (
+    select 1 from public.volume_runs as r
+    where r.job_id = p_task.job_id and r.stage = p_task.current_stage and r.outcome = 'done' and r.id > p_first_run
+      and r.task_id <> p_task.id and r.worker_id = p_worker_id
+  );
+$$;
+comment on function private.is_no_outage(public.volume_tasks, text, bigint) is
+  'Whether a worker that says a stage is out has, since this run, done it for another volume of the job.';
+
+create function private.put_volume_off(p_task public.volume_tasks, p_error jsonb, p_now timestamptz)
+returns jsonb
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  -- So often in a row it is an outage, whatever others meet.
+  c_believed constant integer := 4;
+  v_outages integer;
+  v_first_run bigint;
+begin
+  select count(*) + 1, min(r.id) into v_outages, v_first_run
+  from public.volume_runs as r
+  where r.task_id = p_task.id and r.ended_at is not null and r.id > coalesce(
+    (
+      select k.id from public.volume_runs as k
+      where k.task_id = p_task.id and (k.outcome, k.stage) <> ('outage', p_task.current_stage)
+      order by k.id desc limit 1
+    ), 0
+  );
+  if v_outages > c_believed and private.is_no_outage(p_task, p_task.locked_by, v_first_run) then
+    return private.fail_volume(
+      p_task, 'failed',
+      p_error || jsonb_build_object(
+        'type', 'OnlyThisVolume', 'category', 'configuration',
+        'message', format('others of the job do not meet this: %s', p_error ->> 'message')
+      ),
+      false, null, p_now
+    ) || jsonb_build_object('is_counted', true);
+  end if;
+  perform private.end_volume_run(p_task.token, 'outage', p_error, p_now);
+  perform private.free_volume(p_task.id, p_now);
+  update public.volume_tasks as t set last_error = p_error where t.id = p_task.id;
+  -- Behind all others, who may not meet the same.
+  perform private.publish_volumes(
+    array[p_task.id], p_task.current_stage, p_task.published_to, p_now,
+    least(30 * 2 ^ least(v_outages - 1, 10), 300)::integer
+  );
+  return jsonb_build_object('success', true, 'is_counted', false);
+end;
+$$;
+comment on function private.put_volume_off(public.volume_tasks, jsonb, timestamptz) is
+  'Publish a task, which the caller has locked, once more, later and behind all others: what its stage needs is away. '
+  'The pause grows from 30 seconds to 5 minutes. The fifth time in a row it is counted as a failure, if its worker has '
+  'done the stage for others of the job meanwhile.';
+
+create function private.release_volume_stage(
+  p_task_id bigint,
+  p_token uuid,
+  p_reason text,
+  p_outage boolean,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_task public.volume_tasks;
+  v_error jsonb;
+begin
+  perform private.require_text('p_reason', p_reason, 10000);
+  select t.* into v_task from public.volume_tasks as t where t.id = p_task_id and t.token = p_token for update;
+  if not found then
+    return private.volume_refusal('LOCK_LOST', p_task_id);
+  end if;
+  v_error := jsonb_build_object(
+    'type', case when p_outage then 'Outage' else 'GivenBack' end, 'category', 'transient', 'message', p_reason,
+    'stage', v_task.current_stage, 'at', p_now
+  );
+  if p_outage then
+    return private.put_volume_off(v_task, v_error, p_now) || jsonb_build_object('task_id', p_task_id);
+  end if;
+  perform private.end_volume_run(p_token, 'given_back', v_error, p_now);
+  perform private.free_volume(p_task_id, p_now);
+  return jsonb_build_object('success', true, 'task_id', p_task_id, 'is_counted', false);
+end;
+$$;
+comment on function private.release_volume_stage(bigint, uuid, text, boolean, timestamptz) is
+  'See public.release_volume_stage.';
+grant execute on function private.release_volume_stage(bigint, uuid, text, boolean, timestamptz)
+  to service_role, pagewarden_worker;
+
+create function public.release_volume_stage(
+  p_task_id bigint,
+  p_token uuid,
+  p_reason text default 'the worker stops',
+  p_outage boolean default false
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.release_volume_stage(p_task_id, p_token, p_reason, coalesce(p_outage, false));
+$$;
+comment on function public.release_volume_stage(bigint, uuid, text, boolean) is
+  'Give a stage back, without counting it: because the worker stops, which leaves the message to others; or (p_outage) '
+  'as store or engine are away or set up wrongly: then a new message comes later, behind all others, and this one is to '
+  'be removed. is_counted: others of the job do not meet the outage, so it was a failure of this volume.';
+grant execute on function public.release_volume_stage(bigint, uuid, text, boolean) to service_role, pagewarden_worker;

@@ -1,0 +1,380 @@
+-- The orchestrator: moves volumes from stage to stage, and repairs what was lost.
+--
+-- One call looks at all jobs: it takes back what dead workers held, publishes messages for stages that
+-- may start, and ends jobs. It may be called from anywhere and as often as one likes; one call at a
+-- time does the work. For queues outside the database it writes messages to an outbox.
+
+create function private.require_volume_queue(p_queue text)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if (p_queue in ('pgmq', 'sqs')) is not true then
+    raise exception 'there is no kind of queue %', coalesce(p_queue, 'null')
+      using errcode = '22023', hint = 'Kinds are pgmq and sqs.';
+  end if;
+end;
+$$;
+comment on function private.require_volume_queue(text) is 'Refuse an unknown kind of queue (22023).';
+
+create function private.publish_ready_volumes(
+  p_job_id bigint,
+  p_stage text,
+  p_queue text,
+  p_limit integer,
+  p_now timestamptz
+)
+returns integer
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+set enable_seqscan = off   -- a handful of rows by index, whatever the statistics say
+as $$
+declare
+  -- More than that of a job does not wait in a queue, so that no job stands in the way of others.
+  c_window constant integer := 200;
+  v_before constant text := private.stage_before(p_stage);
+  v_free integer;
+  v_ids bigint[];
+begin
+  select least(p_limit, c_window - count(*)) into v_free
+  from (
+    select 1 from public.volume_tasks as t
+    where t.job_id = p_job_id and t.current_stage = p_stage and t.status = 'running' and t.token is null
+    limit c_window
+  ) as q;
+  if v_free <= 0 then
+    return 0;
+  end if;
+  v_ids := array(
+    select t.id from public.volume_tasks as t
+    where t.job_id = p_job_id and t.current_stage = p_stage
+      and t.status = 'failed' and t.attempts < t.max_attempts and t.retry_at <= p_now
+    order by t.retry_at
+    limit v_free
+    for update skip locked
+  );
+  v_ids := v_ids || array(
+    select t.id from public.volume_tasks as t
+    where t.job_id = p_job_id and t.current_stage = v_before
+      and t.status in ('pending', 'done') and t.current_stage <> 'done'
+    order by t.id
+    limit v_free - cardinality(v_ids)
+    for update skip locked
+  );
+  return private.publish_volumes(v_ids, p_stage, p_queue, p_now);
+end;
+$$;
+comment on function private.publish_ready_volumes(bigint, text, text, integer, timestamptz) is
+  'Publish tasks of a job for a stage: those that failed in it and may try again, and those that the stage before has '
+  'done. Returns how many.';
+
+create function private.end_of_volume_job(p_job_id bigint)
+returns text
+language sql
+stable
+security invoker
+set search_path = ''
+set enable_seqscan = off   -- one row by index, whatever the statistics say
+as $$
+  select case
+    when exists (
+      select 1 from public.volume_tasks as t
+      where t.job_id = p_job_id and t.current_stage <> 'done' and (t.status <> 'failed' or t.attempts < t.max_attempts)
+    ) then null
+    when exists (
+      select 1 from public.volume_tasks as t
+      where t.job_id = p_job_id and t.current_stage <> 'done'
+    ) then 'failed'
+    else 'completed'
+  end;
+$$;
+comment on function private.end_of_volume_job(bigint) is
+  'How a job ends, when none of its volumes has anything before it: completed when all are done, failed when one is '
+  'not. Null before.';
+
+create function private.end_volume_job(p_job_id bigint, p_now timestamptz)
+returns text
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_status constant text := private.end_of_volume_job(p_job_id);
+begin
+  update public.volume_jobs as j set status = v_status, finished_at = p_now, updated_at = p_now
+  where j.id = p_job_id and j.status = 'running' and v_status is not null;
+  return case when found then v_status end;
+end;
+$$;
+comment on function private.end_volume_job(bigint, timestamptz) is
+  'End a job, which the caller has locked, if its time has come. Returns how, or null.';
+
+create function private.republish_lost_volumes(p_queue text, p_now timestamptz)
+returns integer
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_stage text;
+  v_count integer := 0;
+begin
+  foreach v_stage in array array['line_detection', 'line_extraction', 'ocr', 'reduce'] loop
+    v_count := v_count + private.publish_volumes(
+      array(
+        select t.id
+        from public.volume_jobs as j
+        join public.volume_tasks as t on t.job_id = j.id
+        where j.status = 'running' and t.current_stage = v_stage and t.status = 'running' and t.token is null
+          and t.published_at < p_now - interval '10 minutes'
+          and (
+            t.published_to <> p_queue
+            or t.published_to = 'pgmq' and not exists (
+              select 1 from private.volume_messages() as m
+              where m.stage = v_stage and m.message -> 'task_id' = to_jsonb(t.id)
+                and m.message -> 'attempt' = to_jsonb(t.publications)
+            )
+          )
+        order by t.id
+        for update of t skip locked
+      ),
+      v_stage, p_queue, p_now
+    );
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.republish_lost_volumes(text, timestamptz) is
+  'Publish again what waits for a message that is not there: somebody emptied a queue, or the kind of queue was changed.';
+
+create function private.orchestrate_volumes(
+  p_queue text,
+  p_limit integer,
+  p_process text,
+  p_now timestamptz default now()
+)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- whoever orchestrates holds no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_state private.volume_state;
+  v_is_reconciling boolean;
+  v_job_id bigint;
+  v_stage text;
+  v_left integer := p_limit;
+  v_rescued integer;
+  v_lost integer := 0;
+  v_ended text;
+  v_completed integer := 0;
+  v_failed integer := 0;
+begin
+  perform private.require_volume_queue(p_queue);
+  perform private.require_text('p_process', p_process, 200);
+  if (p_limit between 1 and 10000) is not true then
+    raise exception 'p_limit must be 1 to 10000, got %', coalesce(p_limit::text, 'null')
+      using errcode = '22023', hint = 'Call again when there is more to do.';
+  end if;
+  -- One at a time; whoever comes in between has nothing to add.
+  if not pg_try_advisory_xact_lock(hashtextextended('pagewarden: the orchestrator of volumes', 0)) then
+    return null;
+  end if;
+  perform private.notice_restart(p_now);
+  update private.volume_state as s
+  set passed_at = p_now, passed_by = p_process, swept_at = p_now, is_hinted = false
+  returning s.* into v_state;
+  v_rescued := private.sweep_volumes(p_now);
+  for v_job_id in
+    select j.id from public.volume_jobs as j where j.status = 'running' order by j.id for no key update skip locked
+  loop
+    -- The last stage first: what is nearly done makes room.
+    foreach v_stage in array array['reduce', 'ocr', 'line_extraction', 'line_detection'] loop
+      exit when v_left = 0;
+      v_left := v_left - private.publish_ready_volumes(v_job_id, v_stage, p_queue, v_left, p_now);
+    end loop;
+    v_ended := private.end_volume_job(v_job_id, p_now);
+    v_completed := v_completed + (v_ended is not distinct from 'completed')::integer;
+    v_failed := v_failed + (v_ended is not distinct from 'failed')::integer;
+  end loop;
+  v_is_reconciling := coalesce(v_state.reconciled_at < p_now - interval '10 minutes', true);
+  if v_is_reconciling then
+    v_lost := private.republish_lost_volumes(p_queue, p_now);
+    update private.volume_state as s set reconciled_at = p_now;
+  end if;
+  return jsonb_build_object(
+    'published', p_limit - v_left, 'republished', v_lost, 'rescued', v_rescued, 'completed', v_completed,
+    'failed', v_failed,
+    'is_more', v_left = 0,
+    -- Whoever knows queues outside of the database asks them now; see republish_volumes.
+    'is_reconciling', v_is_reconciling,
+    'is_busy', exists (select 1 from public.volume_jobs as j where j.status = 'running'),
+    'outbox', (select count(*) from (select 1 from private.volume_outbox as o limit 1000) as o),
+    -- When the next failed task may try again, so that nobody has to look before.
+    'retry_in', (
+      select greatest(0, extract(epoch from min(r.retry_at) - p_now))
+      from public.volume_jobs as j
+      cross join lateral (
+        select t.retry_at from public.volume_tasks as t
+        where t.job_id = j.id and t.status = 'failed' and t.attempts < t.max_attempts
+        order by t.retry_at limit 1
+      ) as r
+      where j.status = 'running'
+    )
+  );
+end;
+$$;
+comment on function private.orchestrate_volumes(text, integer, text, timestamptz) is 'See public.orchestrate_volumes.';
+grant execute on function private.orchestrate_volumes(text, integer, text, timestamptz)
+  to service_role, pagewarden_worker;
+
+create function public.orchestrate_volumes(
+  p_queue text default 'pgmq',
+  p_limit integer default 1000,
+  p_process text default 'unknown'
+)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.orchestrate_volumes(p_queue, p_limit, p_process);
+$$;
+comment on function public.orchestrate_volumes(text, integer, text) is
+  'Look over all volumes once: give back what dead workers had, publish messages for what comes next or may try again, '
+  'end jobs. Messages go into the queues of this database (pgmq), or into the outbox (sqs). Null while another is at it.';
+grant execute on function public.orchestrate_volumes(text, integer, text) to service_role, pagewarden_worker;
+
+create function private.claim_volume_outbox(p_limit integer, p_lease_seconds integer, p_now timestamptz default now())
+returns setof jsonb
+language plpgsql
+volatile
+security definer          -- whoever orchestrates holds no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if (p_limit between 1 and 1000) is not true then
+    raise exception 'p_limit must be 1 to 1000, got %', coalesce(p_limit::text, 'null')
+      using errcode = '22023', hint = 'Send in smaller batches.';
+  end if;
+  perform private.require_seconds('p_lease_seconds', p_lease_seconds, 1);
+  return query
+  with due as materialized (
+    select o.task_id from private.volume_outbox as o
+    where o.claimed_until <= p_now
+    order by o.claimed_until, o.created_at, o.task_id
+    limit p_limit
+    for update skip locked
+  )
+  update private.volume_outbox as o
+  set claimed_until = p_now + make_interval(secs => p_lease_seconds)
+  from due
+  where o.task_id = due.task_id
+  returning jsonb_build_object('stage', o.stage, 'message', o.message);
+end;
+$$;
+comment on function private.claim_volume_outbox(integer, integer, timestamptz) is 'See public.claim_volume_outbox.';
+grant execute on function private.claim_volume_outbox(integer, integer, timestamptz) to service_role, pagewarden_worker;
+
+create function public.claim_volume_outbox(p_limit integer default 100, p_lease_seconds integer default 30)
+returns setof jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.claim_volume_outbox(p_limit, p_lease_seconds);
+$$;
+comment on function public.claim_volume_outbox(integer, integer) is
+  'Take messages that are to be sent: {stage, message}. What is not settled in time is handed out again.';
+grant execute on function public.claim_volume_outbox(integer, integer) to service_role, pagewarden_worker;
+
+create function private.settle_volume_outbox(p_messages jsonb)
+returns integer
+language plpgsql
+volatile
+security definer          -- whoever orchestrates holds no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_count integer;
+begin
+  perform private.require_list('p_messages', p_messages);
+  delete from private.volume_outbox as o
+  using jsonb_to_recordset(p_messages) as m (task_id bigint, attempt integer)
+  where o.task_id = m.task_id and o.message -> 'attempt' = to_jsonb(m.attempt);
+  get diagnostics v_count = row_count;
+  return v_count;
+end;
+$$;
+comment on function private.settle_volume_outbox(jsonb) is 'See public.settle_volume_outbox.';
+grant execute on function private.settle_volume_outbox(jsonb) to service_role, pagewarden_worker;
+
+create function public.settle_volume_outbox(p_messages jsonb)
+returns integer
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.settle_volume_outbox(p_messages);
+$$;
+comment on function public.settle_volume_outbox(jsonb) is
+  'These messages were sent: [{"task_id", "attempt"}, …]. Returns how many of them were still to be sent.';
+grant execute on function public.settle_volume_outbox(jsonb) to service_role, pagewarden_worker;
+
+create function private.republish_volumes(p_stage text, p_older_seconds integer, p_now timestamptz default now())
+returns integer
+language plpgsql
+volatile
+security definer          -- whoever orchestrates holds no rights on tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_volume_stage(p_stage);
+  -- No queue keeps a message for longer than 14 days.
+  if (p_older_seconds between 0 and 1209600) is not true then
+    raise exception 'p_older_seconds must be 0 to 1209600, got %', coalesce(p_older_seconds::text, 'null')
+      using errcode = '22023', hint = 'It is how long the queue keeps messages, or some minutes if it is empty.';
+  end if;
+  return private.publish_volumes(
+    array(
+      select t.id
+      from public.volume_jobs as j
+      join public.volume_tasks as t on t.job_id = j.id
+      where j.status = 'running' and t.current_stage = p_stage and t.status = 'running' and t.token is null
+        and t.published_to = 'sqs' and t.published_at < p_now - make_interval(secs => p_older_seconds)
+        and not exists (select 1 from private.volume_outbox as o where o.task_id = t.id)
+      order by t.id
+      limit 1000
+      for update of t skip locked
+    ),
+    p_stage, 'sqs', p_now
+  );
+end;
+$$;
+comment on function private.republish_volumes(text, integer, timestamptz) is 'See public.republish_volumes.';
+grant execute on function private.republish_volumes(text, integer, timestamptz) to service_role, pagewarden_worker;
+
+create function public.republish_volumes(p_stage text, p_older_seconds integer default 300)
+returns integer
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.republish_volumes(p_stage, p_older_seconds);
+$$;
+comment on function public.republish_volumes(text, integer) is
+  'The queue of this stage, outside of the database, is empty, or keeps messages for so long only: send again what has '
+  'waited in it for longer than this. Returns how many.';
+grant execute on function public.republish_volumes(text, integer) to service_role, pagewarden_worker;

@@ -1,0 +1,973 @@
+-- Alerts: metrics, rules, what fires, and the messages to people.
+--
+-- evaluate_alerts measures every metric once a minute and opens, keeps or resolves alerts by the rules;
+-- messages go into alert_notices, from which the function alerts sends them.
+
+create table public.alert_metrics (
+  metric text not null,
+  description text not null,
+  unit text not null,
+  over_time boolean not null,
+  constraint alert_metrics_pkey primary key (metric)
+);
+comment on table public.alert_metrics is 'What can be watched. over_time: it is counted in a window, which the rule says.';
+insert into public.alert_metrics (metric, unit, over_time, description)
+values
+  ('stuck_documents', 'documents', false, 'In hand for more than 10 minutes, or without a heartbeat for 5'),
+  ('dead_letter_growth', 'documents', true, 'Given up in the time'),
+  ('success_rate', 'share', true, 'Results among all attempts that ended'),
+  ('version_conflict_rate', 'share', true, 'Calls that came too late for their lock, and conflicts that did not go away, per attempt that ended'),
+  ('processing_seconds', 'seconds', true, 'Reading a document, on average'),
+  ('retry_rate', 'share', true, 'Failed attempts among all attempts that ended'),
+  ('seconds_to_text', 'seconds', true, 'From upload to text: 95 of 100 took less'),
+  ('queue_age_seconds', 'seconds', false, 'How long the next document of a lane that is not paused has waited'),
+  ('paused_lanes', 'lanes', false, 'Paused by an outage'),
+  ('silent_workers', 'workers', false, 'Not heard of for 2 minutes, without having said goodbye'),
+  ('failed_webhooks', 'webhooks', true, 'Given up in the time'),
+  ('failed_functions', 'runs', true, 'Runs of functions that failed'),
+  ('volume_outages', 'turns', true, 'Stages of volumes that were given back, as a store or an engine was away'),
+  ('failed_volumes', 'volumes', true, 'Given up in the time'),
+  ('free_disk_share', 'share', false, 'Of the disk that keeps files and database, where a process of ours sees it'),
+  ('gpu_service_down', 'services', false, '1 while the GPU service does not answer');
+alter table public.alert_metrics enable row level security;
+create policy "Metrics are visible to HAC"
+  on public.alert_metrics for select to authenticated
+  using ((select private.is_admin()));
+grant select on public.alert_metrics to authenticated, service_role;
+
+create table public.alert_rules (
+  rule text not null,
+  metric text not null,
+  comparison text not null default '>',
+  threshold double precision not null,
+  window_seconds integer,
+  hold_seconds integer not null default 0,
+  calm_seconds integer not null default 300,
+  at_least integer not null default 0,
+  severity text not null,
+  enabled boolean not null default true,
+  advice text not null default '',
+  updated_at timestamptz not null default now(),
+  constraint alert_rules_pkey primary key (rule),
+  constraint alert_rules_metric_is_known foreign key (metric) references public.alert_metrics (metric),
+  constraint alert_rules_name_is_sensible check (rule ~ '^[a-z][a-z0-9_-]{0,62}$'),
+  constraint alert_rules_comparison_is_known check (comparison in ('>', '<')),
+  constraint alert_rules_threshold_is_a_number check (threshold not in ('NaN', 'Infinity', '-Infinity')),
+  constraint alert_rules_times_make_sense check (
+    (window_seconds is null or window_seconds between 60 and 604800)
+    and hold_seconds between 0 and 86400 and calm_seconds between 0 and 86400 and at_least >= 0
+  ),
+  constraint alert_rules_severity_is_known check (severity in ('critical', 'warning'))
+);
+comment on table public.alert_rules is
+  'When somebody is told: critical pages HAC (task, e-mail, webhook), warning goes to Slack.';
+comment on column public.alert_rules.window_seconds is 'The time in which the metric is counted, where it is.';
+comment on column public.alert_rules.hold_seconds is 'How long it must be broken without a break before it fires.';
+comment on column public.alert_rules.calm_seconds is 'How long it must be calm without a break before it is resolved.';
+comment on column public.alert_rules.at_least is 'With fewer events in the window nothing is judged.';
+comment on column public.alert_rules.advice is 'What to do; docs/handbook.md says more.';
+create index alert_rules_metric_idx on public.alert_rules (metric);
+insert into public.alert_rules
+  (rule, metric, comparison, threshold, window_seconds, hold_seconds, calm_seconds, at_least, severity, advice)
+values
+  ('stuck-critical', 'stuck_documents', '>', 10, null, 900, 300, 0, 'critical', 'Look at page Stuck: are the workers alive?'),
+  ('dead-letters-critical', 'dead_letter_growth', '>', 20, 3600, 0, 600, 0, 'critical', 'Look at page Dead letters, by what went wrong.'),
+  ('success-critical', 'success_rate', '<', 0.5, 3600, 0, 600, 10, 'critical', 'Look at page Dead letters and at the log of the workers.'),
+  ('conflicts-critical', 'version_conflict_rate', '>', 0.25, 600, 0, 600, 10, 'critical', 'Workers lose their locks: are they too slow, or stopped for long?'),
+  ('stuck-warning', 'stuck_documents', '>', 5, null, 600, 300, 0, 'warning', 'Look at page Stuck.'),
+  ('slow-warning', 'processing_seconds', '>', 60, 3600, 0, 600, 5, 'warning', 'Reading takes long: look at page Workers, and at the machine.'),
+  ('retries-warning', 'retry_rate', '>', 0.4, 3600, 0, 600, 10, 'warning', 'Look at the newest errors of the documents.'),
+  ('waiting-warning', 'queue_age_seconds', '>', 3600, null, 600, 300, 0, 'warning', 'Nobody takes documents, or too few do: start more workers.'),
+  ('lane-paused-critical', 'paused_lanes', '>', 0, null, 300, 60, 0, 'critical', 'An engine, the GPU service or the file store is away; page Lanes says which.'),
+  ('silent-workers-warning', 'silent_workers', '>', 0, null, 300, 120, 0, 'warning', 'A worker died: look at its log; its documents are taken back by themselves.'),
+  ('webhooks-warning', 'failed_webhooks', '>', 0, 3600, 0, 600, 0, 'warning', 'Somebody was not told of the end of a document: table webhooks says who.'),
+  ('functions-warning', 'failed_functions', '>', 5, 3600, 0, 600, 0, 'warning', 'Page Functions shows what they said.'),
+  ('volume-outages-critical', 'volume_outages', '>', 2, 1800, 0, 600, 0, 'critical', 'A bucket or an engine is away or set up wrongly: the newest turns of the volume say which.'),
+  ('volumes-warning', 'failed_volumes', '>', 0, 3600, 0, 600, 0, 'warning', 'Page Volumes shows what failed, and why.'),
+  ('disk-warning', 'free_disk_share', '<', 0.1, null, 300, 300, 0, 'warning', 'Make room: remove old files, or give it a larger disk.'),
+  ('disk-critical', 'free_disk_share', '<', 0.03, null, 60, 300, 0, 'critical', 'Make room at once: uploads and saves will fail.'),
+  ('gpu-service-warning', 'gpu_service_down', '>', 0, null, 300, 120, 0, 'warning', 'PDFs wait: start the GPU service, or look at its log.');
+alter table public.alert_rules enable row level security;
+create policy "Rules are visible to HAC"
+  on public.alert_rules for select to authenticated
+  using ((select private.is_admin()));
+grant select on public.alert_rules to authenticated, service_role;
+
+create table private.alert_states (
+  rule text not null references public.alert_rules (rule) on delete cascade,
+  value double precision,
+  events bigint,
+  detail text,
+  broken_since timestamptz,
+  calm_since timestamptz,
+  evaluated_at timestamptz not null,
+  constraint alert_states_pkey primary key (rule),
+  constraint alert_states_one_of_both check (num_nonnulls(broken_since, calm_since) = 1)
+);
+comment on table private.alert_states is 'What each rule showed last, and since when it is broken or calm.';
+alter table private.alert_states enable row level security;
+
+create table public.alerts (
+  id bigint generated always as identity,
+  rule text not null references public.alert_rules (rule) on delete cascade,
+  severity text not null,
+  value double precision not null,
+  worst double precision not null,
+  threshold double precision not null,
+  detail text,
+  broken_since timestamptz not null,
+  fired_at timestamptz not null,
+  resolved_at timestamptz,
+  told boolean not null default false,
+  constraint alerts_pkey primary key (id),
+  constraint alerts_severity_is_known check (severity in ('critical', 'warning')),
+  constraint alerts_end_after_they_began check (broken_since <= fired_at and fired_at <= resolved_at is not false)
+);
+comment on table public.alerts is 'What fired, and when it was over. A rule has one open alert at most.';
+comment on column public.alerts.told is 'Somebody was told that it fired, so they are told when it is over.';
+create unique index alerts_one_open_of_a_rule on public.alerts (rule) where resolved_at is null;
+create index alerts_fired_idx on public.alerts (fired_at, id);
+create index alerts_rule_idx on public.alerts (rule);
+alter table public.alerts enable row level security;
+create policy "Alerts are visible to HAC"
+  on public.alerts for select to authenticated
+  using ((select private.is_admin()));
+grant select on public.alerts to authenticated, service_role;
+
+create table public.alert_silences (
+  id bigint generated always as identity,
+  rule text references public.alert_rules (rule) on delete cascade,
+  reason text not null,
+  begins_at timestamptz not null default now(),
+  ends_at timestamptz not null,
+  made_by uuid references auth.users (id) on delete set null,
+  constraint alert_silences_pkey primary key (id),
+  constraint alert_silences_end check (ends_at > begins_at)
+);
+comment on table public.alert_silences is 'Times in which nobody is told; rule is null for all of them.';
+create index alert_silences_rule_idx on public.alert_silences (rule);
+create index alert_silences_ends_idx on public.alert_silences (ends_at);
+create index alert_silences_made_by_idx on public.alert_silences (made_by);
+alter table public.alert_silences enable row level security;
+create policy "Silences are visible to HAC"
+  on public.alert_silences for select to authenticated
+  using ((select private.is_admin()));
+grant select on public.alert_silences to authenticated, service_role;
+
+create table public.alert_notices (
+  id uuid not null default gen_random_uuid(),
+  alert_id bigint references public.alerts (id) on delete cascade,
+  rule text not null references public.alert_rules (rule) on delete cascade,
+  kind text not null,
+  channel text not null,
+  body jsonb not null,
+  attempts public.counter not null default 0,
+  next_attempt_at timestamptz not null,
+  settled_at timestamptz,
+  outcome text,
+  error text,
+  created_at timestamptz not null,
+  constraint alert_notices_pkey primary key (id),
+  constraint alert_notices_kind_is_known check (kind in ('fired', 'resolved', 'test')),
+  constraint alert_notices_channel_is_known check (channel in ('email', 'webhook', 'slack')),
+  constraint alert_notices_outcome_is_known check (outcome in ('delivered', 'not set up', 'given up')),
+  constraint alert_notices_settled_one_way check ((settled_at is null) = (outcome is null))
+);
+comment on table public.alert_notices is 'Who is to be told what, in which way; and whether they were.';
+create index alert_notices_open_idx on public.alert_notices (next_attempt_at) where settled_at is null;
+create index alert_notices_alert_idx on public.alert_notices (alert_id);
+create index alert_notices_rule_idx on public.alert_notices (rule);
+alter table public.alert_notices enable row level security;
+create policy "Notices are visible to HAC"
+  on public.alert_notices for select to authenticated
+  using ((select private.is_admin()));
+grant select on public.alert_notices to authenticated, service_role;
+
+create table private.gauges (
+  gauge text not null,
+  value double precision not null,
+  reported_at timestamptz not null,
+  constraint gauges_pkey primary key (gauge)
+);
+comment on table private.gauges is 'What only processes of ours can see: disks, services.';
+alter table private.gauges enable row level security;
+
+create function private.report_gauge(p_gauge text, p_value double precision, p_now timestamptz default now())
+returns void
+language plpgsql
+volatile
+security definer          -- nobody else may write them
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if (p_gauge in ('free_disk_share', 'gpu_service_down')) is not true then
+    raise exception 'there is no gauge %', coalesce(p_gauge, 'null')
+      using errcode = '22023', hint = 'Gauges are free_disk_share and gpu_service_down.';
+  end if;
+  if p_value is null or p_value in ('NaN', 'Infinity', '-Infinity') then
+    raise exception 'p_value must be a number' using errcode = '22023', hint = 'Report what was measured.';
+  end if;
+  insert into private.gauges as g (gauge, value, reported_at) values (p_gauge, p_value, p_now)
+  on conflict on constraint gauges_pkey do update set value = excluded.value, reported_at = excluded.reported_at;
+end;
+$$;
+comment on function private.report_gauge(text, double precision, timestamptz) is 'See public.report_gauge.';
+grant execute on function private.report_gauge(text, double precision, timestamptz) to service_role;
+
+create function public.report_gauge(p_gauge text, p_value double precision)
+returns void
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.report_gauge(p_gauge, p_value);
+$$;
+comment on function public.report_gauge(text, double precision) is
+  'Report what only a process can see: free_disk_share (0 to 1), gpu_service_down (0 or 1).';
+grant execute on function public.report_gauge(text, double precision) to service_role;
+
+create unlogged table private.conflicts (   -- a crash may lose them: they are for statistics
+  id bigint generated always as identity,
+  happened_at timestamptz not null default now(),
+  constraint conflicts_pkey primary key (id)
+);
+comment on table private.conflicts is
+  'Calls that came too late for their lock, one row each; the alerts forget them after a while.';
+alter table private.conflicts enable row level security;
+
+create function private.report_conflict(p_message text, p_case_id uuid, p_document_id uuid)
+returns void
+language plpgsql
+volatile
+security definer          -- people hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_text('p_message', p_message, 10000);
+  if not private.is_service() then
+    perform private.require_case_rank(p_case_id, 2);
+  end if;
+  insert into public.ocr_errors (document_id, case_id, kind, error_category, error_message)
+  values (
+    (select d.id from public.documents as d where d.id = p_document_id), p_case_id, 'conflict', 'transient', p_message
+  );
+end;
+$$;
+comment on function private.report_conflict(text, uuid, uuid) is 'See public.report_conflict.';
+grant execute on function private.report_conflict(text, uuid, uuid) to authenticated, service_role;
+
+create function public.report_conflict(p_message text, p_case_id uuid default null, p_document_id uuid default null)
+returns void
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.report_conflict(p_message, p_case_id, p_document_id);
+$$;
+comment on function public.report_conflict(text, uuid, uuid) is
+  'Whoever met a serialization failure again and again gives up into ocr_errors with this.';
+grant execute on function public.report_conflict(text, uuid, uuid) to authenticated, service_role;
+
+-- What became of the attempts that ended in a time: every claim ends as one of these.
+create function private.ended_attempts(p_since timestamptz, p_now timestamptz, out v_results bigint, out v_failures bigint)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select
+    (select count(*) from public.ocr_processing_logs as r where r.created_at > p_since and r.created_at <= p_now),
+    (
+      select count(*) from public.ocr_errors as e
+      where e.created_at > p_since and e.created_at <= p_now and e.kind in ('failure', 'lock_expired', 'deadline')
+    );
+$$;
+comment on function private.ended_attempts(timestamptz, timestamptz) is 'Results and failed attempts since then.';
+
+-- value is null where nothing can be said; events is how much was counted, for rules that want enough of it.
+create function private.measure(
+  p_metric text,
+  p_window_seconds integer,
+  p_now timestamptz,
+  out v_value double precision,
+  out v_events bigint,
+  out v_detail text
+)
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_since timestamptz := p_now - make_interval(secs => coalesce(p_window_seconds, 3600));
+  v_ended record;
+begin
+  if p_metric in ('success_rate', 'retry_rate', 'version_conflict_rate') then
+    v_ended := private.ended_attempts(v_since, p_now);
+    v_events := v_ended.v_results + v_ended.v_failures;
+  end if;
+  case p_metric
+    when 'stuck_documents' then
+      select count(*), string_agg(d.name, ', ' order by d.claimed_at) filter (where d.row <= 3)
+      into v_value, v_detail
+      from (
+        select d.name, d.claimed_at, row_number() over (order by d.claimed_at) as row
+        from public.documents as d
+        where d.id = any (private.claimed_ids()) and d.ocr_status = 'processing'
+          and (d.locked_at < p_now - interval '5 minutes' or d.claimed_at < p_now - interval '10 minutes')
+      ) as d;
+    when 'dead_letter_growth' then
+      select count(*), mode() within group (order by l.error_group) into v_value, v_detail
+      from public.ocr_dead_letter as l
+      where l.status in ('pending', 'investigating', 'requeued', 'manual') and l.last_failed_at > v_since and l.last_failed_at <= p_now;
+    when 'success_rate' then
+      v_value := v_ended.v_results / nullif(v_events, 0)::double precision;
+    when 'retry_rate' then
+      v_value := v_ended.v_failures / nullif(v_events, 0)::double precision;
+    when 'version_conflict_rate' then
+      v_value := (
+        (select count(*) from private.conflicts as c where c.happened_at > v_since and c.happened_at <= p_now)
+        + (
+          select count(*) from public.ocr_errors as e
+          where e.created_at > v_since and e.created_at <= p_now and e.kind = 'conflict'
+        )
+      ) / nullif(v_events, 0)::double precision;
+    when 'processing_seconds' then
+      select avg(r.processing_time_ms) / 1000, count(*) into v_value, v_events
+      from public.ocr_processing_logs as r
+      where r.created_at > v_since and r.created_at <= p_now and r.processing_time_ms is not null;
+    when 'seconds_to_text' then
+      select percentile_cont(0.95) within group (order by r.seconds_to_text), count(*) into v_value, v_events
+      from public.ocr_processing_logs as r
+      where r.created_at > v_since and r.created_at <= p_now;
+    when 'queue_age_seconds' then
+      select extract(epoch from p_now - min(o.created_at)), string_agg(distinct o.lane, ', ') into v_value, v_detail
+      from public.lanes as l
+      cross join lateral (
+        select d.created_at, l.lane from private.queue as q
+        join public.documents as d on d.id = q.document_id
+        where q.lane = l.lane
+        order by q.urgency, q.turn, q.document_id
+        limit 1
+      ) as o
+      where l.paused_at is null;
+      v_value := coalesce(v_value, 0);
+    when 'paused_lanes' then
+      select count(*), string_agg(format('%s: %s', l.lane, l.pause_reason), '; ' order by l.lane) into v_value, v_detail
+      from public.lanes as l where l.pause_kind = 'outage';
+    when 'silent_workers' then
+      select count(*), string_agg(w.worker_id, ', ' order by w.worker_id) into v_value, v_detail
+      from private.workers as w where w.seen_at < p_now - interval '2 minutes';
+    when 'failed_webhooks' then
+      select count(*), min(w.error) into v_value, v_detail
+      from public.webhooks as w
+      where w.delivered = false and w.settled_at > v_since and w.settled_at <= p_now;
+    when 'failed_functions' then
+      select count(*), string_agg(distinct r.function_name, ', ') into v_value, v_detail
+      from private.function_runs as r
+      where r.outcome = 'failed' and r.ended_at > v_since and r.ended_at <= p_now;
+    -- The outcomes are named as in the index of turns that went wrong, or it would not be used.
+    when 'volume_outages' then
+      select count(*), mode() within group (order by r.error ->> 'message') into v_value, v_detail
+      from public.volume_runs as r
+      where r.outcome in ('failed', 'deadline', 'lost', 'outage') and r.outcome = 'outage'
+        and r.ended_at > v_since and r.ended_at <= p_now;
+    when 'failed_volumes' then
+      select count(distinct t.id), mode() within group (order by r.error ->> 'message') into v_value, v_detail
+      from public.volume_runs as r
+      join public.volume_tasks as t on t.id = r.task_id
+      where r.outcome in ('failed', 'deadline', 'lost', 'outage') and r.outcome <> 'outage'
+        and r.ended_at > v_since and r.ended_at <= p_now
+        and t.status = 'failed' and t.attempts >= t.max_attempts;
+    else
+      -- Whoever measured it is gone: nothing is known.
+      select g.value into v_value from private.gauges as g
+      where g.gauge = p_metric and g.reported_at > p_now - interval '10 minutes';
+  end case;
+  v_events := coalesce(v_events, 0);
+end;
+$$;
+comment on function private.measure(text, integer, timestamptz) is 'What a metric shows now, or in the last so many seconds.';
+
+create function private.is_silenced(p_rule text, p_now timestamptz)
+returns boolean
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select exists (
+    select 1 from public.alert_silences as s
+    where (s.rule is null or s.rule = p_rule) and s.begins_at <= p_now and s.ends_at > p_now
+  );
+$$;
+comment on function private.is_silenced(text, timestamptz) is 'Whether nobody is told of a rule now.';
+
+create function private.alert_body(p_rule public.alert_rules, p_kind text, p_alert public.alerts, p_now timestamptz)
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'kind', p_kind, 'rule', (p_rule).rule, 'severity', (p_rule).severity, 'metric', m.metric, 'unit', m.unit,
+    'description', m.description, 'comparison', (p_rule).comparison, 'threshold', (p_rule).threshold,
+    'value', (p_alert).value, 'worst', (p_alert).worst, 'detail', (p_alert).detail, 'advice', (p_rule).advice,
+    'broken_since', (p_alert).broken_since, 'fired_at', (p_alert).fired_at, 'resolved_at', (p_alert).resolved_at,
+    'at', p_now
+  )
+  from public.alert_metrics as m
+  where m.metric = (p_rule).metric;
+$$;
+comment on function private.alert_body(public.alert_rules, text, public.alerts, timestamptz) is 'What is told of an alert.';
+
+create function private.tell(p_rule public.alert_rules, p_kind text, p_alert public.alerts, p_now timestamptz)
+returns void
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  insert into public.alert_notices (alert_id, rule, kind, channel, body, next_attempt_at, created_at)
+  select (p_alert).id, (p_rule).rule, p_kind, c.channel, private.alert_body(p_rule, p_kind, p_alert, p_now), p_now, p_now
+  from unnest(
+    case (p_rule).severity when 'critical' then array['email', 'webhook'] else array['slack'] end
+  ) as c (channel);
+$$;
+comment on function private.tell(public.alert_rules, text, public.alerts, timestamptz) is
+  'Note whom to tell: of critical ones by e-mail and webhook, of warnings on Slack.';
+
+create function private.page(p_rule public.alert_rules, p_alert public.alerts)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  if (p_alert).severity = 'critical' then
+    perform private.open_task(
+      null, null, 'alert', format('Alert: %s', (p_rule).rule),
+      concat_ws(' ', format('%s is %s.', (p_rule).metric, round((p_alert).value::numeric, 2)), (p_alert).detail, (p_rule).advice),
+      'urgent', jsonb_build_object('alert_id', (p_alert).id, 'rule', (p_rule).rule)
+    );
+  end if;
+end;
+$$;
+comment on function private.page(public.alert_rules, public.alerts) is 'Give HAC a task for a critical alert.';
+
+create function private.resolve_alert(p_rule public.alert_rules, p_alert public.alerts, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_alert public.alerts;
+begin
+  update public.alerts as a set resolved_at = p_now where a.id = (p_alert).id returning a.* into v_alert;
+  update public.tasks as t set status = 'done', done_at = p_now, updated_at = p_now
+  where t.kind = 'alert' and (t.metadata ->> 'alert_id')::bigint = (p_alert).id and t.status in ('pending', 'in_progress');
+  if v_alert.told then
+    perform private.tell(p_rule, 'resolved', v_alert, p_now);
+  end if;
+end;
+$$;
+comment on function private.resolve_alert(public.alert_rules, public.alerts, timestamptz) is
+  'End an alert, with its task, and tell whoever was told that it began.';
+
+create function private.note_measure(p_rule public.alert_rules, p_now timestamptz)
+returns private.alert_states
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_measured record := private.measure((p_rule).metric, (p_rule).window_seconds, p_now);
+  v_broken boolean := coalesce(
+    v_measured.v_events >= (p_rule).at_least and case (p_rule).comparison
+      when '>' then v_measured.v_value > (p_rule).threshold else v_measured.v_value < (p_rule).threshold end,
+    false
+  );
+  v_state private.alert_states;
+begin
+  select s.* into v_state from private.alert_states as s where s.rule = (p_rule).rule;
+  -- Nobody knows what was while nobody looked.
+  if v_state.evaluated_at < p_now - interval '5 minutes' then
+    v_state.broken_since := null;
+    v_state.calm_since := null;
+  end if;
+  insert into private.alert_states as s (rule, value, events, detail, broken_since, calm_since, evaluated_at)
+  values (
+    (p_rule).rule, v_measured.v_value, v_measured.v_events, left(v_measured.v_detail, 1000),
+    case when v_broken then coalesce(v_state.broken_since, p_now) end,
+    case when not v_broken then coalesce(v_state.calm_since, p_now) end,
+    p_now
+  )
+  on conflict on constraint alert_states_pkey do update
+  set value = excluded.value, events = excluded.events, detail = excluded.detail, broken_since = excluded.broken_since,
+      calm_since = excluded.calm_since, evaluated_at = excluded.evaluated_at
+  returning s.* into v_state;
+  return v_state;
+end;
+$$;
+comment on function private.note_measure(public.alert_rules, timestamptz) is
+  'Measure what a rule watches, and remember since when it is broken or calm.';
+
+create function private.judge(p_rule public.alert_rules, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_state private.alert_states := private.note_measure(p_rule, p_now);
+  v_alert public.alerts;
+begin
+  select a.* into v_alert from public.alerts as a where a.rule = (p_rule).rule and a.resolved_at is null for update;
+  if v_alert.id is null then
+    if v_state.broken_since is null or v_state.broken_since > p_now - make_interval(secs => (p_rule).hold_seconds) then
+      return;
+    end if;
+    insert into public.alerts as a (rule, severity, value, worst, threshold, detail, broken_since, fired_at)
+    values (
+      (p_rule).rule, (p_rule).severity, v_state.value, v_state.value, (p_rule).threshold, v_state.detail,
+      v_state.broken_since, p_now
+    )
+    returning a.* into v_alert;
+    perform private.page(p_rule, v_alert);
+  elsif v_state.calm_since <= p_now - make_interval(secs => (p_rule).calm_seconds) then
+    perform private.resolve_alert(p_rule, v_alert, p_now);
+    return;
+  elsif v_state.broken_since is not null then
+    update public.alerts as a
+    set value = v_state.value, detail = v_state.detail,
+        worst = case (p_rule).comparison when '>' then greatest(a.worst, v_state.value) else least(a.worst, v_state.value) end
+    where a.id = v_alert.id
+    returning a.* into v_alert;
+  end if;
+  -- Also one that fired in silence, once that is over.
+  if not v_alert.told and not private.is_silenced((p_rule).rule, p_now) then
+    update public.alerts as a set told = true where a.id = v_alert.id;
+    perform private.tell(p_rule, 'fired', v_alert, p_now);
+  end if;
+end;
+$$;
+comment on function private.judge(public.alert_rules, timestamptz) is 'Fire or resolve the alert of a rule, as it deserves.';
+
+create function private.evaluate_alerts(p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- nobody else may write the tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_rule public.alert_rules;
+begin
+  -- One at a time; whoever comes second has nothing to add.
+  if not pg_try_advisory_xact_lock(hashtextextended('alerts', 6)) then
+    return jsonb_build_object('evaluated', 0);
+  end if;
+  for v_rule in select r.* from public.alert_rules as r where r.enabled order by r.rule loop
+    perform private.judge(v_rule, p_now);
+  end loop;
+  -- What is no longer watched is no longer an alert.
+  perform private.resolve_alert(r, a, p_now)
+  from public.alerts as a join public.alert_rules as r on r.rule = a.rule
+  where a.resolved_at is null and not r.enabled;
+  delete from private.conflicts as c where c.happened_at < p_now - interval '8 days';
+  delete from public.alert_silences as s where s.ends_at < p_now - interval '90 days';
+  delete from public.alerts as a where a.resolved_at < p_now - interval '400 days';
+  return jsonb_build_object(
+    'evaluated', (select count(*) from public.alert_rules as r where r.enabled),
+    'open', (select count(*) from public.alerts as a where a.resolved_at is null)
+  );
+end;
+$$;
+comment on function private.evaluate_alerts(timestamptz) is 'See public.evaluate_alerts.';
+grant execute on function private.evaluate_alerts(timestamptz) to service_role;
+
+create function public.evaluate_alerts()
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.evaluate_alerts();
+$$;
+comment on function public.evaluate_alerts() is
+  'Measure what the rules watch, and fire and resolve alerts. Every minute, by pg_cron or the local scheduler.';
+grant execute on function public.evaluate_alerts() to service_role;
+
+create function private.claim_alert_notices(p_limit integer, p_lease_seconds integer, p_now timestamptz default now())
+returns setof jsonb
+language plpgsql
+volatile
+security definer          -- nobody else may write them
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if (p_limit between 1 and 1000 and p_lease_seconds between 1 and 3600) is not true then
+    raise exception 'p_limit must be 1 to 1000 and p_lease_seconds 1 to 3600'
+      using errcode = '22023', hint = 'Claim in smaller batches.';
+  end if;
+  return query
+  with due as (
+    select n.id from public.alert_notices as n
+    where n.settled_at is null and n.next_attempt_at <= p_now
+    order by n.next_attempt_at
+    limit p_limit
+    for update skip locked
+  )
+  update public.alert_notices as n
+  set attempts = n.attempts + 1, next_attempt_at = p_now + make_interval(secs => p_lease_seconds)
+  from due
+  where n.id = due.id
+  returning jsonb_build_object('id', n.id, 'attempt', n.attempts, 'channel', n.channel, 'body', n.body);
+end;
+$$;
+comment on function private.claim_alert_notices(integer, integer, timestamptz) is 'See public.claim_alert_notices.';
+grant execute on function private.claim_alert_notices(integer, integer, timestamptz) to service_role;
+
+create function public.claim_alert_notices(p_limit integer default 10, p_lease_seconds integer default 60)
+returns setof jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.claim_alert_notices(p_limit, p_lease_seconds);
+$$;
+comment on function public.claim_alert_notices(integer, integer) is
+  'Take notices that are due: {id, attempt, channel, body}. Who does not settle one in time loses it.';
+grant execute on function public.claim_alert_notices(integer, integer) to service_role;
+
+create function private.settle_alert_notice(
+  p_id uuid,
+  p_attempt integer,
+  p_error text,
+  p_is_set_up boolean,
+  p_now timestamptz default now()
+)
+returns boolean
+language plpgsql
+volatile
+security definer          -- nobody else may write them
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  c_most constant integer := 15;   -- at growing intervals, about a day
+begin
+  if p_is_set_up is null then
+    raise exception 'p_is_set_up must be true or false' using errcode = '22023', hint = 'Is there an address to tell?';
+  end if;
+  update public.alert_notices as n
+  set error = left(p_error, 1000),
+      outcome = case
+        when not p_is_set_up then 'not set up'
+        when p_error is null then 'delivered'
+        when n.attempts >= c_most then 'given up' end,
+      settled_at = case when not p_is_set_up or p_error is null or n.attempts >= c_most then p_now end,
+      next_attempt_at = p_now + make_interval(secs => least(10 * 2 ^ n.attempts, 14400))
+  where n.id = p_id and n.attempts = p_attempt and n.settled_at is null;
+  return found;
+end;
+$$;
+comment on function private.settle_alert_notice(uuid, integer, text, boolean, timestamptz) is 'See public.settle_alert_notice.';
+grant execute on function private.settle_alert_notice(uuid, integer, text, boolean, timestamptz) to service_role;
+
+create function public.settle_alert_notice(
+  p_id uuid,
+  p_attempt integer,
+  p_error text default null,
+  p_is_set_up boolean default true
+)
+returns boolean
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.settle_alert_notice(p_id, p_attempt, p_error, p_is_set_up);
+$$;
+comment on function public.settle_alert_notice(uuid, integer, text, boolean) is
+  'Say how telling ended: without an error it was delivered; with one it is tried again. False when the attempt no '
+  'longer counts.';
+grant execute on function public.settle_alert_notice(uuid, integer, text, boolean) to service_role;
+
+create function private.list_alert_rules(p_now timestamptz default now())
+returns setof jsonb
+language plpgsql
+stable
+security definer          -- reads what the caller may not, after asking who it is
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_admin();
+  return query
+  select to_jsonb(r) || jsonb_build_object(
+    'description', m.description, 'unit', m.unit, 'value', s.value, 'events', s.events, 'detail', s.detail,
+    'broken_since', s.broken_since, 'calm_since', s.calm_since, 'evaluated_at', s.evaluated_at,
+    'alert_id', a.id, 'fired_at', a.fired_at, 'silenced', private.is_silenced(r.rule, p_now)
+  )
+  from public.alert_rules as r
+  join public.alert_metrics as m on m.metric = r.metric
+  left join private.alert_states as s on s.rule = r.rule
+  left join public.alerts as a on a.rule = r.rule and a.resolved_at is null
+  order by a.id is null, r.severity, r.rule;
+end;
+$$;
+comment on function private.list_alert_rules(timestamptz) is 'See public.list_alert_rules.';
+grant execute on function private.list_alert_rules(timestamptz) to authenticated, service_role;
+
+create function public.list_alert_rules()
+returns setof jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.list_alert_rules();
+$$;
+comment on function public.list_alert_rules() is
+  'HAC: every rule with what it shows now, since when it is broken or calm, and its open alert; open ones first.';
+grant execute on function public.list_alert_rules() to authenticated, service_role;
+
+create function private.list_alerts(p_before timestamptz, p_before_id bigint, p_limit integer)
+returns setof public.alerts
+language plpgsql
+stable
+security definer          -- reads what the caller may not, after asking who it is
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_admin();
+  perform private.require_page_size(p_limit);
+  return query
+  select a.* from public.alerts as a
+  where (a.fired_at, a.id) < (coalesce(p_before, 'infinity'), coalesce(p_before_id, 9223372036854775807))
+  order by a.fired_at desc, a.id desc
+  limit p_limit;
+end;
+$$;
+comment on function private.list_alerts(timestamptz, bigint, integer) is 'See public.list_alerts.';
+grant execute on function private.list_alerts(timestamptz, bigint, integer) to authenticated, service_role;
+
+create function public.list_alerts(
+  p_before timestamptz default null,
+  p_before_id bigint default null,
+  p_limit integer default 50
+)
+returns setof public.alerts
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select * from private.list_alerts(p_before, p_before_id, p_limit);
+$$;
+comment on function public.list_alerts(timestamptz, bigint, integer) is 'HAC: what fired, the newest first.';
+grant execute on function public.list_alerts(timestamptz, bigint, integer) to authenticated, service_role;
+
+create function private.require_rule(p_rule text)
+returns public.alert_rules
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_rule public.alert_rules;
+begin
+  select r.* into v_rule from public.alert_rules as r where r.rule = p_rule;
+  if not found then
+    raise exception 'there is no rule %', coalesce(p_rule, 'null')
+      using errcode = '22023', hint = 'list_alert_rules() names them.';
+  end if;
+  return v_rule;
+end;
+$$;
+comment on function private.require_rule(text) is 'The rule of that name; 22023 when there is none.';
+
+create function private.set_alert_rule(p_rule text, p_changes jsonb)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  c_known constant text[] := array[
+    'metric', 'comparison', 'threshold', 'window_seconds', 'hold_seconds', 'calm_seconds', 'at_least', 'severity',
+    'enabled', 'advice'
+  ];
+  v_rule public.alert_rules;
+  v_unknown text;
+begin
+  perform private.require_admin();
+  if (jsonb_typeof(p_changes) = 'object') is not true then
+    raise exception 'p_changes must be an object' using errcode = '22023', hint = 'Send {"threshold": 10}.';
+  end if;
+  select k into v_unknown from jsonb_object_keys(p_changes) as k where k <> all (c_known) limit 1;
+  if found then
+    raise exception 'a rule has no "%"', v_unknown using errcode = '22023', hint = 'It has ' || array_to_string(c_known, ', ') || '.';
+  end if;
+  if p_changes ? 'metric' and not exists (select 1 from public.alert_metrics as m where m.metric = p_changes ->> 'metric') then
+    raise exception 'there is no metric %', coalesce(p_changes ->> 'metric', 'null') using errcode = '22023',
+      hint = 'Metrics are ' || (select string_agg(m.metric, ', ' order by m.metric) from public.alert_metrics as m) || '.';
+  end if;
+  select r.* into v_rule from public.alert_rules as r where r.rule = p_rule for update;
+  if not found then
+    v_rule := jsonb_populate_record(null::public.alert_rules, '{"comparison": ">", "hold_seconds": 0, "calm_seconds": 300,
+      "at_least": 0, "enabled": true, "advice": ""}');
+  end if;
+  v_rule := jsonb_populate_record(v_rule, p_changes || jsonb_build_object('rule', p_rule, 'updated_at', now()));
+  begin
+    insert into public.alert_rules as r select v_rule.*
+    on conflict on constraint alert_rules_pkey do update
+    set metric = excluded.metric, comparison = excluded.comparison, threshold = excluded.threshold,
+        window_seconds = excluded.window_seconds, hold_seconds = excluded.hold_seconds,
+        calm_seconds = excluded.calm_seconds, at_least = excluded.at_least, severity = excluded.severity,
+        enabled = excluded.enabled, advice = excluded.advice, updated_at = excluded.updated_at;
+  exception
+    when check_violation or not_null_violation then
+      raise exception 'the rule makes no sense' using errcode = '22023',
+        hint = 'It has a name of small letters, a metric, a threshold that is a number, a comparison (> or <), a severity '
+          '(critical or warning), and times of 0 to 86400 seconds; its window is 60 to 604800.';
+  end;
+  perform private.log_act(null, null, 'alert_rule', format('rule %s was set', p_rule), null, null, p_changes);
+  return jsonb_build_object('success', true, 'rule', p_rule);
+end;
+$$;
+comment on function private.set_alert_rule(text, jsonb) is 'See public.set_alert_rule.';
+grant execute on function private.set_alert_rule(text, jsonb) to authenticated, service_role;
+
+create function public.set_alert_rule(p_rule text, p_changes jsonb)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.set_alert_rule(p_rule, p_changes);
+$$;
+comment on function public.set_alert_rule(text, jsonb) is
+  'HAC: change a rule, or make one: {"metric", "comparison", "threshold", "window_seconds", "hold_seconds", '
+  '"calm_seconds", "at_least", "severity", "enabled", "advice"}; what is left out stays.';
+grant execute on function public.set_alert_rule(text, jsonb) to authenticated, service_role;
+
+create function private.silence_alerts(p_rule text, p_minutes integer, p_reason text, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_id bigint;
+begin
+  perform private.require_admin();
+  perform private.require_text('p_reason', p_reason, 1000);
+  if p_rule is not null then
+    perform private.require_rule(p_rule);
+  end if;
+  if (p_minutes between 1 and 43200) is not true then
+    raise exception 'p_minutes must be 1 to 43200' using errcode = '22023', hint = 'A silence has an end: 30 days at most.';
+  end if;
+  insert into public.alert_silences as s (rule, reason, begins_at, ends_at, made_by)
+  values (p_rule, p_reason, p_now, p_now + make_interval(mins => p_minutes), auth.uid())
+  returning s.id into v_id;
+  perform private.log_act(
+    null, null, 'alerts_silenced', format('%s for %s minutes: %s', coalesce(p_rule, 'all alerts'), p_minutes, p_reason)
+  );
+  return jsonb_build_object('success', true, 'silence_id', v_id, 'ends_at', p_now + make_interval(mins => p_minutes));
+end;
+$$;
+comment on function private.silence_alerts(text, integer, text, timestamptz) is 'See public.silence_alerts.';
+grant execute on function private.silence_alerts(text, integer, text, timestamptz) to authenticated, service_role;
+
+create function public.silence_alerts(p_minutes integer, p_reason text, p_rule text default null)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.silence_alerts(p_rule, p_minutes, p_reason);
+$$;
+comment on function public.silence_alerts(integer, text, text) is
+  'HAC: tell nobody of a rule, or of any, for so long. What still is broken afterwards is told then.';
+grant execute on function public.silence_alerts(integer, text, text) to authenticated, service_role;
+
+create function private.end_silence(p_silence_id bigint, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_admin();
+  update public.alert_silences as s set ends_at = greatest(p_now, s.begins_at + interval '1 microsecond')
+  where s.id = p_silence_id and s.ends_at > p_now;
+  if not found then
+    return jsonb_build_object(
+      'success', false, 'error', 'SILENCE_NOT_FOUND', 'silence_id', p_silence_id, 'message', 'there is no such silence, or it is over'
+    );
+  end if;
+  perform private.log_act(null, null, 'silence_ended', format('silence %s was ended', p_silence_id));
+  return jsonb_build_object('success', true, 'silence_id', p_silence_id);
+end;
+$$;
+comment on function private.end_silence(bigint, timestamptz) is 'See public.end_silence.';
+grant execute on function private.end_silence(bigint, timestamptz) to authenticated, service_role;
+
+create function public.end_silence(p_silence_id bigint)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.end_silence(p_silence_id);
+$$;
+comment on function public.end_silence(bigint) is 'HAC: end a silence before its time.';
+grant execute on function public.end_silence(bigint) to authenticated, service_role;
+
+create function private.test_alert(p_rule text, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- HAC holds no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_admin();
+  perform private.tell(private.require_rule(p_rule), 'test', null, p_now);
+  perform private.log_act(null, null, 'alert_tested', format('rule %s was fired as a test', p_rule));
+  return jsonb_build_object('success', true, 'rule', p_rule);
+end;
+$$;
+comment on function private.test_alert(text, timestamptz) is 'See public.test_alert.';
+grant execute on function private.test_alert(text, timestamptz) to authenticated, service_role;
+
+create function public.test_alert(p_rule text)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.test_alert(p_rule);
+$$;
+comment on function public.test_alert(text) is
+  'HAC: tell everybody whom the rule would tell, as a test; nothing else happens.';
+grant execute on function public.test_alert(text) to authenticated, service_role;

@@ -1,0 +1,90 @@
+-- Metrics of the database for Prometheus, in one call.
+
+create function private.system_metrics(p_now timestamptz default now())
+returns jsonb
+language sql
+stable
+security definer          -- reads what only the engine may
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off      -- a queue that is empty today is full tomorrow
+set enable_bitmapscan = off   -- it would look at all of them before the limit is heard
+as $$
+  with held as materialized (
+    select d.lane, d.locked_by, d.lock_expires_at,
+      d.locked_at < p_now - interval '5 minutes' or d.claimed_at < p_now - interval '10 minutes' as is_stuck
+    from public.documents as d
+    where d.id = any (private.claimed_ids()) and d.ocr_status = 'processing'
+  ),
+  lane as (
+    select l.lane, l.paused_at is not null as paused,
+      (select count(*) from (select 1 from private.queue as q where q.lane = l.lane limit 100000) as k) as queued,
+      (select count(*) from (select 1 from private.later as q where q.lane = l.lane limit 100000) as k) as later,
+      (select count(*) from held as h where h.lane = l.lane) as processing,
+      (select count(*) from held as h where h.lane = l.lane and h.is_stuck) as stuck,
+      coalesce((
+        select extract(epoch from p_now - d.created_at) from private.queue as q
+        join public.documents as d on d.id = q.document_id
+        where q.lane = l.lane
+        order by q.urgency, q.turn, q.document_id
+        limit 1
+      ), 0) as oldest_seconds
+    from public.lanes as l
+  ),
+  -- As list_workers() calls them, but for those that have ended.
+  worker as (
+    select case
+        when h.held_until > p_now then 'reading'
+        when h.worker_id is not null or w.seen_at < p_now - interval '90 seconds' then 'silent'
+        else 'idle'
+      end as state
+    from private.workers as w
+    full join (
+      select coalesce(k.locked_by, 'unknown') as worker_id, max(k.lock_expires_at) as held_until
+      from held as k group by 1
+    ) as h on h.worker_id = w.worker_id
+  )
+  select jsonb_build_object(
+    'lanes', coalesce((select jsonb_agg(to_jsonb(l) order by l.lane) from lane as l), '[]'),
+    -- Each of them, also those of which there is none: a gauge that vanishes is no 0.
+    'dead_letters', (
+      select jsonb_agg(jsonb_build_object('category', k.category, 'count', coalesce(n.letters, 0)))
+      from unnest(array['transient', 'permanent', 'resource', 'configuration', 'unknown']) as k (category)
+      left join (
+        select l.error_category, count(*) as letters from public.ocr_dead_letter as l
+        where l.status in ('pending', 'investigating')
+        group by l.error_category
+      ) as n on n.error_category = k.category
+    ),
+    'open_alerts', (
+      select jsonb_agg(jsonb_build_object('severity', k.severity, 'count', coalesce(n.alerts, 0)))
+      from unnest(array['critical', 'warning']) as k (severity)
+      left join (
+        select a.severity, count(*) as alerts from public.alerts as a
+        where a.resolved_at is null
+        group by a.severity
+      ) as n on n.severity = k.severity
+    ),
+    'open_tasks', (select count(*) from public.tasks as t where t.status in ('pending', 'in_progress')),
+    'workers', (
+      select jsonb_agg(jsonb_build_object('state', k.state, 'count', coalesce(n.workers, 0)))
+      from unnest(array['reading', 'idle', 'silent']) as k (state)
+      left join (select w.state, count(*) as workers from worker as w group by w.state) as n on n.state = k.state
+    )
+  );
+$$;
+comment on function private.system_metrics(timestamptz) is 'See public.system_metrics.';
+grant execute on function private.system_metrics(timestamptz) to service_role;
+
+create function public.system_metrics()
+returns jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.system_metrics();
+$$;
+comment on function public.system_metrics() is
+  'What waits, is being read and is stuck in each lane, dead letters, open alerts and tasks, and workers, as numbers '
+  'for /metrics. What waits is counted up to 100,000 in each lane.';
+grant execute on function public.system_metrics() to service_role;

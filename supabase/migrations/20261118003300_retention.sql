@@ -1,0 +1,386 @@
+-- Retention: what is removed after its term, and the archive of single documents.
+--
+-- Only what has a stated term goes, in small batches. Files without a row are listed, never deleted.
+
+create function private.files_to_remove(p_after bigint, p_limit integer)
+returns setof jsonb
+language plpgsql
+stable
+security definer          -- nobody else sees the list
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if (p_limit between 1 and 1000) is not true then
+    raise exception 'p_limit must be 1 to 1000' using errcode = '22023', hint = 'Take them in smaller batches.';
+  end if;
+  return query
+  select jsonb_build_object('id', f.id, 'path', f.path)
+  from private.file_removals as f
+  where f.id > coalesce(p_after, 0)
+  order by f.id
+  limit p_limit;
+end;
+$$;
+comment on function private.files_to_remove(bigint, integer) is 'See public.files_to_remove.';
+grant execute on function private.files_to_remove(bigint, integer) to service_role;
+
+create function public.files_to_remove(p_after bigint default 0, p_limit integer default 100)
+returns setof jsonb
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.files_to_remove(p_after, p_limit);
+$$;
+comment on function public.files_to_remove(bigint, integer) is
+  'Files of erased documents that are still stored: {id, path}, in order of id, from the one behind p_after on.';
+grant execute on function public.files_to_remove(bigint, integer) to service_role;
+
+create function private.files_removed(p_ids bigint[])
+returns integer
+language plpgsql
+volatile
+security definer          -- nobody else may write the list
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_count integer;
+begin
+  if p_ids is null then
+    raise exception 'p_ids must not be null' using errcode = '22023', hint = 'Name what was removed.';
+  end if;
+  delete from private.file_removals as f where f.id = any (p_ids);
+  get diagnostics v_count = row_count;
+  return v_count;
+end;
+$$;
+comment on function private.files_removed(bigint[]) is 'See public.files_removed.';
+grant execute on function private.files_removed(bigint[]) to service_role;
+
+create function public.files_removed(p_ids bigint[])
+returns integer
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.files_removed(p_ids);
+$$;
+comment on function public.files_removed(bigint[]) is
+  'Say that these files of files_to_remove are gone from the store. Returns how many were still on the list.';
+grant execute on function public.files_removed(bigint[]) to service_role;
+
+create function private.unknown_files(p_paths text[])
+returns setof text
+language plpgsql
+stable
+security definer          -- looks at all documents
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_paths is null or cardinality(p_paths) > 10000 then
+    raise exception 'p_paths must be a list of at most 10000 paths'
+      using errcode = '22023', hint = 'Ask in smaller batches.';
+  end if;
+  if exists (select 1 from unnest(p_paths) as t (path) where t.path !~ '^[0-9a-f-]{36}/' or t.path is null) then
+    raise exception 'a path of p_paths does not begin with the id of a case'
+      using errcode = '22023', hint = 'Only files of uploads can be asked for: <case>/<upload>/<name>.';
+  end if;
+  return query
+  with asked as materialized (
+    select distinct left(t.path, 36)::uuid as case_id, t.path from unnest(p_paths) as t (path)
+  )
+  select a.path
+  from asked as a
+  where not exists (
+    select 1 from public.documents as d
+    where d.case_id = a.case_id and ltrim(d.dropbox_path, '/') = a.path
+  );
+end;
+$$;
+comment on function private.unknown_files(text[]) is 'See public.unknown_files.';
+grant execute on function private.unknown_files(text[]) to service_role;
+
+create function public.unknown_files(p_paths text[])
+returns setof text
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.unknown_files(p_paths);
+$$;
+comment on function public.unknown_files(text[]) is
+  'Which of these files of uploads no document names. One that was stored a moment ago may be about to get its document.';
+grant execute on function public.unknown_files(text[]) to service_role;
+
+create function private.require_terms(p_terms jsonb)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+declare
+  c_known constant text[] := array['bin_days', 'error_days', 'webhook_days', 'message_days'];
+  v_term record;
+begin
+  if (jsonb_typeof(p_terms) = 'object') is not true then
+    raise exception 'p_terms must be an object' using errcode = '22023', hint = 'Send {"bin_days": 30}.';
+  end if;
+  for v_term in select t.key, t.value from jsonb_each(p_terms) as t loop
+    if v_term.key <> all (c_known) then
+      raise exception 'there is no term "%"', v_term.key using errcode = '22023',
+        hint = 'Terms are ' || array_to_string(c_known, ', ') || '.';
+    end if;
+    if v_term.value <> 'null' and (jsonb_typeof(v_term.value) = 'number' and v_term.value::numeric > 0) is not true then
+      raise exception 'the term "%" must be a number of days', v_term.key using errcode = '22023',
+        hint = 'Leave it out to keep everything.';
+    end if;
+  end loop;
+end;
+$$;
+comment on function private.require_terms(jsonb) is 'Refuse terms that make no sense (22023).';
+
+create function private.apply_retention(p_terms jsonb, p_dry_run boolean, p_limit integer, p_now timestamptz default now())
+returns jsonb
+language plpgsql
+volatile
+security definer          -- nobody else may write the tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_bin timestamptz;
+  v_errors timestamptz;
+  v_webhooks timestamptz;
+  v_messages timestamptz;
+  v_queue text;
+  v_some integer;
+  v_case record;
+  v_count integer;
+  v_gone jsonb := '{}';
+begin
+  perform private.require_terms(p_terms);
+  if p_dry_run is null or (p_limit between 1 and 10000) is not true then
+    raise exception 'p_dry_run must be true or false, and p_limit 1 to 10000' using errcode = '22023',
+      hint = 'Call it again while it is p_limit.';
+  end if;
+  v_bin := p_now - make_interval(secs => ((p_terms ->> 'bin_days')::double precision * 86400));
+  v_errors := p_now - make_interval(secs => ((p_terms ->> 'error_days')::double precision * 86400));
+  v_webhooks := p_now - make_interval(secs => ((p_terms ->> 'webhook_days')::double precision * 86400));
+  v_messages := p_now - make_interval(secs => ((p_terms ->> 'message_days')::double precision * 86400));
+
+  -- What is in the bin, versions that newer ones took the place of among it; never what somebody still reads.
+  v_count := 0;
+  for v_case in
+    select b.case_id, array_agg(b.id order by b.id) as ids
+    from (
+      select d.case_id, d.id from public.documents as d
+      where d.deleted_at < v_bin and d.ocr_status <> 'processing'
+      order by d.created_at, d.id
+      limit p_limit
+    ) as b
+    group by b.case_id
+  loop
+    v_count := v_count + cardinality(v_case.ids);
+    if not p_dry_run then
+      perform 1 from public.documents as d where d.id = any (v_case.ids) order by d.id for update;
+      perform private.erase(v_case.case_id, v_case.ids);
+    end if;
+  end loop;
+  v_gone := v_gone || jsonb_build_object('documents', v_count);
+
+  -- Errors of documents that need nobody any more.
+  with old as (
+    select e.id from public.ocr_errors as e
+    where e.created_at < v_errors and not exists (
+      select 1 from public.ocr_dead_letter as l
+      where l.document_id = e.document_id and l.status in ('pending', 'investigating', 'manual')
+    )
+    order by e.created_at
+    limit p_limit
+  ),
+  gone as (
+    delete from public.ocr_errors as e using old where e.id = old.id and not p_dry_run
+  )
+  select count(*) into v_count from old;
+  v_gone := v_gone || jsonb_build_object('errors', v_count);
+
+  with old as (
+    select w.id from public.webhooks as w where w.settled_at < v_webhooks order by w.settled_at limit p_limit
+  ),
+  gone as (
+    delete from public.webhooks as w using old where w.id = old.id and not p_dry_run
+  )
+  select count(*) into v_count from old;
+  v_gone := v_gone || jsonb_build_object('webhooks', v_count);
+
+  -- Messages about volumes that were dealt with; what became of the volume is in volume_runs.
+  v_count := 0;
+  foreach v_queue in array array['line_detection', 'line_extraction', 'ocr', 'reduce'] loop
+    execute format(
+      'with old as (select a.msg_id from pgmq.%1$I as a where a.archived_at < $1 order by a.msg_id limit $2), '
+      'gone as (delete from pgmq.%1$I as a using old where a.msg_id = old.msg_id and not $3) '
+      'select count(*) from old',
+      'a_ocr_' || v_queue
+    ) into v_some using v_messages, p_limit - v_count, p_dry_run;
+    v_count := v_count + v_some;
+  end loop;
+  return v_gone || jsonb_build_object('messages', v_count);
+end;
+$$;
+comment on function private.apply_retention(jsonb, boolean, integer, timestamptz) is 'See public.apply_retention.';
+grant execute on function private.apply_retention(jsonb, boolean, integer, timestamptz) to service_role;
+
+create function public.apply_retention(p_terms jsonb, p_dry_run boolean default false, p_limit integer default 1000)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.apply_retention(p_terms, p_dry_run, p_limit);
+$$;
+comment on function public.apply_retention(jsonb, boolean, integer) is
+  'Remove what is older than {"bin_days", "error_days", "webhook_days", "message_days"}: erase documents of the bin, '
+  'errors of documents that need nobody, settled webhooks, messages about volumes in their archives. Says how many; with p_dry_run it only counts. What a term does not '
+  'name is kept. Audit lines stay.';
+grant execute on function public.apply_retention(jsonb, boolean, integer) to service_role;
+
+create function private.document_archive(p_document_id uuid)
+returns text
+language plpgsql
+stable
+security invoker
+set search_path = ''
+-- The same rows are the same text, whatever the session prefers.
+set timezone = 'UTC'
+set extra_float_digits = 1
+as $$
+begin
+  return (
+    with kinds (kind) as (
+      values ('hac_acts'), ('ocr_dead_letter'), ('ocr_errors'), ('ocr_pages'), ('ocr_processing_logs'), ('ocr_runs'),
+        ('page_corrections'), ('page_texts'), ('tasks')
+    ),
+    contents (kind, content) as (
+      select 'hac_acts', to_jsonb(a) from public.hac_acts as a, public.documents as d
+      where d.id = p_document_id and a.case_id = d.case_id and a.document_id = d.id
+      union all
+      select 'ocr_dead_letter', to_jsonb(l) from public.ocr_dead_letter as l where l.document_id = p_document_id
+      union all
+      select 'ocr_errors', to_jsonb(e) from public.ocr_errors as e where e.document_id = p_document_id
+      union all
+      -- What page_texts does not show: earlier readings, and what was read where a person corrected it.
+      select 'ocr_pages', to_jsonb(o) - 'text_search' from public.ocr_pages as o
+      join public.documents as d on d.id = o.document_id
+      where o.document_id = p_document_id and (
+        o.run_id is distinct from d.run_id
+        or exists (
+          select 1 from public.page_corrections as c
+          where c.document_id = o.document_id and c.page_number = o.page_number
+        )
+      )
+      union all
+      select 'ocr_processing_logs', to_jsonb(r) from public.ocr_processing_logs as r where r.document_id = p_document_id
+      union all
+      select 'ocr_runs', to_jsonb(r) from public.ocr_runs as r where r.document_id = p_document_id
+      union all
+      select 'page_corrections', to_jsonb(c) - 'text_search' from public.page_corrections as c
+      where c.document_id = p_document_id
+      union all
+      select 'page_texts', to_jsonb(t) from public.page_texts as t where t.document_id = p_document_id
+      union all
+      select 'tasks', to_jsonb(t) from public.tasks as t where t.document_id = p_document_id
+    ),
+    lists (kind, content) as (
+      select k.kind, coalesce(
+        string_agg(
+          E'\n' || c.content::text, ','
+          order by (c.content ->> 'page_number')::integer, c.content ->> 'created_at' collate "C",
+            c.content::text collate "C"
+        ), ''
+      )
+      from kinds as k
+      left join contents as c on c.kind = k.kind
+      group by k.kind
+    )
+    select format(
+      E'{"document": %s,\n%s}\n', to_jsonb(d),
+      (select string_agg(format('"%s": [%s]', l.kind, l.content), E',\n' order by l.kind collate "C") from lists as l)
+    )
+    from public.documents as d
+    where d.id = p_document_id
+  );
+end;
+$$;
+comment on function private.document_archive(uuid) is
+  'A document with everything that erasing it removes, its file aside, as JSON of one row a line. Null: there is none.';
+grant execute on function private.document_archive(uuid) to service_role;
+
+create function private.archive_sha256(p_archive text)
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select encode(sha256(convert_to(p_archive, 'UTF8')), 'hex');
+$$;
+comment on function private.archive_sha256(text) is 'The SHA-256 of an archived text, as of the file that has it.';
+grant execute on function private.archive_sha256(text) to service_role;
+
+create function public.document_archive(p_document_id uuid, p_known_sha256 text default null)
+returns text
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select a.content
+  from private.document_archive(p_document_id) as a (content)
+  where private.archive_sha256(a.content) is distinct from p_known_sha256;
+$$;
+comment on function public.document_archive(uuid, text) is
+  'A document with its texts, corrections and history as JSON, to be kept in an archive; its file is in the store. Null '
+  'if there is no such document, or if the text has this SHA-256: an archive that has it is up to date.';
+grant execute on function public.document_archive(uuid, text) to service_role;
+
+create function private.erase_archived_document(p_document_id uuid, p_archive_sha256 text)
+returns jsonb
+language plpgsql
+volatile
+security definer          -- services hold no rights to write tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents := private.lock_for_people(p_document_id, 3);
+begin
+  if v_document.id is null then
+    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+  end if;
+  -- Compared under the lock: a correction is either in the archive, or finds that the document is gone.
+  if private.archive_sha256(private.document_archive(p_document_id)) is distinct from p_archive_sha256 then
+    return private.refusal('ARCHIVE_OUTDATED', p_document_id);
+  end if;
+  perform private.erase(v_document.case_id, array[v_document.id]);
+  return jsonb_build_object('success', true, 'document_id', p_document_id);
+end;
+$$;
+comment on function private.erase_archived_document(uuid, text) is 'See public.erase_archived_document.';
+grant execute on function private.erase_archived_document(uuid, text) to service_role;
+
+create function public.erase_archived_document(p_document_id uuid, p_archive_sha256 text)
+returns jsonb
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select private.erase_archived_document(p_document_id, p_archive_sha256);
+$$;
+comment on function public.erase_archived_document(uuid, text) is
+  'Erase a document as erase_document does, if document_archive still returns a text with this SHA-256; otherwise '
+  'ARCHIVE_OUTDATED, and nothing is erased.';
+grant execute on function public.erase_archived_document(uuid, text) to service_role;
