@@ -56,7 +56,7 @@ end;
 $$;
 comment on function private.require_priority(text) is 'Refuse an unknown priority of a task (22023).';
 
-create or replace function private.list_tasks(
+create function private.list_tasks(
   p_kind text,
   p_whose text,
   p_priority text,

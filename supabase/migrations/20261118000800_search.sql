@@ -164,7 +164,7 @@ as $$
 $$;
 comment on function private.search_headline(text, text, tsquery) is 'The part of a text that was found, hits marked «so».';
 
-create or replace function private.search_documents(
+create function private.search_documents(
   p_query text,
   p_language text,
   p_case_id uuid,

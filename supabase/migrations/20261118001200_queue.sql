@@ -115,7 +115,7 @@ $$;
 comment on function private.completion_refusal(public.documents, uuid) is
   'Why a result for the document is not taken; null when it is.';
 
-create or replace function private.refusal(p_error text, p_document_id uuid)
+create function private.refusal(p_error text, p_document_id uuid)
 returns jsonb
 language plpgsql
 volatile
@@ -897,7 +897,7 @@ comment on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uui
 grant execute on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer)
   to service_role, pagewarden_worker;
 
-create or replace function private.complete_documents(
+create function private.complete_documents(
   p_document_ids uuid[],
   p_lock_tokens uuid[],
   p_ocr_data jsonb[],
@@ -1064,7 +1064,7 @@ $$;
 comment on function private.give_back(public.documents, timestamptz, timestamptz) is
   'Put a document back into its queue with the counts it carries; a deleted one is cancelled instead.';
 
-create or replace function private.bury(
+create function private.bury(
   p_document public.documents,
   p_message text,
   p_details jsonb,
@@ -1136,7 +1136,7 @@ comment on function private.bury(public.documents, text, jsonb, text, timestampt
   'Give a document to HAC: dead letter, task and audit line in one go. One of a check job is given up at once.';
 
 -- What every attempt that failed goes through, whoever noticed it.
-create or replace function private.fail(
+create function private.fail(
   p_document public.documents,
   p_kind text,
   p_message text,
@@ -1182,7 +1182,7 @@ $$;
 comment on function private.fail(public.documents, text, text, jsonb, text, interval, timestamptz) is
   'Count a failed attempt, if there was one: try again later, or bury it when it is permanent or the attempts are used up.';
 
-create or replace function private.rescue(p_document public.documents, p_message text, p_now timestamptz)
+create function private.rescue(p_document public.documents, p_message text, p_now timestamptz)
 returns text
 language plpgsql
 volatile
@@ -1386,7 +1386,7 @@ as $$
 $$;
 comment on function private.notice_restart(timestamptz) is 'Note when the database is found to have been away; the first who asks does.';
 
-create or replace function private.sweep(p_now timestamptz default now())
+create function private.sweep(p_now timestamptz default now())
 returns integer
 language plpgsql
 volatile

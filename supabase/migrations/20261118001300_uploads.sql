@@ -599,7 +599,7 @@ comment on function public.refuse_documents(uuid[], text) is
   'HAC: cancel files of unknown type unread, and say why. What was routed meanwhile is left alone, and told.';
 grant execute on function public.refuse_documents(uuid[], text) to authenticated, service_role;
 
-create or replace function private.read_again(
+create function private.read_again(
   p_document_id uuid,
   p_engine text,
   p_language text,

@@ -59,7 +59,7 @@ end;
 $$;
 comment on function private.require_known_filter(jsonb) is 'Refuse a filter that makes no sense (22023).';
 
-create or replace function private.require_filter(p_filter jsonb)
+create function private.require_filter(p_filter jsonb)
 returns void
 language plpgsql
 stable
@@ -163,7 +163,7 @@ $$;
 comment on function private.already_settled(public.ocr_dead_letter, text) is
   'The answer to a decision that came second: who decided what, and when.';
 
-create or replace function private.settle_dead_letter(p_dlq_id uuid, p_action text, p_notes text, p_now timestamptz)
+create function private.settle_dead_letter(p_dlq_id uuid, p_action text, p_notes text, p_now timestamptz)
 returns jsonb
 language plpgsql
 volatile
@@ -259,7 +259,7 @@ comment on function public.resolve_dead_letter(uuid, text, text) is
   'HAC: investigate, requeue (counts at zero, history kept), manual (a person will type it) or abandon.';
 grant execute on function public.resolve_dead_letter(uuid, text, text) to authenticated, service_role;
 
-create or replace function private.resolve_dead_letters(
+create function private.resolve_dead_letters(
   p_filter jsonb,
   p_action text,
   p_notes text,

@@ -111,7 +111,7 @@ comment on view public.page_texts is
   'The pages of documents as they are to be used: what people made of them, or else what was read. version 0: nobody did.';
 grant select on public.page_texts to authenticated, service_role;
 
-create or replace function private.note_doubts(p_document public.documents, p_run_id bigint, p_now timestamptz)
+create function private.note_doubts(p_document public.documents, p_run_id bigint, p_now timestamptz)
 returns void
 language plpgsql
 volatile

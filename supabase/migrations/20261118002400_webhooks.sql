@@ -133,7 +133,7 @@ end;
 $$;
 comment on function private.request_job_webhook(uuid, text) is 'Have an address told when a job has ended.';
 
-create or replace function private.claim_webhooks(p_limit integer, p_lease_seconds integer, p_now timestamptz default now())
+create function private.claim_webhooks(p_limit integer, p_lease_seconds integer, p_now timestamptz default now())
 returns setof jsonb
 language plpgsql
 volatile

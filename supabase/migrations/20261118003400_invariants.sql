@@ -253,7 +253,7 @@ $$;
 comment on function private.alert_violations() is
   'What should be impossible and is there, of alerts. Returns no rows.';
 
-create or replace function private.invariant_violations()
+create function private.invariant_violations()
 returns table (invariant text, document_id uuid, detail text)
 language plpgsql
 stable
