@@ -30,18 +30,6 @@ $$;
 comment on function private.has_role(uuid, public.app_role) is 'Whether the person has the role.';
 grant execute on function private.has_role(uuid, public.app_role) to authenticated, service_role;
 
-create function public.has_role(p_user_id uuid, p_role public.app_role)
-returns boolean
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.has_role(p_user_id, p_role);
-$$;
-comment on function public.has_role(uuid, public.app_role) is 'Whether the person has the role.';
-grant execute on function public.has_role(uuid, public.app_role) to authenticated, service_role;
-
 create function private.is_admin()
 returns boolean
 language sql
@@ -200,33 +188,6 @@ $$;
 comment on function private.list_people(text, boolean, text, uuid, integer) is 'See public.list_people.';
 grant execute on function private.list_people(text, boolean, text, uuid, integer) to authenticated, service_role;
 
-create function public.list_people(
-  p_search text default null,
-  p_admin boolean default null,
-  p_after text default null,
-  p_after_id uuid default null,
-  p_limit integer default 50
-)
-returns table (
-  user_id uuid,
-  email text,
-  is_admin boolean,
-  cases bigint,
-  created_at timestamptz,
-  last_sign_in_at timestamptz
-)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_people(p_search, p_admin, p_after, p_after_id, p_limit);
-$$;
-comment on function public.list_people(text, boolean, text, uuid, integer) is
-  'HAC: who can sign in, by address; whose address contains p_search, who is (p_admin) or is not of HAC. Goes on '
-  'after p_after, the address of p_after_id. Counts the cases that are theirs or shared with them.';
-grant execute on function public.list_people(text, boolean, text, uuid, integer) to authenticated, service_role;
-
 create function private.change_role(p_user_id uuid, p_role public.app_role, p_give boolean)
 returns jsonb
 language plpgsql
@@ -297,3 +258,34 @@ $$;
 comment on function public.revoke_role(uuid, public.app_role) is
   'HAC: take a role from somebody, at once. Never that of the last administrator, and not one''s own.';
 grant execute on function public.revoke_role(uuid, public.app_role) to authenticated, service_role;
+
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.has_role(p_user_id uuid, p_role public.app_role)
+returns boolean
+language sql stable security invoker set search_path = ''
+as $$ select private.has_role(p_user_id, p_role) $$;
+comment on function public.has_role(uuid, public.app_role) is 'Whether the person has the role.';
+grant execute on function public.has_role(uuid, public.app_role) to authenticated, service_role;
+
+create function public.list_people(
+  p_search text default null,
+  p_admin boolean default null,
+  p_after text default null,
+  p_after_id uuid default null,
+  p_limit integer default 50
+)
+returns table (
+  user_id uuid,
+  email text,
+  is_admin boolean,
+  cases bigint,
+  created_at timestamptz,
+  last_sign_in_at timestamptz
+)
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_people(p_search, p_admin, p_after, p_after_id, p_limit) $$;
+comment on function public.list_people(text, boolean, text, uuid, integer) is
+  'HAC: who can sign in, by address; whose address contains p_search, who is (p_admin) or is not of HAC. Goes on '
+  'after p_after, the address of p_after_id. Counts the cases that are theirs or shared with them.';
+grant execute on function public.list_people(text, boolean, text, uuid, integer) to authenticated, service_role;

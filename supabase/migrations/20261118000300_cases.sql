@@ -160,24 +160,6 @@ $$;
 comment on function private.create_case(text, text, uuid, boolean) is 'See public.create_case.';
 grant execute on function private.create_case(text, text, uuid, boolean) to authenticated, service_role;
 
-create function public.create_case(
-  p_name text,
-  p_kind text default 'client',
-  p_owner uuid default null,
-  p_inbox boolean default false
-)
-returns uuid
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.create_case(p_name, p_kind, p_owner, p_inbox);
-$$;
-comment on function public.create_case(text, text, uuid, boolean) is
-  'Create a case and return its id. p_inbox: the one where the owner''s uploads go that name none; made once.';
-grant execute on function public.create_case(text, text, uuid, boolean) to authenticated, service_role;
-
 create function private.share_case(p_case_id uuid, p_user_id uuid, p_role text)
 returns jsonb
 language plpgsql
@@ -216,19 +198,6 @@ $$;
 comment on function private.share_case(uuid, uuid, text) is 'See public.share_case.';
 grant execute on function private.share_case(uuid, uuid, text) to authenticated, service_role;
 
-create function public.share_case(p_case_id uuid, p_user_id uuid, p_role text default 'viewer')
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.share_case(p_case_id, p_user_id, p_role);
-$$;
-comment on function public.share_case(uuid, uuid, text) is
-  'Owner or HAC: let somebody see a case (viewer) or work in it (editor); null ends it.';
-grant execute on function public.share_case(uuid, uuid, text) to authenticated, service_role;
-
 create function private.share_case_by_email(p_case_id uuid, p_email text, p_role text)
 returns jsonb
 language plpgsql
@@ -265,15 +234,33 @@ $$;
 comment on function private.share_case_by_email(uuid, text, text) is 'See public.share_case_by_email.';
 grant execute on function private.share_case_by_email(uuid, text, text) to authenticated, service_role;
 
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.create_case(
+  p_name text,
+  p_kind text default 'client',
+  p_owner uuid default null,
+  p_inbox boolean default false
+)
+returns uuid
+language sql volatile security invoker set search_path = ''
+as $$ select private.create_case(p_name, p_kind, p_owner, p_inbox) $$;
+comment on function public.create_case(text, text, uuid, boolean) is
+  'Create a case and return its id. p_inbox: the one where the owner''s uploads go that name none; made once.';
+grant execute on function public.create_case(text, text, uuid, boolean) to authenticated, service_role;
+
+create function public.share_case(p_case_id uuid, p_user_id uuid, p_role text default 'viewer')
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.share_case(p_case_id, p_user_id, p_role) $$;
+comment on function public.share_case(uuid, uuid, text) is
+  'Owner or HAC: let somebody see a case (viewer) or work in it (editor); null ends it.';
+grant execute on function public.share_case(uuid, uuid, text) to authenticated, service_role;
+
 create function public.share_case_by_email(p_case_id uuid, p_email text, p_role text default 'viewer')
 returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.share_case_by_email(p_case_id, p_email, p_role);
-$$;
+language sql volatile security invoker set search_path = ''
+as $$ select private.share_case_by_email(p_case_id, p_email, p_role) $$;
 comment on function public.share_case_by_email(uuid, text, text) is
   'Owner or HAC: share_case with whoever signs in with this address.';
 grant execute on function public.share_case_by_email(uuid, text, text) to authenticated, service_role;

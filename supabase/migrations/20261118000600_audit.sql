@@ -309,6 +309,32 @@ grant execute on function private.list_acts(
   text, text, uuid, uuid, timestamptz, timestamptz, timestamptz, uuid, integer
 ) to authenticated, service_role;
 
+create function private.list_action_types()
+returns setof text
+language sql
+stable
+security definer          -- only the words, of which there are a few
+set search_path = pg_catalog, pg_temp
+as $$
+  -- From word to word through the index, instead of over all lines.
+  with recursive word as (
+    (select a.action_type from public.hac_acts as a order by a.action_type limit 1)
+    union all
+    select (
+      select a.action_type from public.hac_acts as a where a.action_type > w.action_type order by a.action_type limit 1
+    )
+    from word as w where w.action_type is not null
+  )
+  select w.action_type from word as w where w.action_type is not null
+  union
+  select 'ocr_completed'
+  order by 1;
+$$;
+comment on function private.list_action_types() is 'See public.list_action_types.';
+grant execute on function private.list_action_types() to authenticated, service_role;
+
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
 create function public.list_acts(
   p_email text default null,
   p_action_type text default null,
@@ -336,15 +362,8 @@ returns table (
   new_value text,
   about_email text
 )
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_acts(
-    p_email, p_action_type, p_case_id, p_document_id, p_since, p_until, p_before, p_before_id, p_limit
-  );
-$$;
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_acts(p_email, p_action_type, p_case_id, p_document_id, p_since, p_until, p_before, p_before_id, p_limit) $$;
 comment on function public.list_acts(
   text, text, uuid, uuid, timestamptz, timestamptz, timestamptz, uuid, integer
 ) is
@@ -354,38 +373,9 @@ grant execute on function public.list_acts(
   text, text, uuid, uuid, timestamptz, timestamptz, timestamptz, uuid, integer
 ) to authenticated, service_role;
 
-create function private.list_action_types()
-returns setof text
-language sql
-stable
-security definer          -- only the words, of which there are a few
-set search_path = pg_catalog, pg_temp
-as $$
-  -- From word to word through the index, instead of over all lines.
-  with recursive word as (
-    (select a.action_type from public.hac_acts as a order by a.action_type limit 1)
-    union all
-    select (
-      select a.action_type from public.hac_acts as a where a.action_type > w.action_type order by a.action_type limit 1
-    )
-    from word as w where w.action_type is not null
-  )
-  select w.action_type from word as w where w.action_type is not null
-  union
-  select 'ocr_completed'
-  order by 1;
-$$;
-comment on function private.list_action_types() is 'See public.list_action_types.';
-grant execute on function private.list_action_types() to authenticated, service_role;
-
 create function public.list_action_types()
 returns setof text
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.list_action_types();
-$$;
+language sql stable security invoker set search_path = ''
+as $$ select private.list_action_types() $$;
 comment on function public.list_action_types() is 'The words for actions in the audit log, for a filter.';
 grant execute on function public.list_action_types() to authenticated, service_role;

@@ -134,51 +134,6 @@ comment on function private.list_tasks(text, text, text, integer, timestamptz, u
 grant execute on function private.list_tasks(text, text, text, integer, timestamptz, uuid, integer)
   to authenticated, service_role;
 
-create function public.list_tasks(
-  p_kind text default null,
-  p_whose text default 'all',
-  p_priority text default null,
-  p_after_urgency integer default null,
-  p_after timestamptz default null,
-  p_after_id uuid default null,
-  p_limit integer default 50
-)
-returns table (
-  task_id uuid,
-  kind text,
-  title text,
-  description text,
-  priority text,
-  urgency integer,
-  status text,
-  assigned_to uuid,
-  assigned_email text,
-  created_at timestamptz,
-  metadata jsonb,
-  document_id uuid,
-  document_name text,
-  ocr_status text,
-  lane text,
-  file_extension text,
-  mime_type text,
-  size_bytes bigint,
-  page_count integer,
-  case_id uuid,
-  case_name text
-)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_tasks(p_kind, p_whose, p_priority, p_after_urgency, p_after, p_after_id, p_limit);
-$$;
-comment on function public.list_tasks(text, text, text, integer, timestamptz, uuid, integer) is
-  'HAC: open tasks, the most urgent first, then the oldest, with the document they are about. Goes on after the task of '
-  'p_after_id, of that urgency and made at p_after. p_whose is all, mine or unassigned.';
-grant execute on function public.list_tasks(text, text, text, integer, timestamptz, uuid, integer)
-  to authenticated, service_role;
-
 create function private.create_task(p_title text, p_description text, p_priority text, p_assigned_to uuid)
 returns jsonb
 language plpgsql
@@ -208,23 +163,6 @@ end;
 $$;
 comment on function private.create_task(text, text, text, uuid) is 'See public.create_task.';
 grant execute on function private.create_task(text, text, text, uuid) to authenticated, service_role;
-
-create function public.create_task(
-  p_title text,
-  p_description text default null,
-  p_priority text default 'normal',
-  p_assigned_to uuid default null
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.create_task(p_title, p_description, p_priority, p_assigned_to);
-$$;
-comment on function public.create_task(text, text, text, uuid) is 'HAC: note something that somebody of HAC is to do.';
-grant execute on function public.create_task(text, text, text, uuid) to authenticated, service_role;
 
 create function private.lock_task(p_task_id uuid)
 returns public.tasks
@@ -301,19 +239,6 @@ $$;
 comment on function private.assign_task(uuid, uuid, uuid) is 'See public.assign_task.';
 grant execute on function private.assign_task(uuid, uuid, uuid) to authenticated, service_role;
 
-create function public.assign_task(p_task_id uuid, p_user_id uuid default null, p_from uuid default null)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.assign_task(p_task_id, p_user_id, p_from);
-$$;
-comment on function public.assign_task(uuid, uuid, uuid) is
-  'HAC: give a task to one of HAC, or back to all (null). p_from is who had it; if that is no longer so, nothing changes.';
-grant execute on function public.assign_task(uuid, uuid, uuid) to authenticated, service_role;
-
 create function private.set_task_priority(p_task_id uuid, p_priority text)
 returns jsonb
 language plpgsql
@@ -338,18 +263,6 @@ end;
 $$;
 comment on function private.set_task_priority(uuid, text) is 'See public.set_task_priority.';
 grant execute on function private.set_task_priority(uuid, text) to authenticated, service_role;
-
-create function public.set_task_priority(p_task_id uuid, p_priority text)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.set_task_priority(p_task_id, p_priority);
-$$;
-comment on function public.set_task_priority(uuid, text) is 'HAC: make a task low, normal, high or urgent.';
-grant execute on function public.set_task_priority(uuid, text) to authenticated, service_role;
 
 create function private.end_task(p_task_id uuid, p_status text, p_notes text)
 returns jsonb
@@ -394,15 +307,83 @@ $$;
 comment on function private.end_task(uuid, text, text) is 'See public.end_task.';
 grant execute on function private.end_task(uuid, text, text) to authenticated, service_role;
 
-create function public.end_task(p_task_id uuid, p_status text default 'done', p_notes text default null)
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.list_tasks(
+  p_kind text default null,
+  p_whose text default 'all',
+  p_priority text default null,
+  p_after_urgency integer default null,
+  p_after timestamptz default null,
+  p_after_id uuid default null,
+  p_limit integer default 50
+)
+returns table (
+  task_id uuid,
+  kind text,
+  title text,
+  description text,
+  priority text,
+  urgency integer,
+  status text,
+  assigned_to uuid,
+  assigned_email text,
+  created_at timestamptz,
+  metadata jsonb,
+  document_id uuid,
+  document_name text,
+  ocr_status text,
+  lane text,
+  file_extension text,
+  mime_type text,
+  size_bytes bigint,
+  page_count integer,
+  case_id uuid,
+  case_name text
+)
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_tasks(p_kind, p_whose, p_priority, p_after_urgency, p_after, p_after_id, p_limit) $$;
+comment on function public.list_tasks(text, text, text, integer, timestamptz, uuid, integer) is
+  'HAC: open tasks, the most urgent first, then the oldest, with the document they are about. Goes on after the task of '
+  'p_after_id, of that urgency and made at p_after. p_whose is all, mine or unassigned.';
+grant execute on function public.list_tasks(text, text, text, integer, timestamptz, uuid, integer)
+  to authenticated, service_role;
+
+create function public.create_task(
+  p_title text,
+  p_description text default null,
+  p_priority text default 'normal',
+  p_assigned_to uuid default null
+)
 returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.end_task(p_task_id, p_status, p_notes);
-$$;
+language sql volatile security invoker set search_path = ''
+as $$ select private.create_task(p_title, p_description, p_priority, p_assigned_to) $$;
+comment on function public.create_task(text, text, text, uuid) is 'HAC: note something that somebody of HAC is to do.';
+grant execute on function public.create_task(text, text, text, uuid) to authenticated, service_role;
+
+create function public.assign_task(p_task_id uuid, p_user_id uuid default null, p_from uuid default null)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.assign_task(p_task_id, p_user_id, p_from) $$;
+comment on function public.assign_task(uuid, uuid, uuid) is
+  'HAC: give a task to one of HAC, or back to all (null). p_from is who had it; if that is no longer so, nothing changes.';
+grant execute on function public.assign_task(uuid, uuid, uuid) to authenticated, service_role;
+
+create function public.set_task_priority(p_task_id uuid, p_priority text)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.set_task_priority(p_task_id, p_priority) $$;
+comment on function public.set_task_priority(uuid, text) is 'HAC: make a task low, normal, high or urgent.';
+grant execute on function public.set_task_priority(uuid, text) to authenticated, service_role;
+
+create function public.end_task(
+  p_task_id uuid,
+  p_status text default 'done',
+  p_notes text default null
+)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.end_task(p_task_id, p_status, p_notes) $$;
 comment on function public.end_task(uuid, text, text) is
   'HAC: end a task as done or cancelled that nothing else ends: one made by hand, or a look at pages that proved fine.';
 grant execute on function public.end_task(uuid, text, text) to authenticated, service_role;

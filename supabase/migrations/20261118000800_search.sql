@@ -229,6 +229,8 @@ $$;
 comment on function private.search_documents(text, text, uuid, integer, integer) is 'See public.search_documents.';
 grant execute on function private.search_documents(text, text, uuid, integer, integer) to authenticated, service_role;
 
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
 create function public.search_documents(
   p_query text,
   p_language text default null,
@@ -244,13 +246,8 @@ returns table (
   rank real,
   headline text
 )
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.search_documents(p_query, p_language, p_case_id, p_limit, p_offset);
-$$;
+language sql stable security invoker set search_path = ''
+as $$ select * from private.search_documents(p_query, p_language, p_case_id, p_limit, p_offset) $$;
 comment on function public.search_documents(text, text, uuid, integer, integer) is
   'Pages whose text matches, best first, hits marked «so»; accents do not matter, words match in all their forms '
   'when the language is named. Only what the caller may see.';

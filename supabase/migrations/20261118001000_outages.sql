@@ -163,19 +163,6 @@ $$;
 comment on function private.pause_lane(text, text, timestamptz) is 'See public.pause_lane.';
 grant execute on function private.pause_lane(text, text, timestamptz) to authenticated, service_role;
 
-create function public.pause_lane(p_lane text, p_reason text)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.pause_lane(p_lane, p_reason);
-$$;
-comment on function public.pause_lane(text, text) is
-  'HAC: hand out no more documents of a lane until it is resumed. What is being read goes on.';
-grant execute on function public.pause_lane(text, text) to authenticated, service_role;
-
 create function private.resume_lane(p_lane text, p_now timestamptz default now())
 returns jsonb
 language plpgsql
@@ -193,18 +180,6 @@ end;
 $$;
 comment on function private.resume_lane(text, timestamptz) is 'See public.resume_lane.';
 grant execute on function private.resume_lane(text, timestamptz) to authenticated, service_role;
-
-create function public.resume_lane(p_lane text)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.resume_lane(p_lane);
-$$;
-comment on function public.resume_lane(text) is 'HAC: let a paused lane run again.';
-grant execute on function public.resume_lane(text) to authenticated, service_role;
 
 create function private.list_lanes()
 returns table (
@@ -256,6 +231,23 @@ $$;
 comment on function private.list_lanes() is 'See public.list_lanes.';
 grant execute on function private.list_lanes() to authenticated, service_role;
 
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.pause_lane(p_lane text, p_reason text)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.pause_lane(p_lane, p_reason) $$;
+comment on function public.pause_lane(text, text) is
+  'HAC: hand out no more documents of a lane until it is resumed. What is being read goes on.';
+grant execute on function public.pause_lane(text, text) to authenticated, service_role;
+
+create function public.resume_lane(p_lane text)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.resume_lane(p_lane) $$;
+comment on function public.resume_lane(text) is 'HAC: let a paused lane run again.';
+grant execute on function public.resume_lane(text) to authenticated, service_role;
+
 create function public.list_lanes()
 returns table (
   lane text,
@@ -275,13 +267,8 @@ returns table (
   attempt_seconds integer,
   failed_pages_allowed numeric
 )
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_lanes();
-$$;
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_lanes() $$;
 comment on function public.list_lanes() is
   'HAC: each lane with what waits (counted up to 10,000), what waits for its next attempt, what is being read, '
   'whether, why and by whose word it is paused, and its limits.';

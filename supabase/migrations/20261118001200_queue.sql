@@ -204,11 +204,11 @@ end;
 $$;
 comment on function private.rejoin_due(text, timestamptz) is 'Let documents whose pause is over be claimed.';
 
-create function private.claim_documents(
+create function public.claim_documents(
   p_worker_id text,
-  p_lanes text[],
-  p_limit integer,
-  p_lock_timeout integer,
+  p_lanes text[] default null,
+  p_limit integer default 1,
+  p_lock_timeout integer default 20,
   p_now timestamptz default now()
 )
 returns setof public.claimed_document
@@ -352,33 +352,14 @@ begin
     exit when v_left < p_limit or v_swept;
     exit when exists (select 1 from private.sweep_state as s where s.swept_at > p_now - interval '1 second');
     v_swept := true;
-    exit when private.sweep(p_now) = 0;
+    exit when public.sweep_documents(p_now) = 0;
   end loop;
 end;
 $$;
-comment on function private.claim_documents(text, text[], integer, integer, timestamptz) is
-  'See public.claim_documents.';
-grant execute on function private.claim_documents(text, text[], integer, integer, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.claim_documents(
-  p_worker_id text,
-  p_lanes text[] default null,
-  p_limit integer default 1,
-  p_lock_timeout integer default 20
-)
-returns setof public.claimed_document
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select * from private.claim_documents(p_worker_id, p_lanes, p_limit, p_lock_timeout);
-$$;
-comment on function public.claim_documents(text, text[], integer, integer) is
+comment on function public.claim_documents(text, text[], integer, integer, timestamptz) is
   'Take up to p_limit due documents, most urgent first, from the lanes in the order given (null: all). '
   'Each comes with a lock token for p_lock_timeout seconds. No rows when there is nothing to do.';
-grant execute on function public.claim_documents(text, text[], integer, integer) to service_role, pagewarden_worker;
+grant execute on function public.claim_documents(text, text[], integer, integer, timestamptz) to service_role, pagewarden_worker;
 
 create function private.claim_known(
   p_document public.documents,
@@ -401,7 +382,7 @@ begin
     -- At the head of the queue, where nobody else sees it yet, the claim finds it.
     perform private.leave_list(p_document);
     insert into private.queue (lane, urgency, turn, document_id) values (p_document.lane, -2147483647, 0, p_document.id);
-    select * into v_claimed from private.claim_documents(
+    select * into v_claimed from public.claim_documents(
       p_worker_id, array[p_document.lane::text], 1, p_lock_timeout, p_now
     );
   end if;
@@ -411,10 +392,10 @@ $$;
 comment on function private.claim_known(public.documents, text, integer, timestamptz) is
   'Hand a queued document, which the caller has locked, to a worker; null when its lane is paused.';
 
-create function private.acquire_document_lock(
+create function public.acquire_document_lock(
   p_document_id uuid,
   p_worker_id text,
-  p_lock_timeout integer,
+  p_lock_timeout integer default 20,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -448,32 +429,14 @@ begin
   );
 end;
 $$;
-comment on function private.acquire_document_lock(uuid, text, integer, timestamptz) is
-  'See public.acquire_document_lock.';
-grant execute on function private.acquire_document_lock(uuid, text, integer, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.acquire_document_lock(
-  p_document_id uuid,
-  p_worker_id text,
-  p_lock_timeout integer default 20
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.acquire_document_lock(p_document_id, p_worker_id, p_lock_timeout);
-$$;
-comment on function public.acquire_document_lock(uuid, text, integer) is
+comment on function public.acquire_document_lock(uuid, text, integer, timestamptz) is
   'Claim one known document, also before its next attempt is due. Says why when it cannot be had.';
-grant execute on function public.acquire_document_lock(uuid, text, integer) to service_role, pagewarden_worker;
+grant execute on function public.acquire_document_lock(uuid, text, integer, timestamptz) to service_role, pagewarden_worker;
 
-create function private.extend_document_lock(
+create function public.extend_document_lock(
   p_document_id uuid,
   p_lock_token uuid,
-  p_lock_timeout integer,
+  p_lock_timeout integer default 20,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -516,36 +479,18 @@ begin
   );
 end;
 $$;
-comment on function private.extend_document_lock(uuid, uuid, integer, timestamptz) is
-  'See public.extend_document_lock.';
-grant execute on function private.extend_document_lock(uuid, uuid, integer, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.extend_document_lock(
-  p_document_id uuid,
-  p_lock_token uuid,
-  p_lock_timeout integer default 20
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.extend_document_lock(p_document_id, p_lock_token, p_lock_timeout);
-$$;
-comment on function public.extend_document_lock(uuid, uuid, integer) is
+comment on function public.extend_document_lock(uuid, uuid, integer, timestamptz) is
   'Heartbeat: keep the lock for p_lock_timeout seconds more, up to the deadline of the attempt.';
-grant execute on function public.extend_document_lock(uuid, uuid, integer) to service_role, pagewarden_worker;
+grant execute on function public.extend_document_lock(uuid, uuid, integer, timestamptz) to service_role, pagewarden_worker;
 
-create function private.save_document_pages(
+create function public.save_document_pages(
   p_document_id uuid,
   p_lock_token uuid,
   p_pages jsonb,
   p_engine text,
   p_version text,
-  p_profile text,
-  p_page_count integer,
+  p_profile text default 'balanced',
+  p_page_count integer default null,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -587,34 +532,10 @@ begin
   );
 end;
 $$;
-comment on function private.save_document_pages(uuid, uuid, jsonb, text, text, text, integer, timestamptz) is
-  'See public.save_document_pages.';
-grant execute on function private.save_document_pages(uuid, uuid, jsonb, text, text, text, integer, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.save_document_pages(
-  p_document_id uuid,
-  p_lock_token uuid,
-  p_pages jsonb,
-  p_engine text,
-  p_version text,
-  p_profile text default 'balanced',
-  p_page_count integer default null
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.save_document_pages(
-    p_document_id, p_lock_token, p_pages, p_engine, p_version, p_profile, p_page_count
-  );
-$$;
-comment on function public.save_document_pages(uuid, uuid, jsonb, text, text, text, integer) is
+comment on function public.save_document_pages(uuid, uuid, jsonb, text, text, text, integer, timestamptz) is
   'Keep pages as they are read: [{"page_number", "text", "lines", "confidence", …}, …]. Answers with the '
   'pages this run has so far, so an empty list asks where to go on.';
-grant execute on function public.save_document_pages(uuid, uuid, jsonb, text, text, text, integer)
+grant execute on function public.save_document_pages(uuid, uuid, jsonb, text, text, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
 -- Whatever has pages, or text that becomes one, is looked at one by one.
@@ -817,16 +738,16 @@ $$;
 comment on function private.complete(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], timestamptz) is
   'Complete many documents, each fenced by its token: result, state and text in one transaction.';
 
-create function private.process_ocr_atomic(
+create function public.process_ocr_atomic(
   p_document_id uuid,
   p_ocr_data jsonb,
   p_confidence numeric,
   p_processing_time_ms integer,
-  p_lock_token uuid,
-  p_engine text,
-  p_version text,
-  p_profile text,
-  p_page_count integer,
+  p_lock_token uuid default null,
+  p_engine text default null,
+  p_version text default null,
+  p_profile text default null,
+  p_page_count integer default null,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -863,38 +784,11 @@ begin
   );
 end;
 $$;
-comment on function private.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz) is
-  'See public.process_ocr_atomic.';
-grant execute on function private.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.process_ocr_atomic(
-  p_document_id uuid,
-  p_ocr_data jsonb,
-  p_confidence numeric,
-  p_processing_time_ms integer,
-  p_lock_token uuid default null,
-  p_engine text default null,
-  p_version text default null,
-  p_profile text default null,
-  p_page_count integer default null
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.process_ocr_atomic(
-    p_document_id, p_ocr_data, p_confidence, p_processing_time_ms, p_lock_token, p_engine, p_version,
-    p_profile, p_page_count
-  );
-$$;
-comment on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer) is
+comment on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz) is
   'Complete a document: result, status and audit line in one transaction. Where pages were saved, '
   'p_ocr_data is a summary; otherwise its "text" or "pages" are kept as pages. Where a page is missing, the answer names '
   'it (PAGES_MISSING), and the document is queued to be read again; a "text", or "pages" with "whole": true, may have fewer.';
-grant execute on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer)
+grant execute on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
 create function private.complete_documents(
@@ -977,7 +871,7 @@ begin
     return query select * from unnest(v_refused);
   end if;
   if p_claim_limit > 0 then
-    return query select * from private.claim_documents(p_worker_id, p_lanes, p_claim_limit, p_lock_timeout);
+    return query select * from public.claim_documents(p_worker_id, p_lanes, p_claim_limit, p_lock_timeout);
   end if;
 end;
 $$;
@@ -1213,13 +1107,13 @@ $$;
 comment on function private.rescue(public.documents, text, timestamptz) is
   'Take a document back from a worker that is gone; too often, and the document is held to be the killer.';
 
-create function private.fail_document(
+create function public.fail_document(
   p_document_id uuid,
   p_lock_token uuid,
   p_error_message text,
-  p_error_details jsonb,
-  p_error_category text,
-  p_retry_after integer,
+  p_error_details jsonb default '{}',
+  p_error_category text default 'unknown',
+  p_retry_after integer default null,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -1252,39 +1146,16 @@ begin
   );
 end;
 $$;
-comment on function private.fail_document(uuid, uuid, text, jsonb, text, integer, timestamptz) is
-  'See public.fail_document.';
-grant execute on function private.fail_document(uuid, uuid, text, jsonb, text, integer, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.fail_document(
-  p_document_id uuid,
-  p_lock_token uuid,
-  p_error_message text,
-  p_error_details jsonb default '{}',
-  p_error_category text default 'unknown',
-  p_retry_after integer default null
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.fail_document(
-    p_document_id, p_lock_token, p_error_message, p_error_details, p_error_category, p_retry_after
-  );
-$$;
-comment on function public.fail_document(uuid, uuid, text, jsonb, text, integer) is
+comment on function public.fail_document(uuid, uuid, text, jsonb, text, integer, timestamptz) is
   'The attempt failed: try again after a pause (at least p_retry_after seconds), or give it to HAC '
   'when the error is permanent or the attempts are used up.';
-grant execute on function public.fail_document(uuid, uuid, text, jsonb, text, integer)
+grant execute on function public.fail_document(uuid, uuid, text, jsonb, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
-create function private.release_documents(
+create function public.release_documents(
   p_documents jsonb,
-  p_reason text,
-  p_outage boolean,
+  p_reason text default 'the worker stops',
+  p_outage boolean default false,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -1347,29 +1218,11 @@ begin
   );
 end;
 $$;
-comment on function private.release_documents(jsonb, text, boolean, timestamptz) is
-  'See public.release_documents.';
-grant execute on function private.release_documents(jsonb, text, boolean, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.release_documents(
-  p_documents jsonb,
-  p_reason text default 'the worker stops',
-  p_outage boolean default false
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.release_documents(p_documents, p_reason, coalesce(p_outage, false));
-$$;
-comment on function public.release_documents(jsonb, text, boolean) is
+comment on function public.release_documents(jsonb, text, boolean, timestamptz) is
   'Give documents back unread, without counting an attempt: [{"document_id", "lock_token"}, …]. '
   'p_outage: because an engine, the GPU service or the store is away; then their lanes pause. failed: documents whose '
   'outage others of the lane do not meet; the attempt counts.';
-grant execute on function public.release_documents(jsonb, text, boolean) to service_role, pagewarden_worker;
+grant execute on function public.release_documents(jsonb, text, boolean, timestamptz) to service_role, pagewarden_worker;
 
 create function private.notice_restart(p_now timestamptz)
 returns void
@@ -1386,7 +1239,7 @@ as $$
 $$;
 comment on function private.notice_restart(timestamptz) is 'Note when the database is found to have been away; the first who asks does.';
 
-create function private.sweep(p_now timestamptz default now())
+create function public.sweep_documents(p_now timestamptz default now())
 returns integer
 language plpgsql
 volatile
@@ -1457,29 +1310,16 @@ begin
   return v_count;
 end;
 $$;
-comment on function private.sweep(timestamptz) is
+comment on function public.sweep_documents(timestamptz) is
   'Take documents back from workers that died or overran their deadline. Returns how many.';
-grant execute on function private.sweep(timestamptz) to service_role, pagewarden_worker;
+grant execute on function public.sweep_documents(timestamptz) to service_role, pagewarden_worker;
 
-create function public.sweep_documents()
-returns integer
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.sweep();
-$$;
-comment on function public.sweep_documents() is
-  'Take documents back from workers that died or overran their deadline. Returns how many.';
-grant execute on function public.sweep_documents() to service_role, pagewarden_worker;
-
-create function private.move_to_dead_letter_queue(
+create function public.move_to_dead_letter_queue(
   p_document_id uuid,
   p_error_message text,
-  p_error_details jsonb,
-  p_error_category text,
-  p_lock_token uuid,
+  p_error_details jsonb default '{}',
+  p_error_category text default 'unknown',
+  p_lock_token uuid default null,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -1513,29 +1353,8 @@ begin
   );
 end;
 $$;
-comment on function private.move_to_dead_letter_queue(uuid, text, jsonb, text, uuid, timestamptz) is
-  'See public.move_to_dead_letter_queue.';
-grant execute on function private.move_to_dead_letter_queue(uuid, text, jsonb, text, uuid, timestamptz)
+comment on function public.move_to_dead_letter_queue(uuid, text, jsonb, text, uuid, timestamptz) is
+  'Give a document to HAC at once. Refused while somebody else has it.';
+grant execute on function public.move_to_dead_letter_queue(uuid, text, jsonb, text, uuid, timestamptz)
   to service_role, pagewarden_worker;
 
-create function public.move_to_dead_letter_queue(
-  p_document_id uuid,
-  p_error_message text,
-  p_error_details jsonb default '{}',
-  p_error_category text default 'unknown',
-  p_lock_token uuid default null
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.move_to_dead_letter_queue(
-    p_document_id, p_error_message, p_error_details, p_error_category, p_lock_token
-  );
-$$;
-comment on function public.move_to_dead_letter_queue(uuid, text, jsonb, text, uuid) is
-  'Give a document to HAC at once. Refused while somebody else has it.';
-grant execute on function public.move_to_dead_letter_queue(uuid, text, jsonb, text, uuid)
-  to service_role, pagewarden_worker;

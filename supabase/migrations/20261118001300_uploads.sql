@@ -287,38 +287,6 @@ comment on function private.safe_document_reupload_v2(uuid, text, text, text, te
 grant execute on function private.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text, timestamptz)
   to authenticated, service_role;
 
-create function public.safe_document_reupload_v2(
-  p_case_id uuid,
-  p_document_name text,
-  p_new_dropbox_path text,
-  p_file_extension text,
-  p_ocr_status text default null,
-  p_lane text default null,
-  p_sha256 text default null,
-  p_size_bytes bigint default null,
-  p_mime_type text default null,
-  p_priority integer default 0,
-  p_engine text default null,
-  p_language text default null,
-  p_profile text default null
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.safe_document_reupload_v2(
-    p_case_id, p_document_name, p_new_dropbox_path, p_file_extension, p_ocr_status, p_lane, p_sha256,
-    p_size_bytes, p_mime_type, p_priority, p_engine, p_language, p_profile
-  );
-$$;
-comment on function public.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text) is
-  'Take in a file: a new document, or a new version of the one with that name; identical bytes return the '
-  'existing one. The lane follows from p_lane, p_ocr_status or the extension; unknown types wait for HAC.';
-grant execute on function public.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text)
-  to authenticated, service_role;
-
 create function private.without_known(p_case_id uuid, p_documents jsonb)
 returns jsonb
 language sql
@@ -434,25 +402,6 @@ $$;
 comment on function private.add_documents(uuid, jsonb, text, integer, timestamptz) is 'See public.add_documents.';
 grant execute on function private.add_documents(uuid, jsonb, text, integer, timestamptz) to authenticated, service_role;
 
-create function public.add_documents(
-  p_case_id uuid,
-  p_documents jsonb,
-  p_lane text,
-  p_priority integer default 0
-)
-returns setof uuid
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.add_documents(p_case_id, p_documents, p_lane, p_priority);
-$$;
-comment on function public.add_documents(uuid, jsonb, text, integer) is
-  'Take in many new files of one lane at once: [{"name", "dropbox_path", "sha256", …}, …]. Returns the ids of '
-  'the new ones; names the case already has are left as they are (use safe_document_reupload_v2 for those).';
-grant execute on function public.add_documents(uuid, jsonb, text, integer) to authenticated, service_role;
-
 create function private.route_document(p_document_id uuid, p_lane text, p_notes text, p_now timestamptz default now())
 returns jsonb
 language plpgsql
@@ -485,19 +434,6 @@ end;
 $$;
 comment on function private.route_document(uuid, text, text, timestamptz) is 'See public.route_document.';
 grant execute on function private.route_document(uuid, text, text, timestamptz) to authenticated, service_role;
-
-create function public.route_document(p_document_id uuid, p_lane text, p_notes text default null)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.route_document(p_document_id, p_lane, p_notes);
-$$;
-comment on function public.route_document(uuid, text, text) is
-  'HAC: send a file of unknown type to a lane. To refuse it, cancel it.';
-grant execute on function public.route_document(uuid, text, text) to authenticated, service_role;
 
 create function private.settle_pending(p_document_ids uuid[], p_lane text, p_notes text, p_now timestamptz)
 returns jsonb
@@ -557,19 +493,6 @@ $$;
 comment on function private.route_documents(uuid[], text, text) is 'See public.route_documents.';
 grant execute on function private.route_documents(uuid[], text, text) to authenticated, service_role;
 
-create function public.route_documents(p_document_ids uuid[], p_lane text, p_notes text default null)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.route_documents(p_document_ids, p_lane, p_notes);
-$$;
-comment on function public.route_documents(uuid[], text, text) is
-  'HAC: send files of unknown type to a lane. Says how many, and what was skipped and why.';
-grant execute on function public.route_documents(uuid[], text, text) to authenticated, service_role;
-
 create function private.refuse_documents(p_document_ids uuid[], p_reason text)
 returns jsonb
 language plpgsql
@@ -585,19 +508,6 @@ end;
 $$;
 comment on function private.refuse_documents(uuid[], text) is 'See public.refuse_documents.';
 grant execute on function private.refuse_documents(uuid[], text) to authenticated, service_role;
-
-create function public.refuse_documents(p_document_ids uuid[], p_reason text)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.refuse_documents(p_document_ids, p_reason);
-$$;
-comment on function public.refuse_documents(uuid[], text) is
-  'HAC: cancel files of unknown type unread, and say why. What was routed meanwhile is left alone, and told.';
-grant execute on function public.refuse_documents(uuid[], text) to authenticated, service_role;
 
 create function private.read_again(
   p_document_id uuid,
@@ -644,6 +554,70 @@ $$;
 comment on function private.read_again(uuid, text, text, text, timestamptz) is 'See public.read_again.';
 grant execute on function private.read_again(uuid, text, text, text, timestamptz) to authenticated, service_role;
 
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.safe_document_reupload_v2(
+  p_case_id uuid,
+  p_document_name text,
+  p_new_dropbox_path text,
+  p_file_extension text,
+  p_ocr_status text default null,
+  p_lane text default null,
+  p_sha256 text default null,
+  p_size_bytes bigint default null,
+  p_mime_type text default null,
+  p_priority integer default 0,
+  p_engine text default null,
+  p_language text default null,
+  p_profile text default null
+)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.safe_document_reupload_v2(p_case_id, p_document_name, p_new_dropbox_path, p_file_extension, p_ocr_status, p_lane, p_sha256, p_size_bytes, p_mime_type, p_priority, p_engine, p_language, p_profile) $$;
+comment on function public.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text) is
+  'Take in a file: a new document, or a new version of the one with that name; identical bytes return the '
+  'existing one. The lane follows from p_lane, p_ocr_status or the extension; unknown types wait for HAC.';
+grant execute on function public.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text)
+  to authenticated, service_role;
+
+create function public.add_documents(
+  p_case_id uuid,
+  p_documents jsonb,
+  p_lane text,
+  p_priority integer default 0
+)
+returns setof uuid
+language sql volatile security invoker set search_path = ''
+as $$ select private.add_documents(p_case_id, p_documents, p_lane, p_priority) $$;
+comment on function public.add_documents(uuid, jsonb, text, integer) is
+  'Take in many new files of one lane at once: [{"name", "dropbox_path", "sha256", …}, …]. Returns the ids of '
+  'the new ones; names the case already has are left as they are (use safe_document_reupload_v2 for those).';
+grant execute on function public.add_documents(uuid, jsonb, text, integer) to authenticated, service_role;
+
+create function public.route_document(p_document_id uuid, p_lane text, p_notes text default null)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.route_document(p_document_id, p_lane, p_notes) $$;
+comment on function public.route_document(uuid, text, text) is
+  'HAC: send a file of unknown type to a lane. To refuse it, cancel it.';
+grant execute on function public.route_document(uuid, text, text) to authenticated, service_role;
+
+create function public.route_documents(p_document_ids uuid[], p_lane text, p_notes text default null)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.route_documents(p_document_ids, p_lane, p_notes) $$;
+comment on function public.route_documents(uuid[], text, text) is
+  'HAC: send files of unknown type to a lane. Says how many, and what was skipped and why.';
+grant execute on function public.route_documents(uuid[], text, text) to authenticated, service_role;
+
+create function public.refuse_documents(p_document_ids uuid[], p_reason text)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.refuse_documents(p_document_ids, p_reason) $$;
+comment on function public.refuse_documents(uuid[], text) is
+  'HAC: cancel files of unknown type unread, and say why. What was routed meanwhile is left alone, and told.';
+grant execute on function public.refuse_documents(uuid[], text) to authenticated, service_role;
+
 create function public.read_again(
   p_document_id uuid,
   p_engine text default null,
@@ -651,13 +625,8 @@ create function public.read_again(
   p_profile text default null
 )
 returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.read_again(p_document_id, p_engine, p_language, p_profile);
-$$;
+language sql volatile security invoker set search_path = ''
+as $$ select private.read_again(p_document_id, p_engine, p_language, p_profile) $$;
 comment on function public.read_again(uuid, text, text, text) is
   'Editor, owner or HAC: read a finished document once more, with another engine, language or profile if given. '
   'The text read before stays until the new reading is complete.';

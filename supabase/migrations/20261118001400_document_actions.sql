@@ -69,19 +69,6 @@ $$;
 comment on function private.cancel_document(uuid, text, timestamptz) is 'See public.cancel_document.';
 grant execute on function private.cancel_document(uuid, text, timestamptz) to authenticated, service_role;
 
-create function public.cancel_document(p_document_id uuid, p_reason text default null)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.cancel_document(p_document_id, p_reason);
-$$;
-comment on function public.cancel_document(uuid, text) is
-  'Editor, owner or HAC: stop a document before its end. read_again undoes it.';
-grant execute on function public.cancel_document(uuid, text) to authenticated, service_role;
-
 create function private.delete_document(p_document_id uuid, p_now timestamptz default now())
 returns jsonb
 language plpgsql
@@ -110,19 +97,6 @@ $$;
 comment on function private.delete_document(uuid, timestamptz) is 'See public.delete_document.';
 grant execute on function private.delete_document(uuid, timestamptz) to authenticated, service_role;
 
-create function public.delete_document(p_document_id uuid)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.delete_document(p_document_id);
-$$;
-comment on function public.delete_document(uuid) is
-  'Owner or HAC: put a document away. restore_document undoes it; erase_document is for good.';
-grant execute on function public.delete_document(uuid) to authenticated, service_role;
-
 create function private.restore_document(p_document_id uuid, p_now timestamptz default now())
 returns jsonb
 language plpgsql
@@ -150,19 +124,6 @@ end;
 $$;
 comment on function private.restore_document(uuid, timestamptz) is 'See public.restore_document.';
 grant execute on function private.restore_document(uuid, timestamptz) to authenticated, service_role;
-
-create function public.restore_document(p_document_id uuid)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.restore_document(p_document_id);
-$$;
-comment on function public.restore_document(uuid) is
-  'Owner or HAC: take a deleted document back, unless another of its name is there now.';
-grant execute on function public.restore_document(uuid) to authenticated, service_role;
 
 create table private.file_removals (
   id bigint generated always as identity,
@@ -229,19 +190,6 @@ $$;
 comment on function private.erase_document(uuid) is 'See public.erase_document.';
 grant execute on function private.erase_document(uuid) to authenticated, service_role;
 
-create function public.erase_document(p_document_id uuid)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.erase_document(p_document_id);
-$$;
-comment on function public.erase_document(uuid) is
-  'Owner or HAC: remove a document, its file and everything read from it, for good. An audit line stays.';
-grant execute on function public.erase_document(uuid) to authenticated, service_role;
-
 create function private.recover_stuck_documents(
   p_stuck_minutes integer,
   p_document_ids uuid[],
@@ -286,22 +234,6 @@ comment on function private.recover_stuck_documents(integer, uuid[], timestamptz
   'See public.recover_stuck_documents.';
 grant execute on function private.recover_stuck_documents(integer, uuid[], timestamptz) to authenticated, service_role;
 
-create function public.recover_stuck_documents(
-  p_stuck_minutes integer default 10,
-  p_document_ids uuid[] default null
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.recover_stuck_documents(p_stuck_minutes, p_document_ids);
-$$;
-comment on function public.recover_stuck_documents(integer, uuid[]) is
-  'HAC: take back documents whose reading began longer ago than p_stuck_minutes (all, or the ones named).';
-grant execute on function public.recover_stuck_documents(integer, uuid[]) to authenticated, service_role;
-
 create function private.stuck_documents(p_limit integer, p_now timestamptz default now())
 returns table (
   document_id uuid,
@@ -338,7 +270,7 @@ begin
     extract(epoch from p_now - coalesce(d.claimed_at, d.updated_at))::double precision,
     extract(epoch from p_now - d.locked_at)::double precision,
     d.lock_expires_at, d.attempt_deadline, s.swept_at,
-    -- As private.sweep() says: when the lock is over, but not before everybody could be heard again.
+    -- As public.sweep_documents() says: when the lock is over, but not before everybody could be heard again.
     greatest(
       coalesce(d.lock_expires_at, d.updated_at + interval '20 seconds'),
       s.resumed_at + coalesce(d.lock_expires_at - d.locked_at, interval '20 seconds')
@@ -359,41 +291,6 @@ end;
 $$;
 comment on function private.stuck_documents(integer, timestamptz) is 'See public.stuck_documents.';
 grant execute on function private.stuck_documents(integer, timestamptz) to authenticated, service_role;
-
-create function public.stuck_documents(p_limit integer default 100)
-returns table (
-  document_id uuid,
-  name text,
-  case_id uuid,
-  case_name text,
-  lane text,
-  locked_by text,
-  claimed_at timestamptz,
-  held_seconds double precision,
-  silent_seconds double precision,
-  lock_expires_at timestamptz,
-  attempt_deadline timestamptz,
-  swept_at timestamptz,
-  sweep_due_at timestamptz,
-  pages_done bigint,
-  page_count integer,
-  retry_count integer,
-  max_attempts integer,
-  rescues integer,
-  max_rescues integer
-)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.stuck_documents(p_limit);
-$$;
-comment on function public.stuck_documents(integer) is
-  'HAC: documents in the hands of a worker for more than ten minutes, or of one that has not been heard of for five, '
-  'the longest held first. sweep_due_at: when the sweep takes it back if its worker stays silent; at attempt_deadline '
-  'it does so in any case.';
-grant execute on function public.stuck_documents(integer) to authenticated, service_role;
 
 create function private.give_back_documents(p_documents jsonb, p_now timestamptz default now())
 returns jsonb
@@ -442,20 +339,6 @@ end;
 $$;
 comment on function private.give_back_documents(jsonb, timestamptz) is 'See public.give_back_documents.';
 grant execute on function private.give_back_documents(jsonb, timestamptz) to authenticated, service_role;
-
-create function public.give_back_documents(p_documents jsonb)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.give_back_documents(p_documents);
-$$;
-comment on function public.give_back_documents(jsonb) is
-  'HAC: take these documents from whoever claimed them then: [{"document_id", "claimed_at"}, …]. One that somebody else '
-  'has by now is left alone. Says how many, and what was skipped and why.';
-grant execute on function public.give_back_documents(jsonb) to authenticated, service_role;
 
 create function private.overtaken(p_document public.documents)
 returns jsonb
@@ -525,6 +408,90 @@ $$;
 comment on function private.document_history(uuid, integer) is 'See public.document_history.';
 grant execute on function private.document_history(uuid, integer) to authenticated, service_role;
 
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.cancel_document(p_document_id uuid, p_reason text default null)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.cancel_document(p_document_id, p_reason) $$;
+comment on function public.cancel_document(uuid, text) is
+  'Editor, owner or HAC: stop a document before its end. read_again undoes it.';
+grant execute on function public.cancel_document(uuid, text) to authenticated, service_role;
+
+create function public.delete_document(p_document_id uuid)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.delete_document(p_document_id) $$;
+comment on function public.delete_document(uuid) is
+  'Owner or HAC: put a document away. restore_document undoes it; erase_document is for good.';
+grant execute on function public.delete_document(uuid) to authenticated, service_role;
+
+create function public.restore_document(p_document_id uuid)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.restore_document(p_document_id) $$;
+comment on function public.restore_document(uuid) is
+  'Owner or HAC: take a deleted document back, unless another of its name is there now.';
+grant execute on function public.restore_document(uuid) to authenticated, service_role;
+
+create function public.erase_document(p_document_id uuid)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.erase_document(p_document_id) $$;
+comment on function public.erase_document(uuid) is
+  'Owner or HAC: remove a document, its file and everything read from it, for good. An audit line stays.';
+grant execute on function public.erase_document(uuid) to authenticated, service_role;
+
+create function public.recover_stuck_documents(
+  p_stuck_minutes integer default 10,
+  p_document_ids uuid[] default null
+)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.recover_stuck_documents(p_stuck_minutes, p_document_ids) $$;
+comment on function public.recover_stuck_documents(integer, uuid[]) is
+  'HAC: take back documents whose reading began longer ago than p_stuck_minutes (all, or the ones named).';
+grant execute on function public.recover_stuck_documents(integer, uuid[]) to authenticated, service_role;
+
+create function public.stuck_documents(p_limit integer default 100)
+returns table (
+  document_id uuid,
+  name text,
+  case_id uuid,
+  case_name text,
+  lane text,
+  locked_by text,
+  claimed_at timestamptz,
+  held_seconds double precision,
+  silent_seconds double precision,
+  lock_expires_at timestamptz,
+  attempt_deadline timestamptz,
+  swept_at timestamptz,
+  sweep_due_at timestamptz,
+  pages_done bigint,
+  page_count integer,
+  retry_count integer,
+  max_attempts integer,
+  rescues integer,
+  max_rescues integer
+)
+language sql stable security invoker set search_path = ''
+as $$ select * from private.stuck_documents(p_limit) $$;
+comment on function public.stuck_documents(integer) is
+  'HAC: documents in the hands of a worker for more than ten minutes, or of one that has not been heard of for five, '
+  'the longest held first. sweep_due_at: when the sweep takes it back if its worker stays silent; at attempt_deadline '
+  'it does so in any case.';
+grant execute on function public.stuck_documents(integer) to authenticated, service_role;
+
+create function public.give_back_documents(p_documents jsonb)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.give_back_documents(p_documents) $$;
+comment on function public.give_back_documents(jsonb) is
+  'HAC: take these documents from whoever claimed them then: [{"document_id", "claimed_at"}, …]. One that somebody else '
+  'has by now is left alone. Says how many, and what was skipped and why.';
+grant execute on function public.give_back_documents(jsonb) to authenticated, service_role;
+
 create function public.document_history(p_document_id uuid, p_limit integer default 100)
 returns table (
   at timestamptz,
@@ -538,13 +505,8 @@ returns table (
   details jsonb,
   person text
 )
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.document_history(p_document_id, p_limit);
-$$;
+language sql stable security invoker set search_path = ''
+as $$ select * from private.document_history(p_document_id, p_limit) $$;
 comment on function public.document_history(uuid, integer) is
   'For the people of its case and HAC: every error, act and result of a document, newest first. An act without a person '
   'was a machine''s or an operator''s; addresses are shown to HAC only.';

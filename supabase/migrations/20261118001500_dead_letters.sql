@@ -246,19 +246,6 @@ $$;
 comment on function private.resolve_dead_letter(uuid, text, text, timestamptz) is 'See public.resolve_dead_letter.';
 grant execute on function private.resolve_dead_letter(uuid, text, text, timestamptz) to authenticated, service_role;
 
-create function public.resolve_dead_letter(p_dlq_id uuid, p_action text, p_notes text default null)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.resolve_dead_letter(p_dlq_id, p_action, p_notes);
-$$;
-comment on function public.resolve_dead_letter(uuid, text, text) is
-  'HAC: investigate, requeue (counts at zero, history kept), manual (a person will type it) or abandon.';
-grant execute on function public.resolve_dead_letter(uuid, text, text) to authenticated, service_role;
-
 create function private.resolve_dead_letters(
   p_filter jsonb,
   p_action text,
@@ -304,19 +291,6 @@ end;
 $$;
 comment on function private.resolve_dead_letters(jsonb, text, text, timestamptz) is 'See public.resolve_dead_letters.';
 grant execute on function private.resolve_dead_letters(jsonb, text, text, timestamptz) to authenticated, service_role;
-
-create function public.resolve_dead_letters(p_filter jsonb, p_action text, p_notes text default null)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.resolve_dead_letters(p_filter, p_action, p_notes);
-$$;
-comment on function public.resolve_dead_letters(jsonb, text, text) is
-  'HAC: the same for all that match a filter (never an empty one). Says how many, and what was skipped and why.';
-grant execute on function public.resolve_dead_letters(jsonb, text, text) to authenticated, service_role;
 
 create function private.list_dead_letters(p_filter jsonb, p_before timestamptz, p_before_id uuid, p_limit integer)
 returns table (
@@ -364,44 +338,6 @@ $$;
 comment on function private.list_dead_letters(jsonb, timestamptz, uuid, integer) is 'See public.list_dead_letters.';
 grant execute on function private.list_dead_letters(jsonb, timestamptz, uuid, integer) to authenticated, service_role;
 
-create function public.list_dead_letters(
-  p_filter jsonb default '{}',
-  p_before timestamptz default null,
-  p_before_id uuid default null,
-  p_limit integer default 50
-)
-returns table (
-  dlq_id uuid,
-  document_id uuid,
-  document_name text,
-  case_id uuid,
-  case_name text,
-  lane text,
-  ocr_status text,
-  page_count integer,
-  status text,
-  error_category text,
-  error_group text,
-  last_error_message text,
-  failure_count integer,
-  first_failed_at timestamptz,
-  last_failed_at timestamptz,
-  reviewed_by text,
-  reviewed_at timestamptz,
-  resolution_notes text
-)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_dead_letters(p_filter, p_before, p_before_id, p_limit);
-$$;
-comment on function public.list_dead_letters(jsonb, timestamptz, uuid, integer) is
-  'Dead letters the caller may see that match a filter as of resolve_dead_letters (an empty one: all that are open), '
-  'the last failed first. Goes on after the one of p_before_id, which failed at p_before. Who decided is told to HAC only.';
-grant execute on function public.list_dead_letters(jsonb, timestamptz, uuid, integer) to authenticated, service_role;
-
 create function private.dead_letter_groups(p_filter jsonb, p_limit integer, p_offset integer)
 returns table (
   error_group text,
@@ -434,26 +370,6 @@ $$;
 comment on function private.dead_letter_groups(jsonb, integer, integer) is 'See public.dead_letter_groups.';
 grant execute on function private.dead_letter_groups(jsonb, integer, integer) to authenticated, service_role;
 
-create function public.dead_letter_groups(p_filter jsonb default '{}', p_limit integer default 50, p_offset integer default 0)
-returns table (
-  error_group text,
-  letters bigint,
-  error_categories text[],
-  cases bigint,
-  first_failed_at timestamptz,
-  last_failed_at timestamptz
-)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.dead_letter_groups(p_filter, p_limit, p_offset);
-$$;
-comment on function public.dead_letter_groups(jsonb, integer, integer) is
-  'The same dead letters as list_dead_letters, by what went wrong: how many, since when, when last; the largest groups first.';
-grant execute on function public.dead_letter_groups(jsonb, integer, integer) to authenticated, service_role;
-
 create function private.count_dead_letters(p_filter jsonb)
 returns bigint
 language plpgsql
@@ -469,15 +385,80 @@ $$;
 comment on function private.count_dead_letters(jsonb) is 'See public.count_dead_letters.';
 grant execute on function private.count_dead_letters(jsonb) to authenticated, service_role;
 
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.resolve_dead_letter(p_dlq_id uuid, p_action text, p_notes text default null)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.resolve_dead_letter(p_dlq_id, p_action, p_notes) $$;
+comment on function public.resolve_dead_letter(uuid, text, text) is
+  'HAC: investigate, requeue (counts at zero, history kept), manual (a person will type it) or abandon.';
+grant execute on function public.resolve_dead_letter(uuid, text, text) to authenticated, service_role;
+
+create function public.resolve_dead_letters(p_filter jsonb, p_action text, p_notes text default null)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.resolve_dead_letters(p_filter, p_action, p_notes) $$;
+comment on function public.resolve_dead_letters(jsonb, text, text) is
+  'HAC: the same for all that match a filter (never an empty one). Says how many, and what was skipped and why.';
+grant execute on function public.resolve_dead_letters(jsonb, text, text) to authenticated, service_role;
+
+create function public.list_dead_letters(
+  p_filter jsonb default '{}',
+  p_before timestamptz default null,
+  p_before_id uuid default null,
+  p_limit integer default 50
+)
+returns table (
+  dlq_id uuid,
+  document_id uuid,
+  document_name text,
+  case_id uuid,
+  case_name text,
+  lane text,
+  ocr_status text,
+  page_count integer,
+  status text,
+  error_category text,
+  error_group text,
+  last_error_message text,
+  failure_count integer,
+  first_failed_at timestamptz,
+  last_failed_at timestamptz,
+  reviewed_by text,
+  reviewed_at timestamptz,
+  resolution_notes text
+)
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_dead_letters(p_filter, p_before, p_before_id, p_limit) $$;
+comment on function public.list_dead_letters(jsonb, timestamptz, uuid, integer) is
+  'Dead letters the caller may see that match a filter as of resolve_dead_letters (an empty one: all that are open), '
+  'the last failed first. Goes on after the one of p_before_id, which failed at p_before. Who decided is told to HAC only.';
+grant execute on function public.list_dead_letters(jsonb, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function public.dead_letter_groups(
+  p_filter jsonb default '{}',
+  p_limit integer default 50,
+  p_offset integer default 0
+)
+returns table (
+  error_group text,
+  letters bigint,
+  error_categories text[],
+  cases bigint,
+  first_failed_at timestamptz,
+  last_failed_at timestamptz
+)
+language sql stable security invoker set search_path = ''
+as $$ select * from private.dead_letter_groups(p_filter, p_limit, p_offset) $$;
+comment on function public.dead_letter_groups(jsonb, integer, integer) is
+  'The same dead letters as list_dead_letters, by what went wrong: how many, since when, when last; the largest groups first.';
+grant execute on function public.dead_letter_groups(jsonb, integer, integer) to authenticated, service_role;
+
 create function public.count_dead_letters(p_filter jsonb default '{}')
 returns bigint
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.count_dead_letters(p_filter);
-$$;
+language sql stable security invoker set search_path = ''
+as $$ select private.count_dead_letters(p_filter) $$;
 comment on function public.count_dead_letters(jsonb) is
   'How many dead letters match a filter as of resolve_dead_letters; ask before acting on all of them.';
 grant execute on function public.count_dead_letters(jsonb) to authenticated, service_role;

@@ -145,19 +145,6 @@ $$;
 comment on function private.restore_case(uuid, timestamptz) is 'See public.restore_case.';
 grant execute on function private.restore_case(uuid, timestamptz) to authenticated, service_role;
 
-create function public.restore_case(p_case_id uuid)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.restore_case(p_case_id);
-$$;
-comment on function public.restore_case(uuid) is
-  'Owner or HAC: take a deleted case back, with the documents that were put away with it.';
-grant execute on function public.restore_case(uuid) to authenticated, service_role;
-
 create function private.list_cases(
   p_search text,
   p_kind text,
@@ -240,42 +227,6 @@ comment on function private.list_cases(text, text, boolean, timestamptz, uuid, i
 grant execute on function private.list_cases(text, text, boolean, timestamptz, uuid, integer)
   to authenticated, service_role;
 
-create function public.list_cases(
-  p_search text default null,
-  p_kind text default null,
-  p_deleted boolean default false,
-  p_before timestamptz default null,
-  p_before_id uuid default null,
-  p_limit integer default 50
-)
-returns table (
-  case_id uuid,
-  name text,
-  kind text,
-  is_inbox boolean,
-  owner_email text,
-  role text,
-  created_at timestamptz,
-  documents bigint,
-  completed bigint,
-  are_more boolean,
-  attention bigint
-)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_cases(p_search, p_kind, p_deleted, p_before, p_before_id, p_limit);
-$$;
-comment on function public.list_cases(text, text, boolean, timestamptz, uuid, integer) is
-  'Cases the caller may see, newest first, whose name contains p_search; p_deleted shows the bin instead. Goes on '
-  'after the case of p_before_id, which came at p_before. role is what the caller is to it. Of its newest hundred '
-  'documents it says how many are there and completed, and whether there are_more; of open tasks (attention), up to '
-  'a hundred.';
-grant execute on function public.list_cases(text, text, boolean, timestamptz, uuid, integer)
-  to authenticated, service_role;
-
 create function private.case_contents(p_case_id uuid)
 returns table (documents bigint, deleted bigint, pages bigint, files bigint, bytes numeric, statuses jsonb)
 language plpgsql
@@ -303,20 +254,6 @@ $$;
 comment on function private.case_contents(uuid) is 'See public.case_contents.';
 grant execute on function private.case_contents(uuid) to authenticated, service_role;
 
-create function public.case_contents(p_case_id uuid)
-returns table (documents bigint, deleted bigint, pages bigint, files bigint, bytes numeric, statuses jsonb)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.case_contents(p_case_id);
-$$;
-comment on function public.case_contents(uuid) is
-  'For the people of a case and HAC: how many documents it has, how many more are in the bin, what all of them '
-  'hold, and how many are in which status.';
-grant execute on function public.case_contents(uuid) to authenticated, service_role;
-
 create function private.list_case_people(p_case_id uuid)
 returns table (user_id uuid, email text, role text, since timestamptz)
 language plpgsql
@@ -341,15 +278,60 @@ $$;
 comment on function private.list_case_people(uuid) is 'See public.list_case_people.';
 grant execute on function private.list_case_people(uuid) to authenticated, service_role;
 
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.restore_case(p_case_id uuid)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.restore_case(p_case_id) $$;
+comment on function public.restore_case(uuid) is
+  'Owner or HAC: take a deleted case back, with the documents that were put away with it.';
+grant execute on function public.restore_case(uuid) to authenticated, service_role;
+
+create function public.list_cases(
+  p_search text default null,
+  p_kind text default null,
+  p_deleted boolean default false,
+  p_before timestamptz default null,
+  p_before_id uuid default null,
+  p_limit integer default 50
+)
+returns table (
+  case_id uuid,
+  name text,
+  kind text,
+  is_inbox boolean,
+  owner_email text,
+  role text,
+  created_at timestamptz,
+  documents bigint,
+  completed bigint,
+  are_more boolean,
+  attention bigint
+)
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_cases(p_search, p_kind, p_deleted, p_before, p_before_id, p_limit) $$;
+comment on function public.list_cases(text, text, boolean, timestamptz, uuid, integer) is
+  'Cases the caller may see, newest first, whose name contains p_search; p_deleted shows the bin instead. Goes on '
+  'after the case of p_before_id, which came at p_before. role is what the caller is to it. Of its newest hundred '
+  'documents it says how many are there and completed, and whether there are_more; of open tasks (attention), up to '
+  'a hundred.';
+grant execute on function public.list_cases(text, text, boolean, timestamptz, uuid, integer)
+  to authenticated, service_role;
+
+create function public.case_contents(p_case_id uuid)
+returns table (documents bigint, deleted bigint, pages bigint, files bigint, bytes numeric, statuses jsonb)
+language sql stable security invoker set search_path = ''
+as $$ select * from private.case_contents(p_case_id) $$;
+comment on function public.case_contents(uuid) is
+  'For the people of a case and HAC: how many documents it has, how many more are in the bin, what all of them '
+  'hold, and how many are in which status.';
+grant execute on function public.case_contents(uuid) to authenticated, service_role;
+
 create function public.list_case_people(p_case_id uuid)
 returns table (user_id uuid, email text, role text, since timestamptz)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_case_people(p_case_id);
-$$;
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_case_people(p_case_id) $$;
 comment on function public.list_case_people(uuid) is
   'For the people of a case and HAC: its owner, and whom it is shared with, by address.';
 grant execute on function public.list_case_people(uuid) to authenticated, service_role;

@@ -182,35 +182,6 @@ $$;
 comment on function private.list_doubts(uuid, timestamptz, uuid, integer) is 'See public.list_doubts.';
 grant execute on function private.list_doubts(uuid, timestamptz, uuid, integer) to authenticated, service_role;
 
-create function public.list_doubts(
-  p_case_id uuid default null,
-  p_after timestamptz default null,
-  p_after_id uuid default null,
-  p_limit integer default 50
-)
-returns table (
-  document_id uuid,
-  case_id uuid,
-  case_name text,
-  name text,
-  pages bigint,
-  unread bigint,
-  first_page integer,
-  confidence numeric,
-  created_at timestamptz
-)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_doubts(p_case_id, p_after, p_after_id, p_limit);
-$$;
-comment on function public.list_doubts(uuid, timestamptz, uuid, integer) is
-  'Documents with pages that wait for a person, longest waiting first: how many pages, how many of them without text, '
-  'and the least confidence. Goes on after the document of p_after_id, which was completed at p_after.';
-grant execute on function public.list_doubts(uuid, timestamptz, uuid, integer) to authenticated, service_role;
-
 create function private.require_page_text(p_what text, p_text text)
 returns void
 language plpgsql
@@ -372,28 +343,6 @@ $$;
 comment on function private.correct_page(uuid, integer, integer, text, jsonb, boolean) is 'See public.correct_page.';
 grant execute on function private.correct_page(uuid, integer, integer, text, jsonb, boolean) to authenticated, service_role;
 
-create function public.correct_page(
-  p_document_id uuid,
-  p_page_number integer,
-  p_base_version integer,
-  p_text text default null,
-  p_lines jsonb default null,
-  p_approved boolean default false
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.correct_page(p_document_id, p_page_number, p_base_version, p_text, p_lines, p_approved);
-$$;
-comment on function public.correct_page(uuid, integer, integer, text, jsonb, boolean) is
-  'Owner, editor or HAC: put a text over what was read of a page, or approve it; without p_text it stays as it is. '
-  'p_base_version is the version of page_texts that was edited; when it is no longer the latest, nothing changes and '
-  'the answer has the latest. What changes nothing makes no version.';
-grant execute on function public.correct_page(uuid, integer, integer, text, jsonb, boolean) to authenticated, service_role;
-
 create function private.page_versions(p_document_id uuid, p_page_number integer)
 returns table (
   version integer,
@@ -427,26 +376,6 @@ $$;
 comment on function private.page_versions(uuid, integer) is 'See public.page_versions.';
 grant execute on function private.page_versions(uuid, integer) to authenticated, service_role;
 
-create function public.page_versions(p_document_id uuid, p_page_number integer)
-returns table (
-  version integer,
-  author uuid,
-  author_email text,
-  approved boolean,
-  length integer,
-  created_at timestamptz
-)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.page_versions(p_document_id, p_page_number);
-$$;
-comment on function public.page_versions(uuid, integer) is
-  'The last 200 versions that people made of a page, newest first, with who and when; their texts are in page_corrections.';
-grant execute on function public.page_versions(uuid, integer) to authenticated, service_role;
-
 create function private.type_text(p_document_id uuid, p_pages jsonb, p_now timestamptz default now())
 returns jsonb
 language plpgsql
@@ -470,7 +399,7 @@ begin
       case when v_document.id is null then 'DOCUMENT_NOT_FOUND' else 'WRONG_STATE' end, p_document_id
     );
   end if;
-  v_answer := private.process_ocr_atomic(
+  v_answer := public.process_ocr_atomic(
     p_document_id, jsonb_build_object('whole', true, 'pages', (
       select jsonb_agg(jsonb_build_object('page_number', p.page_number, 'text', coalesce(p.text, '')))
       from jsonb_to_recordset(p_pages) as p (page_number integer, text text)
@@ -489,15 +418,68 @@ $$;
 comment on function private.type_text(uuid, jsonb, timestamptz) is 'See public.type_text.';
 grant execute on function private.type_text(uuid, jsonb, timestamptz) to authenticated, service_role;
 
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.list_doubts(
+  p_case_id uuid default null,
+  p_after timestamptz default null,
+  p_after_id uuid default null,
+  p_limit integer default 50
+)
+returns table (
+  document_id uuid,
+  case_id uuid,
+  case_name text,
+  name text,
+  pages bigint,
+  unread bigint,
+  first_page integer,
+  confidence numeric,
+  created_at timestamptz
+)
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_doubts(p_case_id, p_after, p_after_id, p_limit) $$;
+comment on function public.list_doubts(uuid, timestamptz, uuid, integer) is
+  'Documents with pages that wait for a person, longest waiting first: how many pages, how many of them without text, '
+  'and the least confidence. Goes on after the document of p_after_id, which was completed at p_after.';
+grant execute on function public.list_doubts(uuid, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function public.correct_page(
+  p_document_id uuid,
+  p_page_number integer,
+  p_base_version integer,
+  p_text text default null,
+  p_lines jsonb default null,
+  p_approved boolean default false
+)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.correct_page(p_document_id, p_page_number, p_base_version, p_text, p_lines, p_approved) $$;
+comment on function public.correct_page(uuid, integer, integer, text, jsonb, boolean) is
+  'Owner, editor or HAC: put a text over what was read of a page, or approve it; without p_text it stays as it is. '
+  'p_base_version is the version of page_texts that was edited; when it is no longer the latest, nothing changes and '
+  'the answer has the latest. What changes nothing makes no version.';
+grant execute on function public.correct_page(uuid, integer, integer, text, jsonb, boolean) to authenticated, service_role;
+
+create function public.page_versions(p_document_id uuid, p_page_number integer)
+returns table (
+  version integer,
+  author uuid,
+  author_email text,
+  approved boolean,
+  length integer,
+  created_at timestamptz
+)
+language sql stable security invoker set search_path = ''
+as $$ select * from private.page_versions(p_document_id, p_page_number) $$;
+comment on function public.page_versions(uuid, integer) is
+  'The last 200 versions that people made of a page, newest first, with who and when; their texts are in page_corrections.';
+grant execute on function public.page_versions(uuid, integer) to authenticated, service_role;
+
 create function public.type_text(p_document_id uuid, p_pages jsonb)
 returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.type_text(p_document_id, p_pages);
-$$;
+language sql volatile security invoker set search_path = ''
+as $$ select private.type_text(p_document_id, p_pages) $$;
 comment on function public.type_text(uuid, jsonb) is
   'HAC: complete a document that waits for a person with what the person read: [{"page_number", "text"}, …]. '
   'Reading it again does not undo this.';

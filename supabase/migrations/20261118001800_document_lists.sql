@@ -1,7 +1,5 @@
 -- Lists of documents, and the progress of one.
 
-
-
 create function private.listed_ids(p_status text, p_max integer)
 returns uuid[]
 language sql
@@ -113,41 +111,6 @@ comment on function private.list_documents(uuid, text, text, text, boolean, time
 grant execute on function private.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer)
   to authenticated, service_role;
 
-create function public.list_documents(
-  p_case_id uuid default null,
-  p_status text default null,
-  p_lane text default null,
-  p_name text default null,
-  p_deleted boolean default false,
-  p_before timestamptz default null,
-  p_before_id uuid default null,
-  p_limit integer default 50
-)
-returns table (
-  document_id uuid,
-  case_id uuid,
-  case_name text,
-  name text,
-  lane text,
-  ocr_status text,
-  page_count integer,
-  created_at timestamptz,
-  ocr_completed_at timestamptz
-)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_documents(p_case_id, p_status, p_lane, p_name, p_deleted, p_before, p_before_id, p_limit);
-$$;
-comment on function public.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer) is
-  'Documents the caller may see, newest first, whose name contains p_name. Goes on after the document of '
-  'p_before_id, which came at p_before. The status queued finds queued_for_pdf, too. p_deleted shows the bin instead. '
-  'A name of one or two characters is looked for among the newest 1000 documents.';
-grant execute on function public.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer)
-  to authenticated, service_role;
-
 create function private.seconds_for_a_document(p_lane text, p_now timestamptz)
 returns numeric
 language sql
@@ -243,15 +206,42 @@ $$;
 comment on function private.document_progress(uuid, timestamptz) is 'See public.document_progress.';
 grant execute on function private.document_progress(uuid, timestamptz) to authenticated, service_role;
 
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.list_documents(
+  p_case_id uuid default null,
+  p_status text default null,
+  p_lane text default null,
+  p_name text default null,
+  p_deleted boolean default false,
+  p_before timestamptz default null,
+  p_before_id uuid default null,
+  p_limit integer default 50
+)
+returns table (
+  document_id uuid,
+  case_id uuid,
+  case_name text,
+  name text,
+  lane text,
+  ocr_status text,
+  page_count integer,
+  created_at timestamptz,
+  ocr_completed_at timestamptz
+)
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_documents(p_case_id, p_status, p_lane, p_name, p_deleted, p_before, p_before_id, p_limit) $$;
+comment on function public.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer) is
+  'Documents the caller may see, newest first, whose name contains p_name. Goes on after the document of '
+  'p_before_id, which came at p_before. The status queued finds queued_for_pdf, too. p_deleted shows the bin instead. '
+  'A name of one or two characters is looked for among the newest 1000 documents.';
+grant execute on function public.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer)
+  to authenticated, service_role;
+
 create function public.document_progress(p_document_id uuid)
 returns jsonb
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.document_progress(p_document_id);
-$$;
+language sql stable security invoker set search_path = ''
+as $$ select private.document_progress(p_document_id) $$;
 comment on function public.document_progress(uuid) is
   'How far a document is: status, pages read, how many wait before it, and about how many seconds are left.';
 grant execute on function public.document_progress(uuid) to authenticated, service_role;

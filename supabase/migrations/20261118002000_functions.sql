@@ -34,7 +34,7 @@ values
   ('pdf-worker', '* * * * *', '{pdf}', 'Hands PDFs to the GPU service'),
   ('ocr-universal', null, '{}', 'Reads one image'),
   ('pdf-extract', null, '{}', 'Reads one PDF'),
-  ('stale-monitor', '5 seconds', '{}', 'Gives back what dead workers held; SQL, see private.sweep()'),
+  ('stale-monitor', '5 seconds', '{}', 'Gives back what dead workers held; SQL, see public.sweep_documents()'),
   ('ocr-worker-retry-v2', null, '{}', 'Trying again after a version conflict'),
   ('documents', null, '{}', 'Tells how far a document is, hands out its text, cancels, reads again, deletes'),
   ('retention', '17 * * * *', '{}', 'Removes files that nobody needs any more'),
@@ -61,7 +61,7 @@ comment on table private.function_runs is
 create index function_runs_function_idx on private.function_runs (function_name, id);
 alter table private.function_runs enable row level security;
 
-create function private.begin_function_run(p_function_name text)
+create function public.begin_function_run(p_function_name text)
 returns bigint
 language plpgsql
 volatile
@@ -86,22 +86,15 @@ begin
   return v_id;
 end;
 $$;
-comment on function private.begin_function_run(text) is 'See public.begin_function_run.';
-grant execute on function private.begin_function_run(text) to service_role;
-
-create function public.begin_function_run(p_function_name text)
-returns bigint
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.begin_function_run(p_function_name);
-$$;
 comment on function public.begin_function_run(text) is 'Note that a function begins; end_function_run takes the number.';
 grant execute on function public.begin_function_run(text) to service_role;
 
-create function private.end_function_run(p_run_id bigint, p_outcome text, p_error text, p_result jsonb)
+create function public.end_function_run(
+  p_run_id bigint,
+  p_outcome text,
+  p_error text default null,
+  p_result jsonb default null
+)
 returns boolean
 language plpgsql
 volatile
@@ -118,23 +111,6 @@ begin
   where f.id = p_run_id and f.ended_at is null;
   return found;
 end;
-$$;
-comment on function private.end_function_run(bigint, text, text, jsonb) is 'See public.end_function_run.';
-grant execute on function private.end_function_run(bigint, text, text, jsonb) to service_role;
-
-create function public.end_function_run(
-  p_run_id bigint,
-  p_outcome text,
-  p_error text default null,
-  p_result jsonb default null
-)
-returns boolean
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.end_function_run(p_run_id, p_outcome, p_error, p_result);
 $$;
 comment on function public.end_function_run(bigint, text, text, jsonb) is
   'Note how a function ended: completed, refused (the caller was at fault) or failed. False when nobody knows of the run.';
@@ -182,28 +158,6 @@ end;
 $$;
 comment on function private.list_functions() is 'See public.list_functions.';
 grant execute on function private.list_functions() to authenticated, service_role;
-
-create function public.list_functions()
-returns table (
-  function_name text,
-  enabled boolean,
-  schedule text,
-  description text,
-  lanes text[],
-  updated_at timestamptz,
-  last_run_at timestamptz,
-  runs jsonb
-)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_functions();
-$$;
-comment on function public.list_functions() is
-  'HAC: each function with its switch, its schedule and its last ten runs, newest first.';
-grant execute on function public.list_functions() to authenticated, service_role;
 
 create function private.require_schedule(p_schedule text)
 returns void
@@ -293,24 +247,6 @@ end;
 $$;
 comment on function private.set_function(text, boolean, text) is 'See public.set_function.';
 grant execute on function private.set_function(text, boolean, text) to authenticated, service_role;
-
-create function public.set_function(
-  p_function_name text,
-  p_enabled boolean default null,
-  p_schedule text default null
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.set_function(p_function_name, p_enabled, p_schedule);
-$$;
-comment on function public.set_function(text, boolean, text) is
-  'HAC: switch a function on or off, set its schedule; what is null stays, an empty schedule is none. pg_cron, or the '
-  'scheduler in its place, follows at once.';
-grant execute on function public.set_function(text, boolean, text) to authenticated, service_role;
 
 do $$
 begin
@@ -402,15 +338,15 @@ set search_path = ''
 as $$
   select 'pagewarden-' || c.function_name, c.schedule,
     case c.function_name
-      when 'stale-monitor' then 'select private.sweep()'
+      when 'stale-monitor' then 'select public.sweep_documents()'
       else format('select private.call_function(%L)', c.function_name)
     end
   from public.edge_function_config as c
   where c.enabled and c.schedule is not null
   union all
   -- Alerts are evaluated whatever becomes of the function that sends their messages. A later migration brings this.
-  select 'pagewarden-sql-evaluate-alerts', '* * * * *', 'select private.evaluate_alerts()'
-  where to_regprocedure('private.evaluate_alerts(timestamptz)') is not null;
+  select 'pagewarden-sql-evaluate-alerts', '* * * * *', 'select public.evaluate_alerts()'
+  where to_regprocedure('public.evaluate_alerts(timestamptz)') is not null;
 $$;
 comment on function private.wanted_jobs() is 'The jobs that pg_cron is to have of ours, each under a name of its own.';
 
@@ -459,3 +395,35 @@ comment on function private.schedules_changed() is 'A change of edge_function_co
 create trigger edge_function_config_schedules
   after insert or update or delete on public.edge_function_config
   for each statement execute function private.schedules_changed();
+
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.list_functions()
+returns table (
+  function_name text,
+  enabled boolean,
+  schedule text,
+  description text,
+  lanes text[],
+  updated_at timestamptz,
+  last_run_at timestamptz,
+  runs jsonb
+)
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_functions() $$;
+comment on function public.list_functions() is
+  'HAC: each function with its switch, its schedule and its last ten runs, newest first.';
+grant execute on function public.list_functions() to authenticated, service_role;
+
+create function public.set_function(
+  p_function_name text,
+  p_enabled boolean default null,
+  p_schedule text default null
+)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.set_function(p_function_name, p_enabled, p_schedule) $$;
+comment on function public.set_function(text, boolean, text) is
+  'HAC: switch a function on or off, set its schedule; what is null stays, an empty schedule is none. pg_cron, or the '
+  'scheduler in its place, follows at once.';
+grant execute on function public.set_function(text, boolean, text) to authenticated, service_role;

@@ -13,7 +13,7 @@ create unlogged table private.idle_lanes (   -- after a crash nobody listens any
 comment on table private.idle_lanes is 'Lanes whose next document somebody waits for.';
 alter table private.idle_lanes enable row level security;
 
-create function private.wait_for_documents(p_lanes text[])
+create function public.wait_for_documents(p_lanes text[] default null)
 returns integer
 language plpgsql
 volatile
@@ -38,18 +38,6 @@ begin
   on conflict on constraint idle_lanes_pkey do nothing;
   return cardinality(v_lanes);
 end;
-$$;
-comment on function private.wait_for_documents(text[]) is 'See public.wait_for_documents.';
-grant execute on function private.wait_for_documents(text[]) to service_role, pagewarden_worker;
-
-create function public.wait_for_documents(p_lanes text[] default null)
-returns integer
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.wait_for_documents(p_lanes);
 $$;
 comment on function public.wait_for_documents(text[]) is
   'Ask for a hint when the next document comes into one of the lanes (null: all): a notification '

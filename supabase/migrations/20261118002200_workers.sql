@@ -13,7 +13,12 @@ create unlogged table private.workers (   -- after a crash whoever lives reports
 comment on table private.workers is 'Workers that run all the time, and when each last said so.';
 alter table private.workers enable row level security;
 
-create function private.report_worker(p_worker_id text, p_lanes text[], p_leaves boolean, p_now timestamptz default now())
+create function public.report_worker(
+  p_worker_id text,
+  p_lanes text[],
+  p_leaves boolean default false,
+  p_now timestamptz default now()
+)
 returns boolean
 language plpgsql
 volatile
@@ -40,22 +45,10 @@ begin
   return true;
 end;
 $$;
-comment on function private.report_worker(text, text[], boolean, timestamptz) is 'See public.report_worker.';
-grant execute on function private.report_worker(text, text[], boolean, timestamptz) to service_role, pagewarden_worker;
-
-create function public.report_worker(p_worker_id text, p_lanes text[], p_leaves boolean default false)
-returns boolean
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.report_worker(p_worker_id, p_lanes, p_leaves);
-$$;
-comment on function public.report_worker(text, text[], boolean) is
+comment on function public.report_worker(text, text[], boolean, timestamptz) is
   'A worker that runs all the time says every half minute that it does, and at its end that it leaves. For people '
   'to see; nothing depends on it. False for one that leaves and had not been there.';
-grant execute on function public.report_worker(text, text[], boolean) to service_role, pagewarden_worker;
+grant execute on function public.report_worker(text, text[], boolean, timestamptz) to service_role, pagewarden_worker;
 
 create function private.list_workers(p_now timestamptz default now())
 returns table (
@@ -127,29 +120,6 @@ $$;
 comment on function private.list_workers(timestamptz) is 'See public.list_workers.';
 grant execute on function private.list_workers(timestamptz) to authenticated, service_role;
 
-create function public.list_workers()
-returns table (
-  worker_id text,
-  state text,
-  lanes text[],
-  started_at timestamptz,
-  seen_at timestamptz,
-  in_hand bigint,
-  documents jsonb,
-  completed bigint
-)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_workers();
-$$;
-comment on function public.list_workers() is
-  'HAC: workers that have documents in hand (the first three of each are named), that run and wait, or that completed '
-  'documents in the last ten minutes. state is reading, idle, ended, or silent: not heard of for too long.';
-grant execute on function public.list_workers() to authenticated, service_role;
-
 create table private.pool_workers (
   worker_id text not null,
   process text not null,
@@ -192,7 +162,7 @@ create table private.pool_history (
 comment on table private.pool_history is 'What waited and who served what, each time the leader looked; kept for a week.';
 alter table private.pool_history enable row level security;
 
-create function private.report_pool(p_process text, p_workers jsonb, p_now timestamptz default now())
+create function public.report_pool(p_process text, p_workers jsonb, p_now timestamptz default now())
 returns jsonb
 language plpgsql
 volatile
@@ -238,23 +208,11 @@ begin
   );
 end;
 $$;
-comment on function private.report_pool(text, jsonb, timestamptz) is 'See public.report_pool.';
-grant execute on function private.report_pool(text, jsonb, timestamptz) to service_role, pagewarden_worker;
-
-create function public.report_pool(p_process text, p_workers jsonb)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.report_pool(p_process, p_workers);
-$$;
-comment on function public.report_pool(text, jsonb) is
+comment on function public.report_pool(text, jsonb, timestamptz) is
   'A program says which workers of the pool it has and what each reads: [{"worker_id", "lane", "document_id"}, …], '
   'and hears which lane each is to serve, how many of the whole pool read in each lane, and which lanes have work. '
   'An empty list is a farewell.';
-grant execute on function public.report_pool(text, jsonb) to service_role, pagewarden_worker;
+grant execute on function public.report_pool(text, jsonb, timestamptz) to service_role, pagewarden_worker;
 
 create function private.pool_backlog()
 returns jsonb
@@ -285,7 +243,11 @@ as $$
 $$;
 comment on function private.paused_lanes() is 'Lanes in which nothing is claimed.';
 
-create function private.lead_pool(p_process text, p_lease_seconds integer, p_now timestamptz default now())
+create function public.lead_pool(
+  p_process text,
+  p_lease_seconds integer,
+  p_now timestamptz default now()
+)
 returns jsonb
 language plpgsql
 volatile
@@ -337,24 +299,12 @@ begin
   );
 end;
 $$;
-comment on function private.lead_pool(text, integer, timestamptz) is 'See public.lead_pool.';
-grant execute on function private.lead_pool(text, integer, timestamptz) to service_role, pagewarden_worker;
-
-create function public.lead_pool(p_process text, p_lease_seconds integer)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.lead_pool(p_process, p_lease_seconds);
-$$;
-comment on function public.lead_pool(text, integer) is
+comment on function public.lead_pool(text, integer, timestamptz) is
   'Lead the pool for so long, and hear what waits and who is there; null while another leads. Workers that were '
   'silent for as long are forgotten.';
-grant execute on function public.lead_pool(text, integer) to service_role, pagewarden_worker;
+grant execute on function public.lead_pool(text, integer, timestamptz) to service_role, pagewarden_worker;
 
-create function private.assign_pool(
+create function public.assign_pool(
   p_process text,
   p_term bigint,
   p_workers jsonb,
@@ -407,22 +357,10 @@ begin
   return jsonb_build_object('success', true, 'switches', v_switches);
 end;
 $$;
-comment on function private.assign_pool(text, bigint, jsonb, jsonb, timestamptz) is 'See public.assign_pool.';
-grant execute on function private.assign_pool(text, bigint, jsonb, jsonb, timestamptz) to service_role, pagewarden_worker;
-
-create function public.assign_pool(p_process text, p_term bigint, p_workers jsonb, p_backlog jsonb)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.assign_pool(p_process, p_term, p_workers, p_backlog);
-$$;
-comment on function public.assign_pool(text, bigint, jsonb, jsonb) is
+comment on function public.assign_pool(text, bigint, jsonb, jsonb, timestamptz) is
   'The leader says which lane each worker is to serve: [{"worker_id", "lane"}, …]. Of an earlier '
   'term nothing counts (NOT_LEADER). p_backlog is kept beside it, for people to see.';
-grant execute on function public.assign_pool(text, bigint, jsonb, jsonb) to service_role, pagewarden_worker;
+grant execute on function public.assign_pool(text, bigint, jsonb, jsonb, timestamptz) to service_role, pagewarden_worker;
 
 create function private.pool_status(p_hours integer, p_now timestamptz default now())
 returns jsonb
@@ -471,19 +409,6 @@ $$;
 comment on function private.pool_status(integer, timestamptz) is 'See public.pool_status.';
 grant execute on function private.pool_status(integer, timestamptz) to authenticated, service_role;
 
-create function public.pool_status(p_hours integer default 24)
-returns jsonb
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.pool_status(p_hours);
-$$;
-comment on function public.pool_status(integer) is
-  'For HAC: backlog of the lanes, who leads the pool, its workers, and the last hours of backlog and allocation.';
-grant execute on function public.pool_status(integer) to authenticated, service_role;
-
 create table private.engine_pace (
   engine text not null,
   next_at timestamptz not null,
@@ -493,7 +418,11 @@ with (fillfactor = 50);
 comment on table private.engine_pace is 'When the next call to an engine that is somewhere else may be made.';
 alter table private.engine_pace enable row level security;
 
-create function private.take_engine_call(p_engine text, p_per_second double precision, p_now timestamptz default clock_timestamp())
+create function public.take_engine_call(
+  p_engine text,
+  p_per_second double precision,
+  p_now timestamptz default now()
+)
 returns double precision
 language plpgsql
 volatile
@@ -515,18 +444,34 @@ begin
   return greatest(date_part('epoch', v_next - p_now) - 1 / p_per_second, 0);
 end;
 $$;
-comment on function private.take_engine_call(text, double precision, timestamptz) is 'See public.take_engine_call.';
-grant execute on function private.take_engine_call(text, double precision, timestamptz) to service_role, pagewarden_worker;
-
-create function public.take_engine_call(p_engine text, p_per_second double precision)
-returns double precision
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.take_engine_call(p_engine, p_per_second);
-$$;
-comment on function public.take_engine_call(text, double precision) is
+comment on function public.take_engine_call(text, double precision, timestamptz) is
   'Take the next place among all workers'' calls to an engine, so many a second. Returns how many seconds to wait for it.';
-grant execute on function public.take_engine_call(text, double precision) to service_role, pagewarden_worker;
+grant execute on function public.take_engine_call(text, double precision, timestamptz) to service_role, pagewarden_worker;
+
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.list_workers()
+returns table (
+  worker_id text,
+  state text,
+  lanes text[],
+  started_at timestamptz,
+  seen_at timestamptz,
+  in_hand bigint,
+  documents jsonb,
+  completed bigint
+)
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_workers() $$;
+comment on function public.list_workers() is
+  'HAC: workers that have documents in hand (the first three of each are named), that run and wait, or that completed '
+  'documents in the last ten minutes. state is reading, idle, ended, or silent: not heard of for too long.';
+grant execute on function public.list_workers() to authenticated, service_role;
+
+create function public.pool_status(p_hours integer default 24)
+returns jsonb
+language sql stable security invoker set search_path = ''
+as $$ select private.pool_status(p_hours) $$;
+comment on function public.pool_status(integer) is
+  'For HAC: backlog of the lanes, who leads the pool, its workers, and the last hours of backlog and allocation.';
+grant execute on function public.pool_status(integer) to authenticated, service_role;

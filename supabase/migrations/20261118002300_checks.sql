@@ -412,37 +412,7 @@ comment on function private.submit_check_job(uuid, text, jsonb, text[], text, te
 grant execute on function private.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text, timestamptz)
   to authenticated, service_role;
 
-create function public.submit_check_job(
-  p_job_id uuid,
-  p_language text,
-  p_images jsonb,
-  p_allowed text[] default '{}',
-  p_name text default null,
-  p_reading_language text default null,
-  p_engine text default null,
-  p_seconds integer default 86400,
-  p_callback_url text default null,
-  p_idempotency_key text default null,
-  p_request_digest text default null
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.submit_check_job(
-    p_job_id, p_language, p_images, p_allowed, p_name, p_reading_language, p_engine, p_seconds, p_callback_url,
-    p_idempotency_key, p_request_digest
-  );
-$$;
-comment on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text) is
-  'Have the text of pictures checked: [{"name", "dropbox_path", "sha256", "reference", …}, …], whose files are in the '
-  'folder of p_job_id, a new UUID. Without p_language, the language of the text is not checked. With a key that is known, it is the job that came with it.';
-grant execute on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text)
-  to authenticated, service_role;
-
-create function private.get_check(p_document_id uuid, p_lock_token uuid)
+create function public.get_check(p_document_id uuid, p_lock_token uuid default null)
 returns jsonb
 language plpgsql
 stable
@@ -475,33 +445,21 @@ begin
   );
 end;
 $$;
-comment on function private.get_check(uuid, uuid) is 'See public.get_check.';
-grant execute on function private.get_check(uuid, uuid) to service_role, pagewarden_worker;
-
-create function public.get_check(p_document_id uuid, p_lock_token uuid default null)
-returns jsonb
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.get_check(p_document_id, p_lock_token);
-$$;
 comment on function public.get_check(uuid, uuid) is
   'What a worker that has read a picture checks it by: language, allowed words, the strings expected under each of its '
   'names, and the pages that were saved. A document that is of no job has no images.';
 grant execute on function public.get_check(uuid, uuid) to service_role, pagewarden_worker;
 
-create function private.complete_check(
+create function public.complete_check(
   p_document_id uuid,
   p_results jsonb,
   p_confidence numeric,
   p_processing_time_ms integer,
-  p_lock_token uuid,
-  p_engine text,
-  p_version text,
-  p_profile text,
-  p_page_count integer,
+  p_lock_token uuid default null,
+  p_engine text default null,
+  p_version text default null,
+  p_profile text default null,
+  p_page_count integer default null,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -514,7 +472,7 @@ declare
   v_answer jsonb;
 begin
   perform private.require_list('p_results', p_results);
-  v_answer := private.process_ocr_atomic(
+  v_answer := public.process_ocr_atomic(
     p_document_id, jsonb_build_object('checked', jsonb_array_length(p_results)), p_confidence, p_processing_time_ms,
     p_lock_token, p_engine, p_version, p_profile, p_page_count, p_now
   );
@@ -540,35 +498,9 @@ begin
   return v_answer;
 end;
 $$;
-comment on function private.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz) is
-  'See public.complete_check.';
-grant execute on function private.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.complete_check(
-  p_document_id uuid,
-  p_results jsonb,
-  p_confidence numeric,
-  p_processing_time_ms integer,
-  p_lock_token uuid default null,
-  p_engine text default null,
-  p_version text default null,
-  p_profile text default null,
-  p_page_count integer default null
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.complete_check(
-    p_document_id, p_results, p_confidence, p_processing_time_ms, p_lock_token, p_engine, p_version, p_profile, p_page_count
-  );
-$$;
-comment on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer) is
+comment on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz) is
   'Complete a picture of a job as process_ocr_atomic does, with what the check found under each of its names.';
-grant execute on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer)
+grant execute on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
 create function private.check_job_status(p_job public.check_jobs)
@@ -678,19 +610,6 @@ $$;
 comment on function private.check_job(uuid) is 'See public.check_job.';
 grant execute on function private.check_job(uuid) to authenticated, service_role;
 
-create function public.check_job(p_job_id uuid)
-returns jsonb
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.check_job(p_job_id);
-$$;
-comment on function public.check_job(uuid) is
-  'A check job with the results so far, in the form of the API; JOB_NOT_FOUND when it is unknown or purged.';
-grant execute on function public.check_job(uuid) to authenticated, service_role;
-
 create function private.list_check_jobs(
   p_status text,
   p_everybody boolean,
@@ -734,25 +653,6 @@ end;
 $$;
 comment on function private.list_check_jobs(text, boolean, timestamptz, uuid, integer) is 'See public.list_check_jobs.';
 grant execute on function private.list_check_jobs(text, boolean, timestamptz, uuid, integer) to authenticated, service_role;
-
-create function public.list_check_jobs(
-  p_status text default null,
-  p_everybody boolean default false,
-  p_before timestamptz default null,
-  p_before_id uuid default null,
-  p_limit integer default 50
-)
-returns setof jsonb
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.list_check_jobs(p_status, p_everybody, p_before, p_before_id, p_limit);
-$$;
-comment on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) is
-  'The caller''s check jobs without their results, newest first; services see all, HAC may ask for everybody''s.';
-grant execute on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) to authenticated, service_role;
 
 create function private.lock_check_job(p_job_id uuid)
 returns public.check_jobs
@@ -799,19 +699,6 @@ end;
 $$;
 comment on function private.cancel_check_job(uuid, timestamptz) is 'See public.cancel_check_job.';
 grant execute on function private.cancel_check_job(uuid, timestamptz) to authenticated, service_role;
-
-create function public.cancel_check_job(p_job_id uuid)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.cancel_check_job(p_job_id);
-$$;
-comment on function public.cancel_check_job(uuid) is
-  'Editor, owner or HAC: end a job at once; whoever reads one of its pictures loses it. Results so far stay.';
-grant execute on function public.cancel_check_job(uuid) to authenticated, service_role;
 
 create function private.rerun_check_job(p_job_id uuid, p_all boolean, p_now timestamptz default now())
 returns jsonb
@@ -862,19 +749,6 @@ $$;
 comment on function private.rerun_check_job(uuid, boolean, timestamptz) is 'See public.rerun_check_job.';
 grant execute on function private.rerun_check_job(uuid, boolean, timestamptz) to authenticated, service_role;
 
-create function public.rerun_check_job(p_job_id uuid, p_all boolean default false)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.rerun_check_job(p_job_id, p_all);
-$$;
-comment on function public.rerun_check_job(uuid, boolean) is
-  'Editor, owner or HAC: have a job that ended read what has no result yet; with p_all, everything once more.';
-grant execute on function public.rerun_check_job(uuid, boolean) to authenticated, service_role;
-
 create function private.decide_check(
   p_job_id uuid,
   p_position integer,
@@ -917,23 +791,10 @@ $$;
 comment on function private.decide_check(uuid, integer, text, timestamptz) is 'See public.decide_check.';
 grant execute on function private.decide_check(uuid, integer, text, timestamptz) to authenticated, service_role;
 
-create function public.decide_check(p_job_id uuid, p_position integer, p_decision text)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.decide_check(p_job_id, p_position, p_decision);
-$$;
-comment on function public.decide_check(uuid, integer, text) is
-  'Editor, owner or HAC: accept or reject what the check of a picture found; null takes it back.';
-grant execute on function public.decide_check(uuid, integer, text) to authenticated, service_role;
-
-create function private.purge_check_jobs(
-  p_result_days numeric,
-  p_input_days numeric,
-  p_limit integer,
+create function public.purge_check_jobs(
+  p_result_days numeric default 7,
+  p_input_days numeric default 30,
+  p_limit integer default 100,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -985,28 +846,16 @@ begin
   return jsonb_build_object('purged', coalesce(cardinality(v_purged), 0), 'erased', v_erased);
 end;
 $$;
-comment on function private.purge_check_jobs(numeric, numeric, integer, timestamptz) is 'See public.purge_check_jobs.';
-grant execute on function private.purge_check_jobs(numeric, numeric, integer, timestamptz) to service_role;
-
-create function public.purge_check_jobs(
-  p_result_days numeric default 7,
-  p_input_days numeric default 30,
-  p_limit integer default 100
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.purge_check_jobs(p_result_days, p_input_days, p_limit);
-$$;
-comment on function public.purge_check_jobs(numeric, numeric, integer) is
+comment on function public.purge_check_jobs(numeric, numeric, integer, timestamptz) is
   'Remove results of jobs that ended so many days ago, and later the jobs with their pictures. Says how many; call it '
   'again while it is p_limit.';
-grant execute on function public.purge_check_jobs(numeric, numeric, integer) to service_role;
+grant execute on function public.purge_check_jobs(numeric, numeric, integer, timestamptz) to service_role;
 
-create function private.count_old_check_jobs(p_result_days numeric, p_input_days numeric, p_now timestamptz default now())
+create function public.count_old_check_jobs(
+  p_result_days numeric default 7,
+  p_input_days numeric default 30,
+  p_now timestamptz default now()
+)
 returns jsonb
 language plpgsql
 stable
@@ -1028,17 +877,75 @@ begin
   );
 end;
 $$;
-comment on function private.count_old_check_jobs(numeric, numeric, timestamptz) is 'See public.count_old_check_jobs.';
-grant execute on function private.count_old_check_jobs(numeric, numeric, timestamptz) to service_role;
+comment on function public.count_old_check_jobs(numeric, numeric, timestamptz) is 'How many jobs purge_check_jobs would remove.';
+grant execute on function public.count_old_check_jobs(numeric, numeric, timestamptz) to service_role;
 
-create function public.count_old_check_jobs(p_result_days numeric default 7, p_input_days numeric default 30)
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.submit_check_job(
+  p_job_id uuid,
+  p_language text,
+  p_images jsonb,
+  p_allowed text[] default '{}',
+  p_name text default null,
+  p_reading_language text default null,
+  p_engine text default null,
+  p_seconds integer default 86400,
+  p_callback_url text default null,
+  p_idempotency_key text default null,
+  p_request_digest text default null
+)
 returns jsonb
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.count_old_check_jobs(p_result_days, p_input_days);
-$$;
-comment on function public.count_old_check_jobs(numeric, numeric) is 'How many jobs purge_check_jobs would remove.';
-grant execute on function public.count_old_check_jobs(numeric, numeric) to service_role;
+language sql volatile security invoker set search_path = ''
+as $$ select private.submit_check_job(p_job_id, p_language, p_images, p_allowed, p_name, p_reading_language, p_engine, p_seconds, p_callback_url, p_idempotency_key, p_request_digest) $$;
+comment on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text) is
+  'Have the text of pictures checked: [{"name", "dropbox_path", "sha256", "reference", …}, …], whose files are in the '
+  'folder of p_job_id, a new UUID. Without p_language, the language of the text is not checked. With a key that is known, it is the job that came with it.';
+grant execute on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text)
+  to authenticated, service_role;
+
+create function public.check_job(p_job_id uuid)
+returns jsonb
+language sql stable security invoker set search_path = ''
+as $$ select private.check_job(p_job_id) $$;
+comment on function public.check_job(uuid) is
+  'A check job with the results so far, in the form of the API; JOB_NOT_FOUND when it is unknown or purged.';
+grant execute on function public.check_job(uuid) to authenticated, service_role;
+
+create function public.list_check_jobs(
+  p_status text default null,
+  p_everybody boolean default false,
+  p_before timestamptz default null,
+  p_before_id uuid default null,
+  p_limit integer default 50
+)
+returns setof jsonb
+language sql stable security invoker set search_path = ''
+as $$ select private.list_check_jobs(p_status, p_everybody, p_before, p_before_id, p_limit) $$;
+comment on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) is
+  'The caller''s check jobs without their results, newest first; services see all, HAC may ask for everybody''s.';
+grant execute on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function public.cancel_check_job(p_job_id uuid)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.cancel_check_job(p_job_id) $$;
+comment on function public.cancel_check_job(uuid) is
+  'Editor, owner or HAC: end a job at once; whoever reads one of its pictures loses it. Results so far stay.';
+grant execute on function public.cancel_check_job(uuid) to authenticated, service_role;
+
+create function public.rerun_check_job(p_job_id uuid, p_all boolean default false)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.rerun_check_job(p_job_id, p_all) $$;
+comment on function public.rerun_check_job(uuid, boolean) is
+  'Editor, owner or HAC: have a job that ended read what has no result yet; with p_all, everything once more.';
+grant execute on function public.rerun_check_job(uuid, boolean) to authenticated, service_role;
+
+create function public.decide_check(p_job_id uuid, p_position integer, p_decision text)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.decide_check(p_job_id, p_position, p_decision) $$;
+comment on function public.decide_check(uuid, integer, text) is
+  'Editor, owner or HAC: accept or reject what the check of a picture found; null takes it back.';
+grant execute on function public.decide_check(uuid, integer, text) to authenticated, service_role;

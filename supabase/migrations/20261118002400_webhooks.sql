@@ -103,19 +103,6 @@ $$;
 comment on function private.request_webhook(uuid, text) is 'See public.request_webhook.';
 grant execute on function private.request_webhook(uuid, text) to authenticated, service_role;
 
-create function public.request_webhook(p_document_id uuid, p_url text)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.request_webhook(p_document_id, p_url);
-$$;
-comment on function public.request_webhook(uuid, text) is
-  'Have an address told when a document has ended. Asking again for the same address tells it again.';
-grant execute on function public.request_webhook(uuid, text) to authenticated, service_role;
-
 create function private.request_job_webhook(p_job_id uuid, p_url text)
 returns void
 language plpgsql
@@ -133,7 +120,11 @@ end;
 $$;
 comment on function private.request_job_webhook(uuid, text) is 'Have an address told when a job has ended.';
 
-create function private.claim_webhooks(p_limit integer, p_lease_seconds integer, p_now timestamptz default now())
+create function public.claim_webhooks(
+  p_limit integer default 10,
+  p_lease_seconds integer default 60,
+  p_now timestamptz default now()
+)
 returns setof jsonb
 language plpgsql
 volatile
@@ -172,27 +163,15 @@ begin
   );
 end;
 $$;
-comment on function private.claim_webhooks(integer, integer, timestamptz) is 'See public.claim_webhooks.';
-grant execute on function private.claim_webhooks(integer, integer, timestamptz) to service_role;
-
-create function public.claim_webhooks(p_limit integer default 10, p_lease_seconds integer default 60)
-returns setof jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.claim_webhooks(p_limit, p_lease_seconds);
-$$;
-comment on function public.claim_webhooks(integer, integer) is
+comment on function public.claim_webhooks(integer, integer, timestamptz) is
   'Take webhooks of documents that have ended: {id, url, attempt, body}. Who does not settle one in time loses it.';
-grant execute on function public.claim_webhooks(integer, integer) to service_role;
+grant execute on function public.claim_webhooks(integer, integer, timestamptz) to service_role;
 
-create function private.settle_webhook(
+create function public.settle_webhook(
   p_id uuid,
   p_attempt integer,
-  p_error text,
-  p_final boolean,
+  p_error text default null,
+  p_final boolean default false,
   p_now timestamptz default now()
 )
 returns boolean
@@ -212,24 +191,17 @@ begin
   return found;
 end;
 $$;
-comment on function private.settle_webhook(uuid, integer, text, boolean, timestamptz) is 'See public.settle_webhook.';
-grant execute on function private.settle_webhook(uuid, integer, text, boolean, timestamptz) to service_role;
-
-create function public.settle_webhook(
-  p_id uuid,
-  p_attempt integer,
-  p_error text default null,
-  p_final boolean default false
-)
-returns boolean
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.settle_webhook(p_id, p_attempt, p_error, coalesce(p_final, false));
-$$;
-comment on function public.settle_webhook(uuid, integer, text, boolean) is
+comment on function public.settle_webhook(uuid, integer, text, boolean, timestamptz) is
   'Say how an attempt ended: without an error it was delivered; p_final gives it up. False when the attempt no '
   'longer counts.';
-grant execute on function public.settle_webhook(uuid, integer, text, boolean) to service_role;
+grant execute on function public.settle_webhook(uuid, integer, text, boolean, timestamptz) to service_role;
+
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.request_webhook(p_document_id uuid, p_url text)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.request_webhook(p_document_id, p_url) $$;
+comment on function public.request_webhook(uuid, text) is
+  'Have an address told when a document has ended. Asking again for the same address tells it again.';
+grant execute on function public.request_webhook(uuid, text) to authenticated, service_role;

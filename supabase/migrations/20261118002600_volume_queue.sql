@@ -332,10 +332,10 @@ $$;
 comment on function private.sweep_volumes(timestamptz) is
   'Take tasks from workers that died or took too long. Returns how many; their messages show again by themselves.';
 
-create function private.receive_volume_messages(
+create function public.receive_volume_messages(
   p_stages text[],
-  p_limit integer,
-  p_visibility integer,
+  p_limit integer default 1,
+  p_visibility integer default 20,
   p_now timestamptz default now()
 )
 returns setof jsonb
@@ -381,30 +381,12 @@ begin
   end if;
 end;
 $$;
-comment on function private.receive_volume_messages(text[], integer, integer, timestamptz) is
-  'See public.receive_volume_messages.';
-grant execute on function private.receive_volume_messages(text[], integer, integer, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.receive_volume_messages(
-  p_stages text[],
-  p_limit integer default 1,
-  p_visibility integer default 20
-)
-returns setof jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.receive_volume_messages(p_stages, p_limit, p_visibility);
-$$;
-comment on function public.receive_volume_messages(text[], integer, integer) is
+comment on function public.receive_volume_messages(text[], integer, integer, timestamptz) is
   'Take messages of the first of these stages that has some: {stage, handle, message}. Nobody else gets one for '
   'p_visibility seconds. No rows when there is nothing to do.';
-grant execute on function public.receive_volume_messages(text[], integer, integer) to service_role, pagewarden_worker;
+grant execute on function public.receive_volume_messages(text[], integer, integer, timestamptz) to service_role, pagewarden_worker;
 
-create function private.extend_volume_message(p_stage text, p_handle bigint, p_seconds integer)
+create function public.extend_volume_message(p_stage text, p_handle bigint, p_seconds integer)
 returns boolean
 language plpgsql
 volatile
@@ -418,23 +400,11 @@ begin
   return found;
 end;
 $$;
-comment on function private.extend_volume_message(text, bigint, integer) is 'See public.extend_volume_message.';
-grant execute on function private.extend_volume_message(text, bigint, integer) to service_role, pagewarden_worker;
-
-create function public.extend_volume_message(p_stage text, p_handle bigint, p_seconds integer)
-returns boolean
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.extend_volume_message(p_stage, p_handle, p_seconds);
-$$;
 comment on function public.extend_volume_message(text, bigint, integer) is
   'Keep a message to oneself for so many seconds from now on; 0 lets others have it at once. False when it is gone.';
 grant execute on function public.extend_volume_message(text, bigint, integer) to service_role, pagewarden_worker;
 
-create function private.remove_volume_message(p_stage text, p_handle bigint)
+create function public.remove_volume_message(p_stage text, p_handle bigint)
 returns boolean
 language plpgsql
 volatile
@@ -446,28 +416,16 @@ begin
   return pgmq.archive('ocr_' || p_stage, p_handle);
 end;
 $$;
-comment on function private.remove_volume_message(text, bigint) is 'See public.remove_volume_message.';
-grant execute on function private.remove_volume_message(text, bigint) to service_role, pagewarden_worker;
-
-create function public.remove_volume_message(p_stage text, p_handle bigint)
-returns boolean
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.remove_volume_message(p_stage, p_handle);
-$$;
 comment on function public.remove_volume_message(text, bigint) is
   'Take a message that is dealt with out of its queue, into the archive. False when it is gone already.';
 grant execute on function public.remove_volume_message(text, bigint) to service_role, pagewarden_worker;
 
-create function private.start_volume_stage(
+create function public.start_volume_stage(
   p_task_id bigint,
   p_stage text,
   p_attempt integer,
   p_worker_id text,
-  p_lock_seconds integer,
+  p_lock_seconds integer default 20,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -529,38 +487,18 @@ begin
   );
 end;
 $$;
-comment on function private.start_volume_stage(bigint, text, integer, text, integer, timestamptz) is
-  'See public.start_volume_stage.';
-grant execute on function private.start_volume_stage(bigint, text, integer, text, integer, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.start_volume_stage(
-  p_task_id bigint,
-  p_stage text,
-  p_attempt integer,
-  p_worker_id text,
-  p_lock_seconds integer default 20
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.start_volume_stage(p_task_id, p_stage, p_attempt, p_worker_id, p_lock_seconds);
-$$;
-comment on function public.start_volume_stage(bigint, text, integer, text, integer) is
+comment on function public.start_volume_stage(bigint, text, integer, text, integer, timestamptz) is
   'Begin the stage that a message is about, and get the token that proves it, with all that the stage needs to know. '
   'STALE_MESSAGE: it was dealt with; remove the message. STAGE_HELD: a worker has it; leave the message for retry_after.';
-grant execute on function public.start_volume_stage(bigint, text, integer, text, integer)
+grant execute on function public.start_volume_stage(bigint, text, integer, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
-create function private.extend_volume_lock(
+create function public.extend_volume_lock(
   p_task_id bigint,
   p_token uuid,
-  p_lock_seconds integer,
-  p_pages_done integer,
-  p_pages_total integer,
+  p_lock_seconds integer default 20,
+  p_pages_done integer default null,
+  p_pages_total integer default null,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -585,30 +523,10 @@ begin
   return jsonb_build_object('success', true, 'task_id', p_task_id);
 end;
 $$;
-comment on function private.extend_volume_lock(bigint, uuid, integer, integer, integer, timestamptz) is
-  'See public.extend_volume_lock.';
-grant execute on function private.extend_volume_lock(bigint, uuid, integer, integer, integer, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.extend_volume_lock(
-  p_task_id bigint,
-  p_token uuid,
-  p_lock_seconds integer default 20,
-  p_pages_done integer default null,
-  p_pages_total integer default null
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.extend_volume_lock(p_task_id, p_token, p_lock_seconds, p_pages_done, p_pages_total);
-$$;
-comment on function public.extend_volume_lock(bigint, uuid, integer, integer, integer) is
+comment on function public.extend_volume_lock(bigint, uuid, integer, integer, integer, timestamptz) is
   'Say that one is alive, how far one is, and hear whether the task is still one''s own: ask right before publishing. '
   'LOCK_LOST: it is not, or the stage took longer than it may.';
-grant execute on function public.extend_volume_lock(bigint, uuid, integer, integer, integer)
+grant execute on function public.extend_volume_lock(bigint, uuid, integer, integer, integer, timestamptz)
   to service_role, pagewarden_worker;
 
 create function private.require_metrics(p_metrics jsonb)
@@ -682,13 +600,13 @@ comment on function private.finish_volume_stage(public.volume_tasks, jsonb, time
   'A stage of a task, which the caller has locked, is done; after the last one its figures are kept. Without figures '
   'those stay that are there.';
 
-create function private.complete_volume_stage(
+create function public.complete_volume_stage(
   p_task_id bigint,
   p_token uuid,
   p_pages integer,
-  p_failed_pages integer,
-  p_skipped boolean,
-  p_metrics jsonb,
+  p_failed_pages integer default 0,
+  p_skipped boolean default false,
+  p_metrics jsonb default '{}',
   p_now timestamptz default now()
 )
 returns jsonb
@@ -717,33 +635,10 @@ begin
   return jsonb_build_object('success', true, 'task_id', p_task_id);
 end;
 $$;
-comment on function private.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb, timestamptz) is
-  'See public.complete_volume_stage.';
-grant execute on function private.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.complete_volume_stage(
-  p_task_id bigint,
-  p_token uuid,
-  p_pages integer,
-  p_failed_pages integer default 0,
-  p_skipped boolean default false,
-  p_metrics jsonb default '{}'
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.complete_volume_stage(
-    p_task_id, p_token, p_pages, p_failed_pages, coalesce(p_skipped, false), p_metrics
-  );
-$$;
-comment on function public.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb) is
+comment on function public.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb, timestamptz) is
   'The stage is done and its artifacts are published; p_skipped: they had been. After reduce, p_metrics becomes the '
   'result of the volume. LOCK_LOST: the task is somebody else''s, and nothing has changed.';
-grant execute on function public.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb)
+grant execute on function public.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb, timestamptz)
   to service_role, pagewarden_worker;
 
 create function private.require_volume_error(p_error jsonb)
@@ -765,12 +660,12 @@ end;
 $$;
 comment on function private.require_volume_error(jsonb) is 'Refuse an error that says nothing (22023).';
 
-create function private.fail_volume_stage(
+create function public.fail_volume_stage(
   p_task_id bigint,
   p_token uuid,
   p_error jsonb,
-  p_category text,
-  p_retry_after integer,
+  p_category text default 'unknown',
+  p_retry_after integer default null,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -797,30 +692,10 @@ begin
   );
 end;
 $$;
-comment on function private.fail_volume_stage(bigint, uuid, jsonb, text, integer, timestamptz) is
-  'See public.fail_volume_stage.';
-grant execute on function private.fail_volume_stage(bigint, uuid, jsonb, text, integer, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.fail_volume_stage(
-  p_task_id bigint,
-  p_token uuid,
-  p_error jsonb,
-  p_category text default 'unknown',
-  p_retry_after integer default null
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.fail_volume_stage(p_task_id, p_token, p_error, p_category, p_retry_after);
-$$;
-comment on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer) is
+comment on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer, timestamptz) is
   'The stage failed: {"type", "message", …}. It is tried again after a pause (p_retry_after seconds, where given), '
   'unless the error is permanent or the attempts are used up.';
-grant execute on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer)
+grant execute on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
 create function private.is_no_outage(p_task public.volume_tasks, p_worker_id text, p_first_run bigint)
@@ -887,11 +762,11 @@ comment on function private.put_volume_off(public.volume_tasks, jsonb, timestamp
   'The pause grows from 30 seconds to 5 minutes. The fifth time in a row it is counted as a failure, if its worker has '
   'done the stage for others of the job meanwhile.';
 
-create function private.release_volume_stage(
+create function public.release_volume_stage(
   p_task_id bigint,
   p_token uuid,
-  p_reason text,
-  p_outage boolean,
+  p_reason text default 'the worker stops',
+  p_outage boolean default false,
   p_now timestamptz default now()
 )
 returns jsonb
@@ -921,27 +796,9 @@ begin
   return jsonb_build_object('success', true, 'task_id', p_task_id, 'is_counted', false);
 end;
 $$;
-comment on function private.release_volume_stage(bigint, uuid, text, boolean, timestamptz) is
-  'See public.release_volume_stage.';
-grant execute on function private.release_volume_stage(bigint, uuid, text, boolean, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.release_volume_stage(
-  p_task_id bigint,
-  p_token uuid,
-  p_reason text default 'the worker stops',
-  p_outage boolean default false
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.release_volume_stage(p_task_id, p_token, p_reason, coalesce(p_outage, false));
-$$;
-comment on function public.release_volume_stage(bigint, uuid, text, boolean) is
+comment on function public.release_volume_stage(bigint, uuid, text, boolean, timestamptz) is
   'Give a stage back, without counting it: because the worker stops, which leaves the message to others; or (p_outage) '
   'as store or engine are away or set up wrongly: then a new message comes later, behind all others, and this one is to '
   'be removed. is_counted: others of the job do not meet the outage, so it was a failure of this volume.';
-grant execute on function public.release_volume_stage(bigint, uuid, text, boolean) to service_role, pagewarden_worker;
+grant execute on function public.release_volume_stage(bigint, uuid, text, boolean, timestamptz) to service_role, pagewarden_worker;
+

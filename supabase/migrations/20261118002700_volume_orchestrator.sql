@@ -154,10 +154,10 @@ $$;
 comment on function private.republish_lost_volumes(text, timestamptz) is
   'Publish again what waits for a message that is not there: somebody emptied a queue, or the kind of queue was changed.';
 
-create function private.orchestrate_volumes(
-  p_queue text,
-  p_limit integer,
-  p_process text,
+create function public.orchestrate_volumes(
+  p_queue text default 'pgmq',
+  p_limit integer default 1000,
+  p_process text default 'unknown',
   p_now timestamptz default now()
 )
 returns jsonb
@@ -232,29 +232,16 @@ begin
   );
 end;
 $$;
-comment on function private.orchestrate_volumes(text, integer, text, timestamptz) is 'See public.orchestrate_volumes.';
-grant execute on function private.orchestrate_volumes(text, integer, text, timestamptz)
-  to service_role, pagewarden_worker;
-
-create function public.orchestrate_volumes(
-  p_queue text default 'pgmq',
-  p_limit integer default 1000,
-  p_process text default 'unknown'
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.orchestrate_volumes(p_queue, p_limit, p_process);
-$$;
-comment on function public.orchestrate_volumes(text, integer, text) is
+comment on function public.orchestrate_volumes(text, integer, text, timestamptz) is
   'Look over all volumes once: give back what dead workers had, publish messages for what comes next or may try again, '
   'end jobs. Messages go into the queues of this database (pgmq), or into the outbox (sqs). Null while another is at it.';
-grant execute on function public.orchestrate_volumes(text, integer, text) to service_role, pagewarden_worker;
+grant execute on function public.orchestrate_volumes(text, integer, text, timestamptz) to service_role, pagewarden_worker;
 
-create function private.claim_volume_outbox(p_limit integer, p_lease_seconds integer, p_now timestamptz default now())
+create function public.claim_volume_outbox(
+  p_limit integer default 100,
+  p_lease_seconds integer default 30,
+  p_now timestamptz default now()
+)
 returns setof jsonb
 language plpgsql
 volatile
@@ -282,23 +269,11 @@ begin
   returning jsonb_build_object('stage', o.stage, 'message', o.message);
 end;
 $$;
-comment on function private.claim_volume_outbox(integer, integer, timestamptz) is 'See public.claim_volume_outbox.';
-grant execute on function private.claim_volume_outbox(integer, integer, timestamptz) to service_role, pagewarden_worker;
-
-create function public.claim_volume_outbox(p_limit integer default 100, p_lease_seconds integer default 30)
-returns setof jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.claim_volume_outbox(p_limit, p_lease_seconds);
-$$;
-comment on function public.claim_volume_outbox(integer, integer) is
+comment on function public.claim_volume_outbox(integer, integer, timestamptz) is
   'Take messages that are to be sent: {stage, message}. What is not settled in time is handed out again.';
-grant execute on function public.claim_volume_outbox(integer, integer) to service_role, pagewarden_worker;
+grant execute on function public.claim_volume_outbox(integer, integer, timestamptz) to service_role, pagewarden_worker;
 
-create function private.settle_volume_outbox(p_messages jsonb)
+create function public.settle_volume_outbox(p_messages jsonb)
 returns integer
 language plpgsql
 volatile
@@ -316,23 +291,15 @@ begin
   return v_count;
 end;
 $$;
-comment on function private.settle_volume_outbox(jsonb) is 'See public.settle_volume_outbox.';
-grant execute on function private.settle_volume_outbox(jsonb) to service_role, pagewarden_worker;
-
-create function public.settle_volume_outbox(p_messages jsonb)
-returns integer
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.settle_volume_outbox(p_messages);
-$$;
 comment on function public.settle_volume_outbox(jsonb) is
   'These messages were sent: [{"task_id", "attempt"}, …]. Returns how many of them were still to be sent.';
 grant execute on function public.settle_volume_outbox(jsonb) to service_role, pagewarden_worker;
 
-create function private.republish_volumes(p_stage text, p_older_seconds integer, p_now timestamptz default now())
+create function public.republish_volumes(
+  p_stage text,
+  p_older_seconds integer default 300,
+  p_now timestamptz default now()
+)
 returns integer
 language plpgsql
 volatile
@@ -362,19 +329,8 @@ begin
   );
 end;
 $$;
-comment on function private.republish_volumes(text, integer, timestamptz) is 'See public.republish_volumes.';
-grant execute on function private.republish_volumes(text, integer, timestamptz) to service_role, pagewarden_worker;
-
-create function public.republish_volumes(p_stage text, p_older_seconds integer default 300)
-returns integer
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.republish_volumes(p_stage, p_older_seconds);
-$$;
-comment on function public.republish_volumes(text, integer) is
+comment on function public.republish_volumes(text, integer, timestamptz) is
   'The queue of this stage, outside of the database, is empty, or keeps messages for so long only: send again what has '
   'waited in it for longer than this. Returns how many.';
-grant execute on function public.republish_volumes(text, integer) to service_role, pagewarden_worker;
+grant execute on function public.republish_volumes(text, integer, timestamptz) to service_role, pagewarden_worker;
+

@@ -149,26 +149,6 @@ comment on function private.create_volume_job(jsonb, text, jsonb, integer, integ
 grant execute on function private.create_volume_job(jsonb, text, jsonb, integer, integer, timestamptz)
   to authenticated, service_role;
 
-create function public.create_volume_job(
-  p_volumes jsonb,
-  p_job_key text default null,
-  p_config jsonb default '{}',
-  p_max_attempts integer default 3,
-  p_stage_seconds integer default 21600
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.create_volume_job(p_volumes, p_job_key, p_config, p_max_attempts, p_stage_seconds);
-$$;
-comment on function public.create_volume_job(jsonb, text, jsonb, integer, integer) is
-  'Have volumes read: [{"bdrc_w_id", "bdrc_i_id"}, …], whose images are in the bucket of the workers. Artifacts go to '
-  'jobs/<job_key>. JOB_KEY_TAKEN: choose another.';
-grant execute on function public.create_volume_job(jsonb, text, jsonb, integer, integer) to authenticated, service_role;
-
 create function private.reset_volumes(p_task_ids bigint[], p_stage text, p_is_forced boolean, p_now timestamptz)
 returns integer
 language plpgsql
@@ -241,19 +221,6 @@ end;
 $$;
 comment on function private.cancel_volume_job(bigint, text, timestamptz) is 'See public.cancel_volume_job.';
 grant execute on function private.cancel_volume_job(bigint, text, timestamptz) to authenticated, service_role;
-
-create function public.cancel_volume_job(p_job_id bigint, p_reason text default null)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.cancel_volume_job(p_job_id, p_reason);
-$$;
-comment on function public.cancel_volume_job(bigint, text) is
-  'End a job now. What workers have of it is taken from them; what is done stays, and rerun_volumes goes on with the rest.';
-grant execute on function public.cancel_volume_job(bigint, text) to authenticated, service_role;
 
 create function private.rerun_volumes(
   p_job_id bigint,
@@ -331,27 +298,6 @@ comment on function private.rerun_volumes(bigint, text, bigint[], boolean, jsonb
 grant execute on function private.rerun_volumes(bigint, text, bigint[], boolean, jsonb, timestamptz)
   to authenticated, service_role;
 
-create function public.rerun_volumes(
-  p_job_id bigint,
-  p_stage text default null,
-  p_task_ids bigint[] default null,
-  p_only_failed boolean default false,
-  p_config jsonb default null
-)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.rerun_volumes(p_job_id, p_stage, p_task_ids, coalesce(p_only_failed, false), p_config);
-$$;
-comment on function public.rerun_volumes(bigint, text, bigint[], boolean, jsonb) is
-  'Have a stage done again, and those after it, but none before: of all volumes of a job, of some (p_task_ids), of the '
-  'failed ones. Without p_stage, failed volumes go on with the stage they failed in. p_config replaces keys of the '
-  'job''s config. Volumes that have not come to the stage are skipped. A job that had ended runs again.';
-grant execute on function public.rerun_volumes(bigint, text, bigint[], boolean, jsonb) to authenticated, service_role;
-
 create function private.list_volume_jobs(
   p_status text,
   p_before timestamptz,
@@ -407,36 +353,6 @@ end;
 $$;
 comment on function private.list_volume_jobs(text, timestamptz, bigint, integer) is 'See public.list_volume_jobs.';
 grant execute on function private.list_volume_jobs(text, timestamptz, bigint, integer) to authenticated, service_role;
-
-create function public.list_volume_jobs(
-  p_status text default null,
-  p_before timestamptz default null,
-  p_before_id bigint default null,
-  p_limit integer default 50
-)
-returns table (
-  job_id bigint,
-  job_key text,
-  owner_id uuid,
-  status text,
-  config jsonb,
-  volumes bigint,
-  done bigint,
-  failed bigint,
-  in_hand bigint,
-  created_at timestamptz,
-  finished_at timestamptz
-)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_volume_jobs(p_status, p_before, p_before_id, p_limit);
-$$;
-comment on function public.list_volume_jobs(text, timestamptz, bigint, integer) is
-  'Jobs the caller may see, newest first, and how far they are. Goes on after the job p_before_id, made at p_before.';
-grant execute on function public.list_volume_jobs(text, timestamptz, bigint, integer) to authenticated, service_role;
 
 create function private.volume_board(p_job_id bigint, p_now timestamptz default now())
 returns jsonb
@@ -517,20 +433,6 @@ $$;
 comment on function private.volume_board(bigint, timestamptz) is 'See public.volume_board.';
 grant execute on function private.volume_board(bigint, timestamptz) to authenticated, service_role;
 
-create function public.volume_board(p_job_id bigint)
-returns jsonb
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.volume_board(p_job_id);
-$$;
-comment on function public.volume_board(bigint) is
-  'A job at a glance: how many volumes are at which stage in which state, how many are in hand, which (200 of them) and '
-  'how far, what stages take, and when the orchestrator was last there.';
-grant execute on function public.volume_board(bigint) to authenticated, service_role;
-
 create function private.list_volume_tasks(
   p_job_id bigint,
   p_stage text,
@@ -610,6 +512,98 @@ comment on function private.list_volume_tasks(bigint, text, text, integer, bigin
 grant execute on function private.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean)
   to authenticated, service_role;
 
+create function private.volume_history(p_task_id bigint, p_limit integer)
+returns setof public.volume_runs
+language plpgsql
+stable
+security definer          -- reads what the caller may not, after asking who it is
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.require_volume_job((select t.job_id from public.volume_tasks as t where t.id = p_task_id));
+  perform private.require_page_size(p_limit);
+  return query
+  select r.* from public.volume_runs as r where r.task_id = p_task_id order by r.id desc limit p_limit;
+end;
+$$;
+comment on function private.volume_history(bigint, integer) is 'See public.volume_history.';
+grant execute on function private.volume_history(bigint, integer) to authenticated, service_role;
+
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.create_volume_job(
+  p_volumes jsonb,
+  p_job_key text default null,
+  p_config jsonb default '{}',
+  p_max_attempts integer default 3,
+  p_stage_seconds integer default 21600
+)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.create_volume_job(p_volumes, p_job_key, p_config, p_max_attempts, p_stage_seconds) $$;
+comment on function public.create_volume_job(jsonb, text, jsonb, integer, integer) is
+  'Have volumes read: [{"bdrc_w_id", "bdrc_i_id"}, …], whose images are in the bucket of the workers. Artifacts go to '
+  'jobs/<job_key>. JOB_KEY_TAKEN: choose another.';
+grant execute on function public.create_volume_job(jsonb, text, jsonb, integer, integer) to authenticated, service_role;
+
+create function public.cancel_volume_job(p_job_id bigint, p_reason text default null)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.cancel_volume_job(p_job_id, p_reason) $$;
+comment on function public.cancel_volume_job(bigint, text) is
+  'End a job now. What workers have of it is taken from them; what is done stays, and rerun_volumes goes on with the rest.';
+grant execute on function public.cancel_volume_job(bigint, text) to authenticated, service_role;
+
+create function public.rerun_volumes(
+  p_job_id bigint,
+  p_stage text default null,
+  p_task_ids bigint[] default null,
+  p_only_failed boolean default false,
+  p_config jsonb default null
+)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.rerun_volumes(p_job_id, p_stage, p_task_ids, coalesce(p_only_failed, false), p_config) $$;
+comment on function public.rerun_volumes(bigint, text, bigint[], boolean, jsonb) is
+  'Have a stage done again, and those after it, but none before: of all volumes of a job, of some (p_task_ids), of the '
+  'failed ones. Without p_stage, failed volumes go on with the stage they failed in. p_config replaces keys of the '
+  'job''s config. Volumes that have not come to the stage are skipped. A job that had ended runs again.';
+grant execute on function public.rerun_volumes(bigint, text, bigint[], boolean, jsonb) to authenticated, service_role;
+
+create function public.list_volume_jobs(
+  p_status text default null,
+  p_before timestamptz default null,
+  p_before_id bigint default null,
+  p_limit integer default 50
+)
+returns table (
+  job_id bigint,
+  job_key text,
+  owner_id uuid,
+  status text,
+  config jsonb,
+  volumes bigint,
+  done bigint,
+  failed bigint,
+  in_hand bigint,
+  created_at timestamptz,
+  finished_at timestamptz
+)
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_volume_jobs(p_status, p_before, p_before_id, p_limit) $$;
+comment on function public.list_volume_jobs(text, timestamptz, bigint, integer) is
+  'Jobs the caller may see, newest first, and how far they are. Goes on after the job p_before_id, made at p_before.';
+grant execute on function public.list_volume_jobs(text, timestamptz, bigint, integer) to authenticated, service_role;
+
+create function public.volume_board(p_job_id bigint)
+returns jsonb
+language sql stable security invoker set search_path = ''
+as $$ select private.volume_board(p_job_id) $$;
+comment on function public.volume_board(bigint) is
+  'A job at a glance: how many volumes are at which stage in which state, how many are in hand, which (200 of them) and '
+  'how far, what stages take, and when the orchestrator was last there.';
+grant execute on function public.volume_board(bigint) to authenticated, service_role;
+
 create function public.list_volume_tasks(
   p_job_id bigint,
   p_stage text default null,
@@ -638,47 +632,18 @@ returns table (
   seconds jsonb,
   result jsonb
 )
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_volume_tasks(
-    p_job_id, p_stage, p_status, p_after_rank, p_after_id, p_limit, coalesce(p_by_id, false)
-  );
-$$;
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_volume_tasks(p_job_id, p_stage, p_status, p_after_rank, p_after_id, p_limit, coalesce(p_by_id, false)) $$;
 comment on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean) is
   'Volumes of a job, failed ones first, with what each stage took and what came out. Goes on after the one whose rank '
   'and task_id are given. p_by_id: in the order of task_id, which stays as it is while volumes go on, after p_after_id.';
 grant execute on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean)
   to authenticated, service_role;
 
-create function private.volume_history(p_task_id bigint, p_limit integer)
-returns setof public.volume_runs
-language plpgsql
-stable
-security definer          -- reads what the caller may not, after asking who it is
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.require_volume_job((select t.job_id from public.volume_tasks as t where t.id = p_task_id));
-  perform private.require_page_size(p_limit);
-  return query
-  select r.* from public.volume_runs as r where r.task_id = p_task_id order by r.id desc limit p_limit;
-end;
-$$;
-comment on function private.volume_history(bigint, integer) is 'See public.volume_history.';
-grant execute on function private.volume_history(bigint, integer) to authenticated, service_role;
-
 create function public.volume_history(p_task_id bigint, p_limit integer default 50)
 returns setof public.volume_runs
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.volume_history(p_task_id, p_limit);
-$$;
+language sql stable security invoker set search_path = ''
+as $$ select * from private.volume_history(p_task_id, p_limit) $$;
 comment on function public.volume_history(bigint, integer) is
   'Each time a worker had the volume in hand, newest first: stage, times, pages, how it ended.';
 grant execute on function public.volume_history(bigint, integer) to authenticated, service_role;

@@ -239,6 +239,8 @@ $$;
 comment on function private.results_by_hour(integer, timestamptz) is 'See public.results_by_hour.';
 grant execute on function private.results_by_hour(integer, timestamptz) to authenticated, service_role;
 
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
 create function public.results_by_hour(p_hours integer default 24)
 returns table (
   hour timestamptz,
@@ -247,13 +249,8 @@ returns table (
   retries bigint,
   avg_seconds_to_text double precision
 )
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.results_by_hour(p_hours);
-$$;
+language sql stable security invoker set search_path = ''
+as $$ select * from private.results_by_hour(p_hours) $$;
 comment on function public.results_by_hour(integer) is
   'For HAC: what was completed and given up in each of the last hours, the present one included, oldest first.';
 grant execute on function public.results_by_hour(integer) to authenticated, service_role;

@@ -192,7 +192,11 @@ create table private.gauges (
 comment on table private.gauges is 'What only processes of ours can see: disks, services.';
 alter table private.gauges enable row level security;
 
-create function private.report_gauge(p_gauge text, p_value double precision, p_now timestamptz default now())
+create function public.report_gauge(
+  p_gauge text,
+  p_value double precision,
+  p_now timestamptz default now()
+)
 returns void
 language plpgsql
 volatile
@@ -211,21 +215,9 @@ begin
   on conflict on constraint gauges_pkey do update set value = excluded.value, reported_at = excluded.reported_at;
 end;
 $$;
-comment on function private.report_gauge(text, double precision, timestamptz) is 'See public.report_gauge.';
-grant execute on function private.report_gauge(text, double precision, timestamptz) to service_role;
-
-create function public.report_gauge(p_gauge text, p_value double precision)
-returns void
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.report_gauge(p_gauge, p_value);
-$$;
-comment on function public.report_gauge(text, double precision) is
+comment on function public.report_gauge(text, double precision, timestamptz) is
   'Report what only a process can see: free_disk_share (0 to 1), gpu_service_down (0 or 1).';
-grant execute on function public.report_gauge(text, double precision) to service_role;
+grant execute on function public.report_gauge(text, double precision, timestamptz) to service_role;
 
 create unlogged table private.conflicts (   -- a crash may lose them: they are for statistics
   id bigint generated always as identity,
@@ -256,19 +248,6 @@ end;
 $$;
 comment on function private.report_conflict(text, uuid, uuid) is 'See public.report_conflict.';
 grant execute on function private.report_conflict(text, uuid, uuid) to authenticated, service_role;
-
-create function public.report_conflict(p_message text, p_case_id uuid default null, p_document_id uuid default null)
-returns void
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.report_conflict(p_message, p_case_id, p_document_id);
-$$;
-comment on function public.report_conflict(text, uuid, uuid) is
-  'Whoever met a serialization failure again and again gives up into ocr_errors with this.';
-grant execute on function public.report_conflict(text, uuid, uuid) to authenticated, service_role;
 
 -- What became of the attempts that ended in a time: every claim ends as one of these.
 create function private.ended_attempts(p_since timestamptz, p_now timestamptz, out v_results bigint, out v_failures bigint)
@@ -561,7 +540,7 @@ end;
 $$;
 comment on function private.judge(public.alert_rules, timestamptz) is 'Fire or resolve the alert of a rule, as it deserves.';
 
-create function private.evaluate_alerts(p_now timestamptz default now())
+create function public.evaluate_alerts(p_now timestamptz default now())
 returns jsonb
 language plpgsql
 volatile
@@ -591,23 +570,15 @@ begin
   );
 end;
 $$;
-comment on function private.evaluate_alerts(timestamptz) is 'See public.evaluate_alerts.';
-grant execute on function private.evaluate_alerts(timestamptz) to service_role;
-
-create function public.evaluate_alerts()
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.evaluate_alerts();
-$$;
-comment on function public.evaluate_alerts() is
+comment on function public.evaluate_alerts(timestamptz) is
   'Measure what the rules watch, and fire and resolve alerts. Every minute, by pg_cron or the local scheduler.';
-grant execute on function public.evaluate_alerts() to service_role;
+grant execute on function public.evaluate_alerts(timestamptz) to service_role;
 
-create function private.claim_alert_notices(p_limit integer, p_lease_seconds integer, p_now timestamptz default now())
+create function public.claim_alert_notices(
+  p_limit integer default 10,
+  p_lease_seconds integer default 60,
+  p_now timestamptz default now()
+)
 returns setof jsonb
 language plpgsql
 volatile
@@ -634,27 +605,15 @@ begin
   returning jsonb_build_object('id', n.id, 'attempt', n.attempts, 'channel', n.channel, 'body', n.body);
 end;
 $$;
-comment on function private.claim_alert_notices(integer, integer, timestamptz) is 'See public.claim_alert_notices.';
-grant execute on function private.claim_alert_notices(integer, integer, timestamptz) to service_role;
-
-create function public.claim_alert_notices(p_limit integer default 10, p_lease_seconds integer default 60)
-returns setof jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.claim_alert_notices(p_limit, p_lease_seconds);
-$$;
-comment on function public.claim_alert_notices(integer, integer) is
+comment on function public.claim_alert_notices(integer, integer, timestamptz) is
   'Take notices that are due: {id, attempt, channel, body}. Who does not settle one in time loses it.';
-grant execute on function public.claim_alert_notices(integer, integer) to service_role;
+grant execute on function public.claim_alert_notices(integer, integer, timestamptz) to service_role;
 
-create function private.settle_alert_notice(
+create function public.settle_alert_notice(
   p_id uuid,
   p_attempt integer,
-  p_error text,
-  p_is_set_up boolean,
+  p_error text default null,
+  p_is_set_up boolean default true,
   p_now timestamptz default now()
 )
 returns boolean
@@ -681,27 +640,10 @@ begin
   return found;
 end;
 $$;
-comment on function private.settle_alert_notice(uuid, integer, text, boolean, timestamptz) is 'See public.settle_alert_notice.';
-grant execute on function private.settle_alert_notice(uuid, integer, text, boolean, timestamptz) to service_role;
-
-create function public.settle_alert_notice(
-  p_id uuid,
-  p_attempt integer,
-  p_error text default null,
-  p_is_set_up boolean default true
-)
-returns boolean
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.settle_alert_notice(p_id, p_attempt, p_error, p_is_set_up);
-$$;
-comment on function public.settle_alert_notice(uuid, integer, text, boolean) is
+comment on function public.settle_alert_notice(uuid, integer, text, boolean, timestamptz) is
   'Say how telling ended: without an error it was delivered; with one it is tried again. False when the attempt no '
   'longer counts.';
-grant execute on function public.settle_alert_notice(uuid, integer, text, boolean) to service_role;
+grant execute on function public.settle_alert_notice(uuid, integer, text, boolean, timestamptz) to service_role;
 
 create function private.list_alert_rules(p_now timestamptz default now())
 returns setof jsonb
@@ -728,19 +670,6 @@ $$;
 comment on function private.list_alert_rules(timestamptz) is 'See public.list_alert_rules.';
 grant execute on function private.list_alert_rules(timestamptz) to authenticated, service_role;
 
-create function public.list_alert_rules()
-returns setof jsonb
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.list_alert_rules();
-$$;
-comment on function public.list_alert_rules() is
-  'HAC: every rule with what it shows now, since when it is broken or calm, and its open alert; open ones first.';
-grant execute on function public.list_alert_rules() to authenticated, service_role;
-
 create function private.list_alerts(p_before timestamptz, p_before_id bigint, p_limit integer)
 returns setof public.alerts
 language plpgsql
@@ -760,22 +689,6 @@ end;
 $$;
 comment on function private.list_alerts(timestamptz, bigint, integer) is 'See public.list_alerts.';
 grant execute on function private.list_alerts(timestamptz, bigint, integer) to authenticated, service_role;
-
-create function public.list_alerts(
-  p_before timestamptz default null,
-  p_before_id bigint default null,
-  p_limit integer default 50
-)
-returns setof public.alerts
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select * from private.list_alerts(p_before, p_before_id, p_limit);
-$$;
-comment on function public.list_alerts(timestamptz, bigint, integer) is 'HAC: what fired, the newest first.';
-grant execute on function public.list_alerts(timestamptz, bigint, integer) to authenticated, service_role;
 
 create function private.require_rule(p_rule text)
 returns public.alert_rules
@@ -850,20 +763,6 @@ $$;
 comment on function private.set_alert_rule(text, jsonb) is 'See public.set_alert_rule.';
 grant execute on function private.set_alert_rule(text, jsonb) to authenticated, service_role;
 
-create function public.set_alert_rule(p_rule text, p_changes jsonb)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.set_alert_rule(p_rule, p_changes);
-$$;
-comment on function public.set_alert_rule(text, jsonb) is
-  'HAC: change a rule, or make one: {"metric", "comparison", "threshold", "window_seconds", "hold_seconds", '
-  '"calm_seconds", "at_least", "severity", "enabled", "advice"}; what is left out stays.';
-grant execute on function public.set_alert_rule(text, jsonb) to authenticated, service_role;
-
 create function private.silence_alerts(p_rule text, p_minutes integer, p_reason text, p_now timestamptz default now())
 returns jsonb
 language plpgsql
@@ -894,19 +793,6 @@ $$;
 comment on function private.silence_alerts(text, integer, text, timestamptz) is 'See public.silence_alerts.';
 grant execute on function private.silence_alerts(text, integer, text, timestamptz) to authenticated, service_role;
 
-create function public.silence_alerts(p_minutes integer, p_reason text, p_rule text default null)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.silence_alerts(p_rule, p_minutes, p_reason);
-$$;
-comment on function public.silence_alerts(integer, text, text) is
-  'HAC: tell nobody of a rule, or of any, for so long. What still is broken afterwards is told then.';
-grant execute on function public.silence_alerts(integer, text, text) to authenticated, service_role;
-
 create function private.end_silence(p_silence_id bigint, p_now timestamptz default now())
 returns jsonb
 language plpgsql
@@ -930,18 +816,6 @@ $$;
 comment on function private.end_silence(bigint, timestamptz) is 'See public.end_silence.';
 grant execute on function private.end_silence(bigint, timestamptz) to authenticated, service_role;
 
-create function public.end_silence(p_silence_id bigint)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.end_silence(p_silence_id);
-$$;
-comment on function public.end_silence(bigint) is 'HAC: end a silence before its time.';
-grant execute on function public.end_silence(bigint) to authenticated, service_role;
-
 create function private.test_alert(p_rule text, p_now timestamptz default now())
 returns jsonb
 language plpgsql
@@ -959,15 +833,67 @@ $$;
 comment on function private.test_alert(text, timestamptz) is 'See public.test_alert.';
 grant execute on function private.test_alert(text, timestamptz) to authenticated, service_role;
 
+-- What people may call. Each function only calls the private one of its name, which checks the caller.
+
+create function public.report_conflict(
+  p_message text,
+  p_case_id uuid default null,
+  p_document_id uuid default null
+)
+returns void
+language sql volatile security invoker set search_path = ''
+as $$ select private.report_conflict(p_message, p_case_id, p_document_id) $$;
+comment on function public.report_conflict(text, uuid, uuid) is
+  'Whoever met a serialization failure again and again gives up into ocr_errors with this.';
+grant execute on function public.report_conflict(text, uuid, uuid) to authenticated, service_role;
+
+create function public.list_alert_rules()
+returns setof jsonb
+language sql stable security invoker set search_path = ''
+as $$ select private.list_alert_rules() $$;
+comment on function public.list_alert_rules() is
+  'HAC: every rule with what it shows now, since when it is broken or calm, and its open alert; open ones first.';
+grant execute on function public.list_alert_rules() to authenticated, service_role;
+
+create function public.list_alerts(
+  p_before timestamptz default null,
+  p_before_id bigint default null,
+  p_limit integer default 50
+)
+returns setof public.alerts
+language sql stable security invoker set search_path = ''
+as $$ select * from private.list_alerts(p_before, p_before_id, p_limit) $$;
+comment on function public.list_alerts(timestamptz, bigint, integer) is 'HAC: what fired, the newest first.';
+grant execute on function public.list_alerts(timestamptz, bigint, integer) to authenticated, service_role;
+
+create function public.set_alert_rule(p_rule text, p_changes jsonb)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.set_alert_rule(p_rule, p_changes) $$;
+comment on function public.set_alert_rule(text, jsonb) is
+  'HAC: change a rule, or make one: {"metric", "comparison", "threshold", "window_seconds", "hold_seconds", '
+  '"calm_seconds", "at_least", "severity", "enabled", "advice"}; what is left out stays.';
+grant execute on function public.set_alert_rule(text, jsonb) to authenticated, service_role;
+
+create function public.silence_alerts(p_minutes integer, p_reason text, p_rule text default null)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.silence_alerts(p_rule, p_minutes, p_reason) $$;
+comment on function public.silence_alerts(integer, text, text) is
+  'HAC: tell nobody of a rule, or of any, for so long. What still is broken afterwards is told then.';
+grant execute on function public.silence_alerts(integer, text, text) to authenticated, service_role;
+
+create function public.end_silence(p_silence_id bigint)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select private.end_silence(p_silence_id) $$;
+comment on function public.end_silence(bigint) is 'HAC: end a silence before its time.';
+grant execute on function public.end_silence(bigint) to authenticated, service_role;
+
 create function public.test_alert(p_rule text)
 returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.test_alert(p_rule);
-$$;
+language sql volatile security invoker set search_path = ''
+as $$ select private.test_alert(p_rule) $$;
 comment on function public.test_alert(text) is
   'HAC: tell everybody whom the rule would tell, as a test; nothing else happens.';
 grant execute on function public.test_alert(text) to authenticated, service_role;

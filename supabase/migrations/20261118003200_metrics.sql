@@ -1,6 +1,6 @@
 -- Metrics of the database for Prometheus, in one call.
 
-create function private.system_metrics(p_now timestamptz default now())
+create function public.system_metrics(p_now timestamptz default now())
 returns jsonb
 language sql
 stable
@@ -72,19 +72,8 @@ as $$
     )
   );
 $$;
-comment on function private.system_metrics(timestamptz) is 'See public.system_metrics.';
-grant execute on function private.system_metrics(timestamptz) to service_role;
-
-create function public.system_metrics()
-returns jsonb
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.system_metrics();
-$$;
-comment on function public.system_metrics() is
+comment on function public.system_metrics(timestamptz) is
   'What waits, is being read and is stuck in each lane, dead letters, open alerts and tasks, and workers, as numbers '
   'for /metrics. What waits is counted up to 100,000 in each lane.';
-grant execute on function public.system_metrics() to service_role;
+grant execute on function public.system_metrics(timestamptz) to service_role;
+

@@ -2,7 +2,7 @@
 --
 -- Only what has a stated term goes, in small batches. Files without a row are listed, never deleted.
 
-create function private.files_to_remove(p_after bigint, p_limit integer)
+create function public.files_to_remove(p_after bigint default 0, p_limit integer default 100)
 returns setof jsonb
 language plpgsql
 stable
@@ -21,23 +21,11 @@ begin
   limit p_limit;
 end;
 $$;
-comment on function private.files_to_remove(bigint, integer) is 'See public.files_to_remove.';
-grant execute on function private.files_to_remove(bigint, integer) to service_role;
-
-create function public.files_to_remove(p_after bigint default 0, p_limit integer default 100)
-returns setof jsonb
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.files_to_remove(p_after, p_limit);
-$$;
 comment on function public.files_to_remove(bigint, integer) is
   'Files of erased documents that are still stored: {id, path}, in order of id, from the one behind p_after on.';
 grant execute on function public.files_to_remove(bigint, integer) to service_role;
 
-create function private.files_removed(p_ids bigint[])
+create function public.files_removed(p_ids bigint[])
 returns integer
 language plpgsql
 volatile
@@ -55,23 +43,11 @@ begin
   return v_count;
 end;
 $$;
-comment on function private.files_removed(bigint[]) is 'See public.files_removed.';
-grant execute on function private.files_removed(bigint[]) to service_role;
-
-create function public.files_removed(p_ids bigint[])
-returns integer
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.files_removed(p_ids);
-$$;
 comment on function public.files_removed(bigint[]) is
   'Say that these files of files_to_remove are gone from the store. Returns how many were still on the list.';
 grant execute on function public.files_removed(bigint[]) to service_role;
 
-create function private.unknown_files(p_paths text[])
+create function public.unknown_files(p_paths text[])
 returns setof text
 language plpgsql
 stable
@@ -98,18 +74,6 @@ begin
     where d.case_id = a.case_id and ltrim(d.dropbox_path, '/') = a.path
   );
 end;
-$$;
-comment on function private.unknown_files(text[]) is 'See public.unknown_files.';
-grant execute on function private.unknown_files(text[]) to service_role;
-
-create function public.unknown_files(p_paths text[])
-returns setof text
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select private.unknown_files(p_paths);
 $$;
 comment on function public.unknown_files(text[]) is
   'Which of these files of uploads no document names. One that was stored a moment ago may be about to get its document.';
@@ -143,7 +107,12 @@ end;
 $$;
 comment on function private.require_terms(jsonb) is 'Refuse terms that make no sense (22023).';
 
-create function private.apply_retention(p_terms jsonb, p_dry_run boolean, p_limit integer, p_now timestamptz default now())
+create function public.apply_retention(
+  p_terms jsonb,
+  p_dry_run boolean default false,
+  p_limit integer default 1000,
+  p_now timestamptz default now()
+)
 returns jsonb
 language plpgsql
 volatile
@@ -230,23 +199,11 @@ begin
   return v_gone || jsonb_build_object('messages', v_count);
 end;
 $$;
-comment on function private.apply_retention(jsonb, boolean, integer, timestamptz) is 'See public.apply_retention.';
-grant execute on function private.apply_retention(jsonb, boolean, integer, timestamptz) to service_role;
-
-create function public.apply_retention(p_terms jsonb, p_dry_run boolean default false, p_limit integer default 1000)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.apply_retention(p_terms, p_dry_run, p_limit);
-$$;
-comment on function public.apply_retention(jsonb, boolean, integer) is
+comment on function public.apply_retention(jsonb, boolean, integer, timestamptz) is
   'Remove what is older than {"bin_days", "error_days", "webhook_days", "message_days"}: erase documents of the bin, '
   'errors of documents that need nobody, settled webhooks, messages about volumes in their archives. Says how many; with p_dry_run it only counts. What a term does not '
   'name is kept. Audit lines stay.';
-grant execute on function public.apply_retention(jsonb, boolean, integer) to service_role;
+grant execute on function public.apply_retention(jsonb, boolean, integer, timestamptz) to service_role;
 
 create function private.document_archive(p_document_id uuid)
 returns text
@@ -347,7 +304,7 @@ comment on function public.document_archive(uuid, text) is
   'if there is no such document, or if the text has this SHA-256: an archive that has it is up to date.';
 grant execute on function public.document_archive(uuid, text) to service_role;
 
-create function private.erase_archived_document(p_document_id uuid, p_archive_sha256 text)
+create function public.erase_archived_document(p_document_id uuid, p_archive_sha256 text)
 returns jsonb
 language plpgsql
 volatile
@@ -368,19 +325,8 @@ begin
   return jsonb_build_object('success', true, 'document_id', p_document_id);
 end;
 $$;
-comment on function private.erase_archived_document(uuid, text) is 'See public.erase_archived_document.';
-grant execute on function private.erase_archived_document(uuid, text) to service_role;
-
-create function public.erase_archived_document(p_document_id uuid, p_archive_sha256 text)
-returns jsonb
-language sql
-volatile
-security invoker
-set search_path = ''
-as $$
-  select private.erase_archived_document(p_document_id, p_archive_sha256);
-$$;
 comment on function public.erase_archived_document(uuid, text) is
   'Erase a document as erase_document does, if document_archive still returns a text with this SHA-256; otherwise '
   'ARCHIVE_OUTDATED, and nothing is erased.';
 grant execute on function public.erase_archived_document(uuid, text) to service_role;
+

@@ -128,7 +128,7 @@ async def _is_back(url: str, since: datetime) -> bool:
 
 async def _sweep(conn: psycopg.AsyncConnection, *, seconds: float) -> int:
     """Look for dead workers as if it were so much later."""
-    query = "select private.sweep(now() + make_interval(secs => %s))"
+    query = "select public.sweep_documents(now() + make_interval(secs => %s))"
     return int(await crowd.call(conn, query, seconds))
 
 
@@ -174,7 +174,7 @@ async def _claims(
 ) -> list[tuple[str, str]]:
     cursor = await conn.execute(
         "select id::text, lock_token::text"
-        " from private.claim_documents('w', array['image'], %s, 20, %s)",
+        " from public.claim_documents('w', array['image'], %s, 20, %s)",
         (limit, now),
     )
     return await cursor.fetchall()
@@ -185,7 +185,7 @@ async def _release(
 ) -> list[str]:
     """Report an outage; return the documents whose failure it is."""
     listed = json.dumps([{"document_id": claim[0], "lock_token": claim[1]}])
-    query = "select private.release_documents(%s, 'the engine is away', true, %s)"
+    query = "select public.release_documents(%s, 'the engine is away', true, %s)"
     answer = await crowd.call(conn, query, listed, now)
     assert answer["success"]
     return [str(document) for document in answer["failed"]]

@@ -52,17 +52,17 @@ class Watch:
             self.now += MINUTE
             if each is not None:
                 await each()
-            await self.run("select private.evaluate_alerts(%s)", self.now)
+            await self.run("select public.evaluate_alerts(%s)", self.now)
             told += [(minute, notice) for notice in await self.news()]
         return told
 
     async def news(self) -> list[str]:
         """Take what has to be told since the last time."""
         rows = await queries.rows(
-            self.conn, "select private.claim_alert_notices(100, 3600, %s) as n", (self.now,)
+            self.conn, "select public.claim_alert_notices(100, 3600, %s) as n", (self.now,)
         )
         for row in rows:
-            await self.run("select private.settle_alert_notice(%s, 1, null, true)", row["n"]["id"])
+            await self.run("select public.settle_alert_notice(%s, 1, null, true)", row["n"]["id"])
         return sorted(
             f"{row['n']['body']['rule']} {row['n']['body']['kind']} {row['n']['channel']}"
             for row in rows
@@ -286,11 +286,11 @@ async def _failing(watch: Watch) -> None:
 
 
 async def _disk(watch: Watch) -> None:
-    await watch.run("select private.report_gauge('free_disk_share', 0.02, %s)", watch.now)
+    await watch.run("select public.report_gauge('free_disk_share', 0.02, %s)", watch.now)
 
 
 async def _gpu(watch: Watch) -> None:
-    await watch.run("select private.report_gauge('gpu_service_down', 1, %s)", watch.now)
+    await watch.run("select public.report_gauge('gpu_service_down', 1, %s)", watch.now)
 
 
 async def _volume_turn(watch: Watch, outcome: str) -> None:
@@ -459,11 +459,11 @@ async def test_a_notice_that_fails_is_tried_again_and_given_up_in_the_end(watch:
     for attempt in range(1, 16):
         rows: list[Any] = []
         while not rows:
-            claim = "select private.claim_alert_notices(1, 60, %s) as n"
+            claim = "select public.claim_alert_notices(1, 60, %s) as n"
             rows = await queries.rows(watch.conn, claim, (watch.now,))
             watch.now += timedelta(seconds=10)
         assert rows[0]["n"]["attempt"] == attempt
-        settle = "select private.settle_alert_notice(%s, %s, 'HTTP 500', true, %s)"
+        settle = "select public.settle_alert_notice(%s, %s, 'HTTP 500', true, %s)"
         await watch.run(settle, rows[0]["n"]["id"], attempt, watch.now)
     (notice,) = await queries.rows(watch.conn, "select * from alert_notices")
     assert (notice["outcome"], notice["error"]) == ("given up", "HTTP 500")
@@ -558,8 +558,8 @@ def test_firing_and_resolving_agree_with_a_model(
         for minute, is_broken in enumerate(broken):
             now = START + minute * MINUTE
             gauge = 0.01 if is_broken else 0.9
-            conn.execute("select private.report_gauge('free_disk_share', %s, %s)", (gauge, now))
-            conn.execute("select private.evaluate_alerts(%s)", (now,))
+            conn.execute("select public.report_gauge('free_disk_share', %s, %s)", (gauge, now))
+            conn.execute("select public.evaluate_alerts(%s)", (now,))
         rows = conn.execute(
             "select created_at, kind from alert_notices order by created_at"
         ).fetchall()

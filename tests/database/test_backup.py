@@ -59,7 +59,7 @@ async def test_a_dump_is_restored_and_work_goes_on(
         assert await queries.violations(again.conn) == []
         held = "select count(*) from documents where ocr_status = 'processing'"
         assert (await queries.one(again.conn, held))["count"] == 1
-        sweep = "select private.sweep(now() + make_interval(secs => %s))"
+        sweep = "select public.sweep_documents(now() + make_interval(secs => %s))"
         for seconds in (3700, 7400):  # after an outage it waits one lock period, here an hour
             await again.conn.execute(sweep, (seconds,))
         assert (await queries.one(again.conn, held))["count"] == 0

@@ -125,7 +125,7 @@ class Jobs(RuleBasedStateMachine):
     def claim(self) -> None:
         """Take the next picture."""
         rows = self.conn.execute(
-            "select id::text, lock_token::text from private.claim_documents("
+            "select id::text, lock_token::text from public.claim_documents("
             "'w', array['check'], 1, 20, %s)",
             (self.now,),
         ).fetchall()
@@ -155,7 +155,7 @@ class Jobs(RuleBasedStateMachine):
             for row in positions
         ]
         return self.one(
-            "select private.complete_check(%s, %s, 0.9, 1, %s, 'e', '1', 'balanced', null, %s)",
+            "select public.complete_check(%s, %s, 0.9, 1, %s, 'e', '1', 'balanced', null, %s)",
             document, json.dumps(results), token, self.now,
         )  # fmt: skip
 
@@ -192,7 +192,7 @@ class Jobs(RuleBasedStateMachine):
         document = held[pick % len(held)]
         category = "permanent" if permanent else "transient"
         answer = self.one(
-            "select private.fail_document(%s, %s, 'broken', '{}', %s, null, %s)",
+            "select public.fail_document(%s, %s, 'broken', '{}', %s, null, %s)",
             document, self.tokens[document], category, self.now,
         )  # fmt: skip
         assert answer["success"]
@@ -244,7 +244,7 @@ class Jobs(RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         """Let the sweep find what is late; heartbeats keep the rest alive until then."""
         self.now += timedelta(seconds=seconds)
-        self.one("select private.sweep(%s)", self.now)
+        self.one("select public.sweep_documents(%s)", self.now)
         rows = self.conn.execute("select id::text, ocr_status from documents").fetchall()
         states = {row["id"]: row["ocr_status"] for row in rows}
         for job in self.model.values():

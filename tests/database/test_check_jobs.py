@@ -347,9 +347,9 @@ async def test_a_job_that_takes_too_long_fails(desk: Desk) -> None:
     job = await desk.factory.check_job(p_seconds=60)
     claim = await desk.claim()
 
-    await desk.conn.execute("select private.sweep(now() + interval '59 seconds')")
+    await desk.conn.execute("select public.sweep_documents(now() + interval '59 seconds')")
     assert await desk.status(job) != "FAILED"
-    await desk.conn.execute("select private.sweep(now() + interval '61 seconds')")
+    await desk.conn.execute("select public.sweep_documents(now() + interval '61 seconds')")
 
     shown = await desk.job(job)
     assert (shown["status"], shown["error"]) == ("FAILED", "it did not end in 00:01:00")
@@ -537,7 +537,7 @@ async def test_jobs_are_listed_by_status_page_by_page(desk: Desk) -> None:
 async def test_calls_to_an_engine_are_spread_over_time_for_all_workers(desk: Desk) -> None:
     """Each gets the next place; who comes late enough waits for nobody."""
     start = datetime(2030, 1, 1, tzinfo=UTC)
-    take = "select private.take_engine_call('gemini', 4, %s) as wait"
+    take = "select public.take_engine_call('gemini', 4, %s) as wait"
 
     async def wait(seconds: float) -> float:
         moment = start + timedelta(seconds=seconds)

@@ -128,7 +128,7 @@ async def sweep(factory: factories.Factory, begin: Wait) -> None:
     """Find out that a worker is dead."""
     await factory.claimed()
     await begin()
-    await factory.conn.execute("select private.sweep(now() + interval '1 minute')")
+    await factory.conn.execute("select public.sweep_documents(now() + interval '1 minute')")
 
 
 async def become_due(factory: factories.Factory, begin: Wait) -> None:
@@ -142,7 +142,7 @@ async def become_due(factory: factories.Factory, begin: Wait) -> None:
         )
     await begin()
     await factory.conn.execute(
-        "select private.claim_documents('w', array['image'], 1, 20, now() + interval '1 day')"
+        "select public.claim_documents('w', array['image'], 1, 20, now() + interval '1 day')"
     )
 
 
@@ -425,13 +425,13 @@ async def test_migrations_make_the_schedules_of_pg_cron(bare_database: databases
         f"pagewarden-{row['function_name']}" for row in wanted
     }
     assert jobs["nightly"] == ("5 seconds", "select 1")
-    assert jobs["pagewarden-stale-monitor"] == ("5 seconds", "select private.sweep()")
+    assert jobs["pagewarden-stale-monitor"] == ("5 seconds", "select public.sweep_documents()")
     command = "select private.call_function('ocr-worker')"
     assert jobs["pagewarden-ocr-worker"] == ("* * * * *", command)
     for _, command in jobs.values():
         await conn.execute(command.encode())
 
-    evaluation = ("* * * * *", "select private.evaluate_alerts()")
+    evaluation = ("* * * * *", "select public.evaluate_alerts()")
     message = "select private.call_function('alerts')"
     assert (jobs.get(evaluate), jobs[send]) == (evaluation, ("* * * * *", message))
     for change, sent in (

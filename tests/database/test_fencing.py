@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def _sweep(admin: psycopg.AsyncConnection) -> None:
-    await admin.execute("select private.sweep(now() + interval '25 seconds')")
+    await admin.execute("select public.sweep_documents(now() + interval '25 seconds')")
 
 
 async def swept(_: factories.Factory, admin: psycopg.AsyncConnection, __: factories.Claim) -> None:

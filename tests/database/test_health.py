@@ -68,7 +68,7 @@ async def _load(database: databases.Database, case: uuid.UUID, count: int, *load
 async def _settle(database: databases.Database) -> None:
     """Do what the sweep and autovacuum do all the time."""
     conn = await database.connect("supabase_admin")
-    await conn.execute("select private.sweep()")
+    await conn.execute("select public.sweep_documents()")
     await conn.execute(
         "vacuum (analyze) public.documents, public.ocr_processing_logs, private.queue"
     )
@@ -83,12 +83,12 @@ async def _read(
     uploaded = now - dt.timedelta(seconds=seconds)
     update = "update documents set created_at = %s where id = %s"
     await factory.conn.execute(update, (uploaded, document))
-    await factory.conn.execute("select private.claim_documents('w', null, 1, 20, %s)", (uploaded,))
+    await factory.conn.execute("select public.claim_documents('w', null, 1, 20, %s)", (uploaded,))
     token = await queries.one(
         factory.conn, "select lock_token from documents where id = %s", (document,)
     )
     await factory.conn.execute(
-        "select private.process_ocr_atomic(%s, '{}', 0.9, 1, %s, 'e', '1', 'p', null, %s)",
+        "select public.process_ocr_atomic(%s, '{}', 0.9, 1, %s, 'e', '1', 'p', null, %s)",
         (document, token["lock_token"], now),
     )
 

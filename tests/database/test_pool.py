@@ -19,7 +19,7 @@ LEASE = 60
 
 async def _at(conn: psycopg.AsyncConnection, seconds: float, call: str, *values: Any) -> Any:
     now = dt.datetime(2026, 11, 16, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
-    (row,) = await queries.rows(conn, f"select private.{call} as answer", [*values, now])
+    (row,) = await queries.rows(conn, f"select public.{call} as answer", [*values, now])
     return row["answer"]
 
 

@@ -69,7 +69,7 @@ class Hall:
     async def take_over(self) -> str:
         """Let the lock of the first program expire, and the second take its document."""
         document = await self.first.claim()
-        await self.admin.execute("select private.sweep(now() + interval '25 seconds')")
+        await self.admin.execute("select public.sweep_documents(now() + interval '25 seconds')")
         assert await self.second.claim() == document
         return document
 

@@ -58,7 +58,9 @@ class Engine(RuleBasedStateMachine):
 
     def __init__(self, url: str) -> None:
         super().__init__()
-        self.conn = psycopg.Connection.connect(url, row_factory=dict_row)
+        self.conn = psycopg.Connection.connect(
+            url, row_factory=dict_row, options="-c search_path=private,public,extensions"
+        )
         self.now = START
         self.model = model.Model()
         self.counter = 0
@@ -81,9 +83,9 @@ class Engine(RuleBasedStateMachine):
         return next(iter(row.values()))
 
     def call(self, name: str, *params: object) -> Any:
-        """Call a private function, which takes the time as its last parameter."""
+        """Call a function that takes the time as its last parameter."""
         marks = ", ".join(["%s"] * (len(params) + 1))
-        return self.one(f"select private.{name}({marks})", *params, self.now)
+        return self.one(f"select {name}({marks})", *params, self.now)
 
     def expect(self, answer: dict[str, Any], refusal: str | None) -> bool:
         """Compare an answer with what the model says; True when the call took effect."""
@@ -200,7 +202,7 @@ class Engine(RuleBasedStateMachine):
             found = True
         rows = self.conn.execute(
             "select id::text, lock_token::text as token, lane"
-            " from private.claim_documents('w', %s, %s, 20, %s)",
+            " from public.claim_documents('w', %s, %s, 20, %s)",
             (lanes, limit, self.now),
         ).fetchall()
         self.check_claim(rows, lanes, limit, found=found)

@@ -165,7 +165,7 @@ async def test_with_many_volumes_the_hot_calls_read_a_few(database: databases.Da
     for analyzed in (False, True):
         if analyzed:
             await owner.execute("analyze volume_tasks")
-        looked = await _reads(conn, "select private.orchestrate_volumes('pgmq', 1, 'test')")
+        looked = await _reads(conn, "select public.orchestrate_volumes('pgmq', 1, 'test')")
         # 200 that wait for the stage, a handful in hand, and what is published.
         assert looked["volume_tasks"] < 1000, looked
         read = await _reads(conn, "select private.sweep_volumes(now())")

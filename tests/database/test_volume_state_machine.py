@@ -47,7 +47,9 @@ class Volumes(RuleBasedStateMachine):
 
     def __init__(self, url: str) -> None:
         super().__init__()
-        self.conn = psycopg.Connection.connect(url, row_factory=dict_row)
+        self.conn = psycopg.Connection.connect(
+            url, row_factory=dict_row, options="-c search_path=private,public,extensions"
+        )
         self.now = START
         self.model = model.Model()
 
@@ -57,9 +59,9 @@ class Volumes(RuleBasedStateMachine):
         self.conn.close()
 
     def call(self, name: str, *params: object) -> Any:
-        """Call a private function, which takes the time as its last parameter."""
+        """Call a function that takes the time as its last parameter."""
         marks = ", ".join(["%s"] * (len(params) + 1))
-        query = f"select private.{name}({marks}) as answer"
+        query = f"select {name}({marks}) as answer"
         row = self.conn.execute(query.encode(), (*params, self.now)).fetchone()
         assert row is not None
         return row["answer"]

@@ -137,7 +137,7 @@ class Quarrel:
 
     async def sweep(self, conn: psycopg.AsyncConnection) -> None:
         """Take back what the dead hold, and some that the living hold too."""
-        await call(conn, "select private.sweep(now() + interval '20 seconds')")
+        await call(conn, "select public.sweep_documents(now() + interval '20 seconds')")
 
     async def requeue(self, conn: psycopg.AsyncConnection) -> None:
         """Send all dead letters round again."""
