@@ -142,32 +142,6 @@ as $$
 $$;
 comment on function private.volume_refusal(text, bigint) is 'The answer to a call that changed nothing, with its reason.';
 
-create function private.stage_seconds(p_task_id bigint)
-returns table (stage text, seconds double precision)
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select distinct on (r.stage) r.stage, extract(epoch from r.ended_at - r.started_at)::double precision
-  from public.volume_runs as r
-  where r.task_id = p_task_id and r.outcome in ('done', 'skipped')
-  -- A run that found everything done says nothing of what that took.
-  order by r.stage, r.outcome = 'skipped', r.id desc;
-$$;
-comment on function private.stage_seconds(bigint) is 'What each stage of a task took, the last time it was done.';
-
-create function private.seconds_of_stages(p_task_id bigint)
-returns double precision
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select coalesce(sum(s.seconds), 0) from private.stage_seconds(p_task_id) as s;
-$$;
-comment on function private.seconds_of_stages(bigint) is 'What all stages of a task took together, the last time each was done.';
-
 create function private.end_volume_run(
   p_token uuid,
   p_outcome text,
@@ -203,134 +177,6 @@ as $$
   where t.id = p_task_id;
 $$;
 comment on function private.free_volume(bigint, timestamptz) is 'Nobody has the task any more; its message stays.';
-
-create function private.fail_volume(
-  p_task public.volume_tasks,
-  p_outcome text,
-  p_error jsonb,
-  p_is_final boolean,
-  p_retry_after integer,
-  p_now timestamptz
-)
-returns jsonb
-language plpgsql
-volatile
-security invoker
-set search_path = ''
-as $$
-declare
-  v_error jsonb := p_error || jsonb_build_object('stage', p_task.current_stage, 'at', p_now);
-  v_attempts integer := p_task.attempts + 1;
-  v_max integer := case when p_is_final then least(v_attempts, p_task.max_attempts) else p_task.max_attempts end;
-begin
-  perform private.end_volume_run(p_task.token, p_outcome, v_error, p_now);
-  update public.volume_tasks as t
-  set status = 'failed', attempts = v_attempts, max_attempts = v_max, last_error = v_error,
-      retry_at = case
-        when v_attempts < v_max then
-          p_now + make_interval(secs => coalesce(p_retry_after, least(5 * 2 ^ least(v_attempts - 1, 10), 300)))
-      end,
-      token = null, locked_by = null, locked_at = null, lock_expires_at = null, deadline = null, updated_at = p_now
-  where t.id = p_task.id;
-  perform private.wake_for_volumes('orchestrator');
-  return jsonb_build_object('success', true, 'is_final', v_attempts >= v_max, 'attempts', v_attempts);
-end;
-$$;
-comment on function private.fail_volume(public.volume_tasks, text, jsonb, boolean, integer, timestamptz) is
-  'Count a failure of a task that the caller has locked; a final one is the last.';
-
-create function private.is_abandoned(p_task public.volume_tasks, p_now timestamptz)
-returns boolean
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select p_task.token is not null and (
-    p_task.deadline < p_now
-    or exists (
-      -- Nobody is held for dead before somebody noticed that the database is back; see private.notice_restart.
-      select 1 from private.sweep_state as s
-      where s.server_since = private.server_since()
-        and greatest(
-          p_task.lock_expires_at, coalesce(s.resumed_at, '-infinity') + (p_task.lock_expires_at - p_task.locked_at)
-        ) < p_now
-    )
-  );
-$$;
-comment on function private.is_abandoned(public.volume_tasks, timestamptz) is
-  'Whether a task is in the hands of a worker that died, or that took too long.';
-
-create function private.rescue_volume(p_task public.volume_tasks, p_now timestamptz)
-returns void
-language plpgsql
-volatile
-security invoker
-set search_path = ''
-as $$
-declare
-  v_max_rescues integer;
-  v_error jsonb := jsonb_build_object(
-    'type', 'WorkerDied', 'category', 'resource', 'stage', p_task.current_stage, 'at', p_now,
-    'message', format('worker %s was not heard of again', p_task.locked_by)
-  );
-begin
-  if p_task.deadline < p_now then
-    perform private.fail_volume(
-      p_task, 'deadline',
-      jsonb_build_object(
-        'type', 'StageTimedOut', 'category', 'transient',
-        'message', format('the stage did not end in %s', p_task.deadline - p_task.started_at)
-      ),
-      false, null, p_now
-    );
-    return;
-  end if;
-  select j.max_rescues into v_max_rescues from public.volume_jobs as j where j.id = p_task.job_id;
-  if p_task.rescues >= v_max_rescues then
-    perform private.fail_volume(
-      p_task, 'lost', v_error || jsonb_build_object(
-        'message', format('%s workers died over this stage; the last was %s', p_task.rescues + 1, p_task.locked_by)
-      ),
-      true, null, p_now
-    );
-    return;
-  end if;
-  perform private.end_volume_run(p_task.token, 'lost', v_error, p_now);
-  perform private.free_volume(p_task.id, p_now);
-  update public.volume_tasks as t set rescues = t.rescues + 1, last_error = v_error where t.id = p_task.id;
-end;
-$$;
-comment on function private.rescue_volume(public.volume_tasks, timestamptz) is
-  'Take a task, which the caller has locked, from a worker that died or took too long.';
-
-create function private.sweep_volumes(p_now timestamptz)
-returns integer
-language plpgsql
-volatile
-security invoker
-set search_path = ''
-set enable_seqscan = off   -- a handful of rows by index, whatever the statistics say
-as $$
-declare
-  v_task public.volume_tasks;
-  v_count integer := 0;
-begin
-  for v_task in
-    select t.* from public.volume_tasks as t
-    where t.token is not null and private.is_abandoned(t, p_now)
-    order by t.id
-    limit 1000
-    for update skip locked
-  loop
-    perform private.rescue_volume(v_task, p_now);
-    v_count := v_count + 1;
-  end loop;
-  return v_count;
-end;
-$$;
-comment on function private.sweep_volumes(timestamptz) is
-  'Take tasks from workers that died or took too long. Returns how many; their messages show again by themselves.';
 
 create function public.receive_volume_messages(
   p_stages text[],
@@ -419,6 +265,32 @@ $$;
 comment on function public.remove_volume_message(text, bigint) is
   'Take a message that is dealt with out of its queue, into the archive. False when it is gone already.';
 grant execute on function public.remove_volume_message(text, bigint) to service_role, pagewarden_worker;
+
+create function private.stage_seconds(p_task_id bigint)
+returns table (stage text, seconds double precision)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select distinct on (r.stage) r.stage, extract(epoch from r.ended_at - r.started_at)::double precision
+  from public.volume_runs as r
+  where r.task_id = p_task_id and r.outcome in ('done', 'skipped')
+  -- A run that found everything done says nothing of what that took.
+  order by r.stage, r.outcome = 'skipped', r.id desc;
+$$;
+comment on function private.stage_seconds(bigint) is 'What each stage of a task took, the last time it was done.';
+
+create function private.seconds_of_stages(p_task_id bigint)
+returns double precision
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select coalesce(sum(s.seconds), 0) from private.stage_seconds(p_task_id) as s;
+$$;
+comment on function private.seconds_of_stages(bigint) is 'What all stages of a task took together, the last time each was done.';
 
 create function public.start_volume_stage(
   p_task_id bigint,
@@ -660,6 +532,41 @@ end;
 $$;
 comment on function private.require_volume_error(jsonb) is 'Refuse an error that says nothing (22023).';
 
+create function private.fail_volume(
+  p_task public.volume_tasks,
+  p_outcome text,
+  p_error jsonb,
+  p_is_final boolean,
+  p_retry_after integer,
+  p_now timestamptz
+)
+returns jsonb
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_error jsonb := p_error || jsonb_build_object('stage', p_task.current_stage, 'at', p_now);
+  v_attempts integer := p_task.attempts + 1;
+  v_max integer := case when p_is_final then least(v_attempts, p_task.max_attempts) else p_task.max_attempts end;
+begin
+  perform private.end_volume_run(p_task.token, p_outcome, v_error, p_now);
+  update public.volume_tasks as t
+  set status = 'failed', attempts = v_attempts, max_attempts = v_max, last_error = v_error,
+      retry_at = case
+        when v_attempts < v_max then
+          p_now + make_interval(secs => coalesce(p_retry_after, least(5 * 2 ^ least(v_attempts - 1, 10), 300)))
+      end,
+      token = null, locked_by = null, locked_at = null, lock_expires_at = null, deadline = null, updated_at = p_now
+  where t.id = p_task.id;
+  perform private.wake_for_volumes('orchestrator');
+  return jsonb_build_object('success', true, 'is_final', v_attempts >= v_max, 'attempts', v_attempts);
+end;
+$$;
+comment on function private.fail_volume(public.volume_tasks, text, jsonb, boolean, integer, timestamptz) is
+  'Count a failure of a task that the caller has locked; a final one is the last.';
+
 create function public.fail_volume_stage(
   p_task_id bigint,
   p_token uuid,
@@ -802,3 +709,95 @@ comment on function public.release_volume_stage(bigint, uuid, text, boolean, tim
   'be removed. is_counted: others of the job do not meet the outage, so it was a failure of this volume.';
 grant execute on function public.release_volume_stage(bigint, uuid, text, boolean, timestamptz) to service_role, pagewarden_worker;
 
+create function private.is_abandoned(p_task public.volume_tasks, p_now timestamptz)
+returns boolean
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select p_task.token is not null and (
+    p_task.deadline < p_now
+    or exists (
+      -- Nobody is held for dead before somebody noticed that the database is back; see private.notice_restart.
+      select 1 from private.sweep_state as s
+      where s.server_since = private.server_since()
+        and greatest(
+          p_task.lock_expires_at, coalesce(s.resumed_at, '-infinity') + (p_task.lock_expires_at - p_task.locked_at)
+        ) < p_now
+    )
+  );
+$$;
+comment on function private.is_abandoned(public.volume_tasks, timestamptz) is
+  'Whether a task is in the hands of a worker that died, or that took too long.';
+
+create function private.rescue_volume(p_task public.volume_tasks, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_max_rescues integer;
+  v_error jsonb := jsonb_build_object(
+    'type', 'WorkerDied', 'category', 'resource', 'stage', p_task.current_stage, 'at', p_now,
+    'message', format('worker %s was not heard of again', p_task.locked_by)
+  );
+begin
+  if p_task.deadline < p_now then
+    perform private.fail_volume(
+      p_task, 'deadline',
+      jsonb_build_object(
+        'type', 'StageTimedOut', 'category', 'transient',
+        'message', format('the stage did not end in %s', p_task.deadline - p_task.started_at)
+      ),
+      false, null, p_now
+    );
+    return;
+  end if;
+  select j.max_rescues into v_max_rescues from public.volume_jobs as j where j.id = p_task.job_id;
+  if p_task.rescues >= v_max_rescues then
+    perform private.fail_volume(
+      p_task, 'lost', v_error || jsonb_build_object(
+        'message', format('%s workers died over this stage; the last was %s', p_task.rescues + 1, p_task.locked_by)
+      ),
+      true, null, p_now
+    );
+    return;
+  end if;
+  perform private.end_volume_run(p_task.token, 'lost', v_error, p_now);
+  perform private.free_volume(p_task.id, p_now);
+  update public.volume_tasks as t set rescues = t.rescues + 1, last_error = v_error where t.id = p_task.id;
+end;
+$$;
+comment on function private.rescue_volume(public.volume_tasks, timestamptz) is
+  'Take a task, which the caller has locked, from a worker that died or took too long.';
+
+create function private.sweep_volumes(p_now timestamptz)
+returns integer
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+set enable_seqscan = off   -- a handful of rows by index, whatever the statistics say
+as $$
+declare
+  v_task public.volume_tasks;
+  v_count integer := 0;
+begin
+  for v_task in
+    select t.* from public.volume_tasks as t
+    where t.token is not null and private.is_abandoned(t, p_now)
+    order by t.id
+    limit 1000
+    for update skip locked
+  loop
+    perform private.rescue_volume(v_task, p_now);
+    v_count := v_count + 1;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.sweep_volumes(timestamptz) is
+  'Take tasks from workers that died or took too long. Returns how many; their messages show again by themselves.';
