@@ -85,14 +85,14 @@ class Orchestrator:
         """Look over all volumes, and do what there is to do; None while another is at it."""
         answers: list[Mapping[str, Any]] = []
         while not answers or answers[-1]["is_more"]:
-            answer = await self.database.rpc(
+            found = await self.database.rpc(
                 "orchestrate_volumes",
                 p_queue="pgmq" if self.publisher is None else "sqs",
                 p_process=self.process,
             )
-            if answer is None:
+            if not found:
                 return None
-            answers.append(answer)
+            answers += found
         sent = await self._send(is_reconciling=any(a["is_reconciling"] for a in answers))
         seen = Seen.from_answers(answers, sent=sent)
         self.busy.turn(on=seen.is_busy)

@@ -122,14 +122,14 @@ comment on function private.publish_volumes(bigint[], text, text, timestamptz, i
   'Move tasks, which the caller has locked, to a stage, and put their messages into its queue, where they show after '
   'the delay. Returns how many.';
 
-create function private.volume_refusal(p_error text, p_id bigint)
-returns jsonb
+create function private.volume_refusal(p_answer anyelement, p_error text, p_id bigint)
+returns anyelement
 language sql
-immutable
+stable
 security invoker
 set search_path = ''
 as $$
-  select jsonb_build_object(
+  select jsonb_populate_record(p_answer, jsonb_build_object(
     'success', false, 'error', p_error, 'id', p_id,
     'message', case p_error
       when 'VOLUME_JOB_NOT_FOUND' then 'there is no such job'
@@ -138,9 +138,10 @@ as $$
       when 'STALE_MESSAGE' then 'the message belongs to a stage or an attempt that is over; remove it'
       when 'STAGE_HELD' then 'a worker has the task; leave the message until its lock has expired'
     end
-  );
+  ));
 $$;
-comment on function private.volume_refusal(text, bigint) is 'The answer to a call that changed nothing, with its reason.';
+comment on function private.volume_refusal(anyelement, text, bigint) is
+  'The answer, of the given type, to a call that changed nothing, with its reason.';
 
 create function private.end_volume_run(
   p_token uuid,
@@ -178,13 +179,17 @@ as $$
 $$;
 comment on function private.free_volume(bigint, timestamptz) is 'Nobody has the task any more; its message stays.';
 
+create type public.volume_stage_message as (stage text, handle bigint, message jsonb);
+comment on type public.volume_stage_message is
+  'A message that a worker received: the stage of its queue, its number there, and what it says.';
+
 create function public.receive_volume_messages(
   p_stages text[],
   p_limit integer default 1,
   p_visibility integer default 20,
   p_now timestamptz default now()
 )
-returns setof jsonb
+returns setof public.volume_stage_message
 language plpgsql
 volatile
 security definer          -- workers hold no rights on queues
@@ -207,7 +212,7 @@ begin
   perform private.require_volume_stage(s.stage) from unnest(p_stages) as s (stage);
   foreach v_stage in array p_stages loop
     return query
-    select jsonb_build_object('stage', v_stage, 'handle', m.msg_id, 'message', m.message)
+    select v_stage, m.msg_id, m.message
     from pgmq.read('ocr_' || v_stage, p_visibility, v_left) as m;
     get diagnostics v_found = row_count;
     v_left := v_left - v_found;
@@ -228,7 +233,7 @@ begin
 end;
 $$;
 comment on function public.receive_volume_messages(text[], integer, integer, timestamptz) is
-  'Take messages of the first of these stages that has some: {stage, handle, message}. Nobody else gets one for '
+  'Take messages of the first of these stages that has some. Nobody else gets one for '
   'p_visibility seconds. No rows when there is nothing to do.';
 grant execute on function public.receive_volume_messages(text[], integer, integer, timestamptz) to service_role, pagewarden_worker;
 
@@ -292,6 +297,28 @@ as $$
 $$;
 comment on function private.seconds_of_stages(bigint) is 'What all stages of a task took together, the last time each was done.';
 
+create type public.start_volume_stage_answer as (
+  success boolean,
+  error text,
+  message text,
+  id bigint,
+  retry_after integer,
+  task_id bigint,
+  token uuid,
+  stage text,
+  job_key text,
+  bdrc_w_id text,
+  bdrc_i_id text,
+  config jsonb,
+  is_forced boolean,
+  stage_seconds integer,
+  seconds_before double precision
+);
+comment on type public.start_volume_stage_answer is
+  'The token of a stage and what its worker must know; or a refusal: error, message, the id of the task, and for '
+  'STAGE_HELD the seconds until it is worth trying again. Nullable: error, message, id, retry_after, task_id, token, '
+  'stage, job_key, bdrc_w_id, bdrc_i_id, config, is_forced, stage_seconds, seconds_before.';
+
 create function public.start_volume_stage(
   p_task_id bigint,
   p_stage text,
@@ -300,7 +327,7 @@ create function public.start_volume_stage(
   p_lock_seconds integer default 20,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.start_volume_stage_answer
 language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
@@ -312,6 +339,7 @@ declare
   v_volume public.volumes;
   v_token uuid := gen_random_uuid();
   v_deadline timestamptz;
+  v_answer public.start_volume_stage_answer;
 begin
   perform private.require_volume_stage(p_stage);
   perform private.require_text('p_worker_id', p_worker_id, 200);
@@ -323,18 +351,18 @@ begin
     v_job.status = 'running' and v_task.status = 'running' and v_task.current_stage = p_stage
     and v_task.publications = p_attempt
   ) is not true then
-    return private.volume_refusal('STALE_MESSAGE', p_task_id);
+    return private.volume_refusal(v_answer, 'STALE_MESSAGE', p_task_id);
   end if;
   if v_task.token is not null then
     if not private.is_abandoned(v_task, p_now) then
-      return private.volume_refusal('STAGE_HELD', p_task_id) || jsonb_build_object(
-        'retry_after', greatest(1, ceil(extract(epoch from v_task.lock_expires_at - p_now)))::integer
-      );
+      v_answer := private.volume_refusal(v_answer, 'STAGE_HELD', p_task_id);
+      v_answer.retry_after := greatest(1, ceil(extract(epoch from v_task.lock_expires_at - p_now)))::integer;
+      return v_answer;
     end if;
     perform private.rescue_volume(v_task, p_now);
     select t.* into v_task from public.volume_tasks as t where t.id = p_task_id;
     if v_task.status <> 'running' then
-      return private.volume_refusal('STALE_MESSAGE', p_task_id);
+      return private.volume_refusal(v_answer, 'STALE_MESSAGE', p_task_id);
     end if;
   end if;
   select v.* into v_volume from public.volumes as v where v.id = v_task.volume_id;
@@ -348,15 +376,20 @@ begin
   values (p_task_id, v_job.id, p_stage, p_attempt, v_token, p_worker_id, p_now);
   -- The message has come, even if whoever sent it did not live to say so.
   delete from private.volume_outbox as o where o.task_id = p_task_id;
-  return jsonb_build_object(
-    'success', true, 'task_id', p_task_id, 'token', v_token, 'stage', p_stage, 'job_key', v_job.job_key,
-    'bdrc_w_id', v_volume.bdrc_w_id, 'bdrc_i_id', v_volume.bdrc_i_id, 'config', v_job.config,
-    'is_forced', v_task.forced_stage is not distinct from p_stage, 'stage_seconds', v_job.stage_seconds,
-    'seconds_before', (
-      select coalesce(sum(s.seconds), 0) from private.stage_seconds(p_task_id) as s
-      where private.volume_stage_number(s.stage) < private.volume_stage_number(p_stage)
-    )
-  );
+  v_answer.success := true;
+  v_answer.task_id := p_task_id;
+  v_answer.token := v_token;
+  v_answer.stage := p_stage;
+  v_answer.job_key := v_job.job_key;
+  v_answer.bdrc_w_id := v_volume.bdrc_w_id;
+  v_answer.bdrc_i_id := v_volume.bdrc_i_id;
+  v_answer.config := v_job.config;
+  v_answer.is_forced := v_task.forced_stage is not distinct from p_stage;
+  v_answer.stage_seconds := v_job.stage_seconds;
+  select coalesce(sum(s.seconds), 0) into v_answer.seconds_before
+  from private.stage_seconds(p_task_id) as s
+  where private.volume_stage_number(s.stage) < private.volume_stage_number(p_stage);
+  return v_answer;
 end;
 $$;
 comment on function public.start_volume_stage(bigint, text, integer, text, integer, timestamptz) is
@@ -364,6 +397,21 @@ comment on function public.start_volume_stage(bigint, text, integer, text, integ
   'STALE_MESSAGE: it was dealt with; remove the message. STAGE_HELD: a worker has it; leave the message for retry_after.';
 grant execute on function public.start_volume_stage(bigint, text, integer, text, integer, timestamptz)
   to service_role, pagewarden_worker;
+
+create type public.volume_stage_answer as (
+  success boolean,
+  error text,
+  message text,
+  id bigint,
+  task_id bigint,
+  is_counted boolean,
+  is_final boolean,
+  attempts integer
+);
+comment on type public.volume_stage_answer is
+  'What became of a task that a worker holds. is_counted: what it gave back was counted as a failure. is_final, '
+  'attempts: after a failure, whether it was the last one, and how many there were. A refusal has error, message and '
+  'the id of the task. Nullable: error, message, id, task_id, is_counted, is_final, attempts.';
 
 create function public.extend_volume_lock(
   p_task_id bigint,
@@ -373,12 +421,14 @@ create function public.extend_volume_lock(
   p_pages_total integer default null,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.volume_stage_answer
 language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_answer public.volume_stage_answer;
 begin
   perform private.require_seconds('p_lock_seconds', p_lock_seconds, 1);
   if p_pages_done < 0 or p_pages_total < 0 then
@@ -390,9 +440,11 @@ begin
       updated_at = p_now
   where t.id = p_task_id and t.token = p_token and t.deadline > p_now;
   if not found then
-    return private.volume_refusal('LOCK_LOST', p_task_id);
+    return private.volume_refusal(v_answer, 'LOCK_LOST', p_task_id);
   end if;
-  return jsonb_build_object('success', true, 'task_id', p_task_id);
+  v_answer.success := true;
+  v_answer.task_id := p_task_id;
+  return v_answer;
 end;
 $$;
 comment on function public.extend_volume_lock(bigint, uuid, integer, integer, integer, timestamptz) is
@@ -481,7 +533,7 @@ create function public.complete_volume_stage(
   p_metrics jsonb default '{}',
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.volume_stage_answer
 language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
@@ -489,6 +541,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_task public.volume_tasks;
+  v_answer public.volume_stage_answer;
 begin
   perform private.require_metrics(p_metrics);
   if (p_pages >= 0 and p_failed_pages between 0 and p_pages) is not true then
@@ -497,14 +550,16 @@ begin
   end if;
   select t.* into v_task from public.volume_tasks as t where t.id = p_task_id and t.token = p_token for update;
   if not found then
-    return private.volume_refusal('LOCK_LOST', p_task_id);
+    return private.volume_refusal(v_answer, 'LOCK_LOST', p_task_id);
   end if;
   perform private.end_volume_run(
     p_token, case when p_skipped then 'skipped' else 'done' end, null, p_now, p_pages, p_failed_pages, p_metrics
   );
   update public.volume_tasks as t set pages_done = p_pages, pages_total = p_pages where t.id = p_task_id;
   perform private.finish_volume_stage(v_task, p_metrics, p_now);
-  return jsonb_build_object('success', true, 'task_id', p_task_id);
+  v_answer.success := true;
+  v_answer.task_id := p_task_id;
+  return v_answer;
 end;
 $$;
 comment on function public.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb, timestamptz) is
@@ -540,7 +595,7 @@ create function private.fail_volume(
   p_retry_after integer,
   p_now timestamptz
 )
-returns jsonb
+returns public.volume_stage_answer
 language plpgsql
 volatile
 security invoker
@@ -550,6 +605,7 @@ declare
   v_error jsonb := p_error || jsonb_build_object('stage', p_task.current_stage, 'at', p_now);
   v_attempts integer := p_task.attempts + 1;
   v_max integer := case when p_is_final then least(v_attempts, p_task.max_attempts) else p_task.max_attempts end;
+  v_answer public.volume_stage_answer;
 begin
   perform private.end_volume_run(p_task.token, p_outcome, v_error, p_now);
   update public.volume_tasks as t
@@ -561,7 +617,11 @@ begin
       token = null, locked_by = null, locked_at = null, lock_expires_at = null, deadline = null, updated_at = p_now
   where t.id = p_task.id;
   perform private.wake_for_volumes('orchestrator');
-  return jsonb_build_object('success', true, 'is_final', v_attempts >= v_max, 'attempts', v_attempts);
+  v_answer.success := true;
+  v_answer.task_id := p_task.id;
+  v_answer.is_final := v_attempts >= v_max;
+  v_answer.attempts := v_attempts;
+  return v_answer;
 end;
 $$;
 comment on function private.fail_volume(public.volume_tasks, text, jsonb, boolean, integer, timestamptz) is
@@ -575,7 +635,7 @@ create function public.fail_volume_stage(
   p_retry_after integer default null,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.volume_stage_answer
 language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
@@ -583,6 +643,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_task public.volume_tasks;
+  v_answer public.volume_stage_answer;
 begin
   perform private.require_volume_error(p_error);
   perform private.require_category(p_category);
@@ -591,7 +652,7 @@ begin
   end if;
   select t.* into v_task from public.volume_tasks as t where t.id = p_task_id and t.token = p_token for update;
   if not found then
-    return private.volume_refusal('LOCK_LOST', p_task_id);
+    return private.volume_refusal(v_answer, 'LOCK_LOST', p_task_id);
   end if;
   return private.fail_volume(
     v_task, 'failed', p_error || jsonb_build_object('category', p_category), p_category = 'permanent',
@@ -622,7 +683,7 @@ comment on function private.is_no_outage(public.volume_tasks, text, bigint) is
   'Whether a worker that says a stage is out has, since this run, done it for another volume of the job.';
 
 create function private.put_volume_off(p_task public.volume_tasks, p_error jsonb, p_now timestamptz)
-returns jsonb
+returns public.volume_stage_answer
 language plpgsql
 volatile
 security invoker
@@ -633,6 +694,7 @@ declare
   c_believed constant integer := 4;
   v_outages integer;
   v_first_run bigint;
+  v_answer public.volume_stage_answer;
 begin
   select count(*) + 1, min(r.id) into v_outages, v_first_run
   from public.volume_runs as r
@@ -644,14 +706,16 @@ begin
     ), 0
   );
   if v_outages > c_believed and private.is_no_outage(p_task, p_task.locked_by, v_first_run) then
-    return private.fail_volume(
+    v_answer := private.fail_volume(
       p_task, 'failed',
       p_error || jsonb_build_object(
         'type', 'OnlyThisVolume', 'category', 'configuration',
         'message', format('others of the job do not meet this: %s', p_error ->> 'message')
       ),
       false, null, p_now
-    ) || jsonb_build_object('is_counted', true);
+    );
+    v_answer.is_counted := true;
+    return v_answer;
   end if;
   perform private.end_volume_run(p_task.token, 'outage', p_error, p_now);
   perform private.free_volume(p_task.id, p_now);
@@ -661,7 +725,10 @@ begin
     array[p_task.id], p_task.current_stage, p_task.published_to, p_now,
     least(30 * 2 ^ least(v_outages - 1, 10), 300)::integer
   );
-  return jsonb_build_object('success', true, 'is_counted', false);
+  v_answer.success := true;
+  v_answer.task_id := p_task.id;
+  v_answer.is_counted := false;
+  return v_answer;
 end;
 $$;
 comment on function private.put_volume_off(public.volume_tasks, jsonb, timestamptz) is
@@ -676,7 +743,7 @@ create function public.release_volume_stage(
   p_outage boolean default false,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.volume_stage_answer
 language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
@@ -685,22 +752,26 @@ as $$
 declare
   v_task public.volume_tasks;
   v_error jsonb;
+  v_answer public.volume_stage_answer;
 begin
   perform private.require_text('p_reason', p_reason, 10000);
   select t.* into v_task from public.volume_tasks as t where t.id = p_task_id and t.token = p_token for update;
   if not found then
-    return private.volume_refusal('LOCK_LOST', p_task_id);
+    return private.volume_refusal(v_answer, 'LOCK_LOST', p_task_id);
   end if;
   v_error := jsonb_build_object(
     'type', case when p_outage then 'Outage' else 'GivenBack' end, 'category', 'transient', 'message', p_reason,
     'stage', v_task.current_stage, 'at', p_now
   );
   if p_outage then
-    return private.put_volume_off(v_task, v_error, p_now) || jsonb_build_object('task_id', p_task_id);
+    return private.put_volume_off(v_task, v_error, p_now);
   end if;
   perform private.end_volume_run(p_token, 'given_back', v_error, p_now);
   perform private.free_volume(p_task_id, p_now);
-  return jsonb_build_object('success', true, 'task_id', p_task_id, 'is_counted', false);
+  v_answer.success := true;
+  v_answer.task_id := p_task_id;
+  v_answer.is_counted := false;
+  return v_answer;
 end;
 $$;
 comment on function public.release_volume_stage(bigint, uuid, text, boolean, timestamptz) is

@@ -154,13 +154,31 @@ $$;
 comment on function private.republish_lost_volumes(text, timestamptz) is
   'Publish again what waits for a message that is not there: somebody emptied a queue, or the kind of queue was changed.';
 
+create type public.orchestrate_volumes_answer as (
+  published integer,
+  republished integer,
+  rescued integer,
+  completed integer,
+  failed integer,
+  is_more boolean,
+  is_reconciling boolean,
+  is_busy boolean,
+  outbox integer,
+  retry_in double precision
+);
+comment on type public.orchestrate_volumes_answer is
+  'What one pass of the orchestrator did: messages published for stages that may start, and again for lost ones; tasks '
+  'taken from dead workers; jobs completed and failed. is_more: p_limit was reached, so call again. is_reconciling: '
+  'compare queues outside of the database now, see republish_volumes. is_busy: jobs are running. outbox: messages to '
+  'send, at most 1000 are counted. retry_in: seconds until the next failed task may be tried again. Nullable: retry_in.';
+
 create function public.orchestrate_volumes(
   p_queue text default 'pgmq',
   p_limit integer default 1000,
   p_process text default 'unknown',
   p_now timestamptz default now()
 )
-returns jsonb
+returns setof public.orchestrate_volumes_answer
 language plpgsql
 volatile
 security definer          -- whoever orchestrates holds no rights on tables
@@ -177,6 +195,7 @@ declare
   v_ended text;
   v_completed integer := 0;
   v_failed integer := 0;
+  v_answer public.orchestrate_volumes_answer;
 begin
   perform private.require_volume_queue(p_queue);
   perform private.require_text('p_process', p_process, 200);
@@ -186,7 +205,7 @@ begin
   end if;
   -- One at a time; whoever comes in between has nothing to add.
   if not pg_try_advisory_xact_lock(hashtextextended('pagewarden: the orchestrator of volumes', 0)) then
-    return null;
+    return;
   end if;
   perform private.notice_restart(p_now);
   update private.volume_state as s
@@ -210,39 +229,42 @@ begin
     v_lost := private.republish_lost_volumes(p_queue, p_now);
     update private.volume_state as s set reconciled_at = p_now;
   end if;
-  return jsonb_build_object(
-    'published', p_limit - v_left, 'republished', v_lost, 'rescued', v_rescued, 'completed', v_completed,
-    'failed', v_failed,
-    'is_more', v_left = 0,
-    -- Whoever knows queues outside of the database asks them now; see republish_volumes.
-    'is_reconciling', v_is_reconciling,
-    'is_busy', exists (select 1 from public.volume_jobs as j where j.status = 'running'),
-    'outbox', (select count(*) from (select 1 from private.volume_outbox as o limit 1000) as o),
-    -- When the next failed task may try again, so that nobody has to look before.
-    'retry_in', (
-      select greatest(0, extract(epoch from min(r.retry_at) - p_now))
-      from public.volume_jobs as j
-      cross join lateral (
-        select t.retry_at from public.volume_tasks as t
-        where t.job_id = j.id and t.status = 'failed' and t.attempts < t.max_attempts
-        order by t.retry_at limit 1
-      ) as r
-      where j.status = 'running'
-    )
+  v_answer.published := p_limit - v_left;
+  v_answer.republished := v_lost;
+  v_answer.rescued := v_rescued;
+  v_answer.completed := v_completed;
+  v_answer.failed := v_failed;
+  v_answer.is_more := v_left = 0;
+  v_answer.is_reconciling := v_is_reconciling;
+  v_answer.is_busy := exists (select 1 from public.volume_jobs as j where j.status = 'running');
+  v_answer.outbox := (select count(*) from (select 1 from private.volume_outbox as o limit 1000) as o);
+  v_answer.retry_in := (
+    select greatest(0, extract(epoch from min(r.retry_at) - p_now))
+    from public.volume_jobs as j
+    cross join lateral (
+      select t.retry_at from public.volume_tasks as t
+      where t.job_id = j.id and t.status = 'failed' and t.attempts < t.max_attempts
+      order by t.retry_at limit 1
+    ) as r
+    where j.status = 'running'
   );
+  return next v_answer;
 end;
 $$;
 comment on function public.orchestrate_volumes(text, integer, text, timestamptz) is
   'Look over all volumes once: give back what dead workers had, publish messages for what comes next or may try again, '
-  'end jobs. Messages go into the queues of this database (pgmq), or into the outbox (sqs). Null while another is at it.';
+  'end jobs. Messages go into the queues of this database (pgmq), or into the outbox (sqs). No row while another call does the same.';
 grant execute on function public.orchestrate_volumes(text, integer, text, timestamptz) to service_role, pagewarden_worker;
+
+create type public.volume_outbox_message as (stage text, message jsonb);
+comment on type public.volume_outbox_message is 'A message to be sent, and the stage whose queue gets it.';
 
 create function public.claim_volume_outbox(
   p_limit integer default 100,
   p_lease_seconds integer default 30,
   p_now timestamptz default now()
 )
-returns setof jsonb
+returns setof public.volume_outbox_message
 language plpgsql
 volatile
 security definer          -- whoever orchestrates holds no rights on tables
@@ -266,11 +288,11 @@ begin
   set claimed_until = p_now + make_interval(secs => p_lease_seconds)
   from due
   where o.task_id = due.task_id
-  returning jsonb_build_object('stage', o.stage, 'message', o.message);
+  returning o.stage, o.message;
 end;
 $$;
 comment on function public.claim_volume_outbox(integer, integer, timestamptz) is
-  'Take messages that are to be sent: {stage, message}. What is not settled in time is handed out again.';
+  'Take messages that are to be sent. What is not settled in time is handed out again.';
 grant execute on function public.claim_volume_outbox(integer, integer, timestamptz) to service_role, pagewarden_worker;
 
 create function public.settle_volume_outbox(p_messages jsonb)

@@ -79,6 +79,17 @@ end;
 $$;
 comment on function private.require_volumes(jsonb) is 'Refuse what is no list of volumes (22023).';
 
+create type public.create_volume_job_answer as (
+  success boolean,
+  error text,
+  message text,
+  job_id bigint,
+  job_key text,
+  volumes integer
+);
+comment on type public.create_volume_job_answer is
+  'The job that was made, its key, and how many volumes it has; or a refusal. Nullable: error, message, job_id, volumes.';
+
 create function private.create_volume_job(
   p_volumes jsonb,
   p_job_key text,
@@ -87,7 +98,7 @@ create function private.create_volume_job(
   p_stage_seconds integer,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.create_volume_job_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -97,6 +108,7 @@ declare
   v_job_id bigint;
   v_key text := coalesce(p_job_key, to_char(p_now at time zone 'UTC', 'YYYYMMDD') || '-' || left(gen_random_uuid()::text, 8));
   v_count integer;
+  v_answer public.create_volume_job_answer;
 begin
   if auth.uid() is null and not private.is_service() then
     raise exception 'sign in to have volumes read' using errcode = '42501', hint = 'Send the token of a person.';
@@ -117,9 +129,11 @@ begin
   on conflict on constraint volume_jobs_have_keys_of_their_own do nothing
   returning j.id into v_job_id;
   if not found then
-    return jsonb_build_object(
-      'success', false, 'error', 'JOB_KEY_TAKEN', 'job_key', v_key, 'message', 'there is a job with this key already'
-    );
+    v_answer.success := false;
+    v_answer.error := 'JOB_KEY_TAKEN';
+    v_answer.message := 'there is a job with this key already';
+    v_answer.job_key := v_key;
+    return v_answer;
   end if;
   -- In one order, so that two who name the same new volumes do not wait for each other in a circle.
   insert into public.volumes (bdrc_w_id, bdrc_i_id)
@@ -141,7 +155,11 @@ begin
     jsonb_build_object('job_id', v_job_id, 'config', p_config)
   );
   perform private.wake_for_volumes('orchestrator');
-  return jsonb_build_object('success', true, 'job_id', v_job_id, 'job_key', v_key, 'volumes', v_count);
+  v_answer.success := true;
+  v_answer.job_id := v_job_id;
+  v_answer.job_key := v_key;
+  v_answer.volumes := v_count;
+  return v_answer;
 end;
 $$;
 comment on function private.create_volume_job(jsonb, text, jsonb, integer, integer, timestamptz) is
@@ -182,8 +200,20 @@ comment on function private.reset_volumes(bigint[], text, boolean, timestamptz) 
   'Take tasks, which the caller has locked, back to before a stage (null: the one each is at), out of whosever hands; '
   'p_is_forced: that stage is to be done even if it was done before. Messages that are under way are stale then.';
 
+create type public.cancel_volume_job_answer as (
+  success boolean,
+  error text,
+  message text,
+  id bigint,
+  job_id bigint,
+  taken_back integer
+);
+comment on type public.cancel_volume_job_answer is
+  'How many volumes were taken from queues and workers; or a refusal, with the id of the job. Nullable: error, message, '
+  'id, job_id, taken_back.';
+
 create function private.cancel_volume_job(p_job_id bigint, p_reason text, p_now timestamptz default now())
-returns jsonb
+returns public.cancel_volume_job_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -192,15 +222,16 @@ as $$
 declare
   v_job public.volume_jobs;
   v_taken integer;
+  v_answer public.cancel_volume_job_answer;
 begin
   perform private.require_volume_job(p_job_id);
   perform private.require_optional_text('p_reason', p_reason, 10000);
   select j.* into v_job from public.volume_jobs as j where j.id = p_job_id for no key update;
   if not found then
-    return private.volume_refusal('VOLUME_JOB_NOT_FOUND', p_job_id);
+    return private.volume_refusal(v_answer, 'VOLUME_JOB_NOT_FOUND', p_job_id);
   end if;
   if v_job.status <> 'running' then
-    return private.volume_refusal('JOB_ENDED', p_job_id);
+    return private.volume_refusal(v_answer, 'JOB_ENDED', p_job_id);
   end if;
   update public.volume_jobs as j set status = 'cancelled', finished_at = p_now, updated_at = p_now where j.id = p_job_id;
   v_taken := private.reset_volumes(
@@ -216,11 +247,27 @@ begin
     null, null, 'volumes_cancelled', concat_ws(': ', format('job %s cancelled', v_job.job_key), p_reason), null, null,
     jsonb_build_object('job_id', p_job_id, 'taken_back', v_taken)
   );
-  return jsonb_build_object('success', true, 'job_id', p_job_id, 'taken_back', v_taken);
+  v_answer.success := true;
+  v_answer.job_id := p_job_id;
+  v_answer.taken_back := v_taken;
+  return v_answer;
 end;
 $$;
 comment on function private.cancel_volume_job(bigint, text, timestamptz) is 'See public.cancel_volume_job.';
 grant execute on function private.cancel_volume_job(bigint, text, timestamptz) to authenticated, service_role;
+
+create type public.rerun_volumes_answer as (
+  success boolean,
+  error text,
+  message text,
+  id bigint,
+  job_id bigint,
+  rerun integer,
+  skipped integer
+);
+comment on type public.rerun_volumes_answer is
+  'How many volumes go through the stage again, and how many have not reached it; or a refusal, with the id of the job. '
+  'Nullable: error, message, id, job_id, rerun, skipped.';
 
 create function private.rerun_volumes(
   p_job_id bigint,
@@ -230,7 +277,7 @@ create function private.rerun_volumes(
   p_config jsonb,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.rerun_volumes_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -241,6 +288,7 @@ declare
   v_config jsonb;
   v_wanted bigint[];
   v_ids bigint[];
+  v_answer public.rerun_volumes_answer;
 begin
   perform private.require_volume_job(p_job_id);
   if p_stage is not null then
@@ -248,7 +296,7 @@ begin
   end if;
   select j.* into v_job from public.volume_jobs as j where j.id = p_job_id for no key update;
   if not found then
-    return private.volume_refusal('VOLUME_JOB_NOT_FOUND', p_job_id);
+    return private.volume_refusal(v_answer, 'VOLUME_JOB_NOT_FOUND', p_job_id);
   end if;
   v_config := jsonb_strip_nulls(v_job.config || coalesce(p_config, '{}'));
   perform private.require_volume_config(v_config);
@@ -287,10 +335,11 @@ begin
     )
   );
   perform private.wake_for_volumes('orchestrator');
-  return jsonb_build_object(
-    'success', true, 'job_id', p_job_id, 'rerun', cardinality(v_ids),
-    'skipped', cardinality(v_wanted) - cardinality(v_ids)
-  );
+  v_answer.success := true;
+  v_answer.job_id := p_job_id;
+  v_answer.rerun := cardinality(v_ids);
+  v_answer.skipped := cardinality(v_wanted) - cardinality(v_ids);
+  return v_answer;
 end;
 $$;
 comment on function private.rerun_volumes(bigint, text, bigint[], boolean, jsonb, timestamptz) is
@@ -298,13 +347,7 @@ comment on function private.rerun_volumes(bigint, text, bigint[], boolean, jsonb
 grant execute on function private.rerun_volumes(bigint, text, bigint[], boolean, jsonb, timestamptz)
   to authenticated, service_role;
 
-create function private.list_volume_jobs(
-  p_status text,
-  p_before timestamptz,
-  p_before_id bigint,
-  p_limit integer
-)
-returns table (
+create type public.listed_volume_job as (
   job_id bigint,
   job_key text,
   owner_id uuid,
@@ -316,7 +359,18 @@ returns table (
   in_hand bigint,
   created_at timestamptz,
   finished_at timestamptz
+);
+comment on type public.listed_volume_job is
+  'A job in a list: whose it is, and how many of its volumes there are, are done, failed, and are held by workers. '
+  'Nullable: owner_id, finished_at.';
+
+create function private.list_volume_jobs(
+  p_status text,
+  p_before timestamptz,
+  p_before_id bigint,
+  p_limit integer
 )
+returns setof public.listed_volume_job
 language plpgsql
 stable
 security definer          -- counts behind a policy would ask it for every task
@@ -354,8 +408,53 @@ $$;
 comment on function private.list_volume_jobs(text, timestamptz, bigint, integer) is 'See public.list_volume_jobs.';
 grant execute on function private.list_volume_jobs(text, timestamptz, bigint, integer) to authenticated, service_role;
 
+create type public.volume_stage_count as (stage text, status text, volumes bigint);
+comment on type public.volume_stage_count is 'How many volumes of a job are at a stage in a status.';
+
+create type public.volume_in_hand as (
+  task_id bigint,
+  bdrc_w_id text,
+  bdrc_i_id text,
+  stage text,
+  worker text,
+  started_at timestamptz,
+  seconds double precision,
+  pages_done integer,
+  pages_total integer
+);
+comment on type public.volume_in_hand is
+  'A volume that a worker holds: since when, for how many seconds, and how far it is. Nullable: pages_total.';
+
+create type public.volume_orchestrator_pass as (passed_at timestamptz, by text);
+comment on type public.volume_orchestrator_pass is
+  'When an orchestrator last looked over all volumes, and which process that was. Nullable: passed_at, by.';
+
+create type public.volume_board_answer as (
+  success boolean,
+  error text,
+  message text,
+  id bigint,
+  job_id bigint,
+  job_key text,
+  status text,
+  config jsonb,
+  created_at timestamptz,
+  finished_at timestamptz,
+  stages public.volume_stage_count[],
+  in_hand_by_stage jsonb,
+  in_hand public.volume_in_hand[],
+  outage jsonb,
+  timing jsonb,
+  orchestrator public.volume_orchestrator_pass
+);
+comment on type public.volume_board_answer is
+  'A job at a glance. in_hand_by_stage: how many volumes workers hold, by stage. outage: the newest error of a store or '
+  'an engine that is away. timing: volumes, pages, failed_pages and seconds of the last thousand runs, by stage. '
+  'Nullable: error, message, id, job_id, job_key, status, config, created_at, finished_at, stages, in_hand_by_stage, '
+  'in_hand, outage, timing, orchestrator.';
+
 create function private.volume_board(p_job_id bigint, p_now timestamptz default now())
-returns jsonb
+returns public.volume_board_answer
 language plpgsql
 stable
 security definer          -- reads what the caller may not, after asking who it is
@@ -363,86 +462,99 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_job public.volume_jobs;
+  v_answer public.volume_board_answer;
 begin
   perform private.require_volume_job(p_job_id);
   select j.* into v_job from public.volume_jobs as j where j.id = p_job_id;
   if not found then
-    return private.volume_refusal('VOLUME_JOB_NOT_FOUND', p_job_id);
+    return private.volume_refusal(v_answer, 'VOLUME_JOB_NOT_FOUND', p_job_id);
   end if;
-  return jsonb_build_object(
-    'success', true, 'job_id', v_job.id, 'job_key', v_job.job_key, 'status', v_job.status, 'config', v_job.config,
-    'created_at', v_job.created_at, 'finished_at', v_job.finished_at,
-    'stages', (
-      select coalesce(jsonb_agg(to_jsonb(b) order by private.volume_stage_number(b.stage), b.status), '[]')
-      from (
-        select t.current_stage as stage, t.status, count(*) as volumes
-        from public.volume_tasks as t where t.job_id = p_job_id
-        group by t.current_stage, t.status
-      ) as b
-    ),
-    'in_hand_by_stage', (
-      select coalesce(jsonb_object_agg(h.stage, h.volumes), '{}')
-      from (
-        select t.current_stage as stage, count(*) as volumes
-        from public.volume_tasks as t where t.job_id = p_job_id and t.token is not null
-        group by t.current_stage
-      ) as h
-    ),
-    'in_hand', (
-      select coalesce(jsonb_agg(to_jsonb(h) order by h.task_id), '[]')
-      from (
-        select t.id as task_id, v.bdrc_w_id, v.bdrc_i_id, t.current_stage as stage, t.locked_by as worker,
-          t.started_at, extract(epoch from p_now - t.started_at) as seconds, t.pages_done, t.pages_total
-        from public.volume_tasks as t
-        join public.volumes as v on v.id = t.volume_id
-        where t.job_id = p_job_id and t.token is not null
-        order by t.id
-        limit 200
-      ) as h
-    ),
-    -- What volumes wait for that nobody can do anything with: store, engine or queue are away.
-    'outage', (
-      select t.last_error from public.volume_tasks as t
-      where t.job_id = p_job_id and t.status = 'running' and t.token is null and t.last_error ->> 'type' = 'Outage'
-      order by t.updated_at desc
-      limit 1
-    ),
-    -- What the last thousand turns of each stage took; pages that were skipped took nothing.
-    'timing', (
-      select coalesce(jsonb_object_agg(s.stage, to_jsonb(x)), '{}')
-      from unnest(private.volume_stages()) as s (stage)
-      cross join lateral (
-        select count(*) as volumes, sum(r.pages) as pages, sum(r.failed_pages) as failed_pages,
-          sum(extract(epoch from r.ended_at - r.started_at)) as seconds
-        from (
-          select k.pages, k.failed_pages, k.started_at, k.ended_at
-          from public.volume_runs as k
-          where k.job_id = p_job_id and k.stage = s.stage and k.outcome = 'done'
-          order by k.id desc
-          limit 1000
-        ) as r
-      ) as x
-      where x.volumes > 0
-    ),
-    'orchestrator', (
-      select jsonb_build_object('passed_at', s.passed_at, 'by', s.passed_by) from private.volume_state as s
-    )
+  v_answer.success := true;
+  v_answer.job_id := v_job.id;
+  v_answer.job_key := v_job.job_key;
+  v_answer.status := v_job.status;
+  v_answer.config := v_job.config;
+  v_answer.created_at := v_job.created_at;
+  v_answer.finished_at := v_job.finished_at;
+  v_answer.stages := array(
+    select b::public.volume_stage_count
+    from (
+      select t.current_stage as stage, t.status, count(*) as volumes
+      from public.volume_tasks as t where t.job_id = p_job_id
+      group by t.current_stage, t.status
+    ) as b
+    order by private.volume_stage_number(b.stage), b.status
   );
+  v_answer.in_hand_by_stage := (
+    select coalesce(jsonb_object_agg(h.stage, h.volumes), '{}')
+    from (
+      select t.current_stage as stage, count(*) as volumes
+      from public.volume_tasks as t where t.job_id = p_job_id and t.token is not null
+      group by t.current_stage
+    ) as h
+  );
+  v_answer.in_hand := array(
+    select h::public.volume_in_hand
+    from (
+      select t.id as task_id, v.bdrc_w_id, v.bdrc_i_id, t.current_stage as stage, t.locked_by as worker,
+        t.started_at, extract(epoch from p_now - t.started_at) as seconds, t.pages_done, t.pages_total
+      from public.volume_tasks as t
+      join public.volumes as v on v.id = t.volume_id
+      where t.job_id = p_job_id and t.token is not null
+      order by t.id
+      limit 200
+    ) as h
+    order by h.task_id
+  );
+  -- What volumes wait for that nobody can do anything with: store, engine or queue are away.
+  v_answer.outage := (
+    select t.last_error from public.volume_tasks as t
+    where t.job_id = p_job_id and t.status = 'running' and t.token is null and t.last_error ->> 'type' = 'Outage'
+    order by t.updated_at desc
+    limit 1
+  );
+  -- What the last thousand turns of each stage took; pages that were skipped took nothing.
+  v_answer.timing := (
+    select coalesce(jsonb_object_agg(s.stage, to_jsonb(x)), '{}')
+    from unnest(private.volume_stages()) as s (stage)
+    cross join lateral (
+      select count(*) as volumes, sum(r.pages) as pages, sum(r.failed_pages) as failed_pages,
+        sum(extract(epoch from r.ended_at - r.started_at)) as seconds
+      from (
+        select k.pages, k.failed_pages, k.started_at, k.ended_at
+        from public.volume_runs as k
+        where k.job_id = p_job_id and k.stage = s.stage and k.outcome = 'done'
+        order by k.id desc
+        limit 1000
+      ) as r
+    ) as x
+    where x.volumes > 0
+  );
+  v_answer.orchestrator := (
+    select o::public.volume_orchestrator_pass
+    from (select s.passed_at, s.passed_by as by from private.volume_state as s) as o
+  );
+  return v_answer;
 end;
 $$;
 comment on function private.volume_board(bigint, timestamptz) is 'See public.volume_board.';
 grant execute on function private.volume_board(bigint, timestamptz) to authenticated, service_role;
 
-create function private.list_volume_tasks(
-  p_job_id bigint,
-  p_stage text,
-  p_status text,
-  p_after_rank integer,
-  p_after_id bigint,
-  p_limit integer,
-  p_by_id boolean
-)
-returns table (
+create type public.volume_figures as (
+  total_images integer,
+  total_lines integer,
+  total_characters integer,
+  processing_duration_ms real,
+  dewarping_applied_count integer,
+  metrics jsonb,
+  created_at timestamptz,
+  updated_at timestamptz
+);
+comment on type public.volume_figures is
+  'The result of a volume, as volume_results has it. Nullable: total_images, total_lines, total_characters, '
+  'processing_duration_ms, dewarping_applied_count.';
+
+create type public.listed_volume_task as (
   task_id bigint,
   volume_id bigint,
   bdrc_w_id text,
@@ -459,8 +571,22 @@ returns table (
   started_at timestamptz,
   done_at timestamptz,
   seconds jsonb,
-  result jsonb
+  result public.volume_figures
+);
+comment on type public.listed_volume_task is
+  'A volume of a job in a list. rank: its place among the statuses, for the next page. seconds: what each stage took, by '
+  'stage. Nullable: last_error, worker, pages_total, started_at, done_at, result.';
+
+create function private.list_volume_tasks(
+  p_job_id bigint,
+  p_stage text,
+  p_status text,
+  p_after_rank integer,
+  p_after_id bigint,
+  p_limit integer,
+  p_by_id boolean
 )
+returns setof public.listed_volume_task
 language plpgsql
 stable
 security definer          -- reads what the caller may not, after asking who it is
@@ -500,7 +626,14 @@ begin
     (
       select coalesce(jsonb_object_agg(s.stage, s.seconds), '{}') from private.stage_seconds(t.id) as s
     ),
-    (select to_jsonb(x) - 'task_id' from public.volume_results as x where x.task_id = t.id)
+    (
+      select f::public.volume_figures
+      from (
+        select x.total_images, x.total_lines, x.total_characters, x.processing_duration_ms, x.dewarping_applied_count,
+          x.metrics, x.created_at, x.updated_at
+        from public.volume_results as x where x.task_id = t.id
+      ) as f
+    )
   from unnest(v_ids) with ordinality as i (id, place)
   join public.volume_tasks as t on t.id = i.id
   join public.volumes as v on v.id = t.volume_id
@@ -538,7 +671,7 @@ create function public.create_volume_job(
   p_max_attempts integer default 3,
   p_stage_seconds integer default 21600
 )
-returns jsonb
+returns public.create_volume_job_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.create_volume_job(p_volumes, p_job_key, p_config, p_max_attempts, p_stage_seconds) $$;
 comment on function public.create_volume_job(jsonb, text, jsonb, integer, integer) is
@@ -547,7 +680,7 @@ comment on function public.create_volume_job(jsonb, text, jsonb, integer, intege
 grant execute on function public.create_volume_job(jsonb, text, jsonb, integer, integer) to authenticated, service_role;
 
 create function public.cancel_volume_job(p_job_id bigint, p_reason text default null)
-returns jsonb
+returns public.cancel_volume_job_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.cancel_volume_job(p_job_id, p_reason) $$;
 comment on function public.cancel_volume_job(bigint, text) is
@@ -561,7 +694,7 @@ create function public.rerun_volumes(
   p_only_failed boolean default false,
   p_config jsonb default null
 )
-returns jsonb
+returns public.rerun_volumes_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.rerun_volumes(p_job_id, p_stage, p_task_ids, coalesce(p_only_failed, false), p_config) $$;
 comment on function public.rerun_volumes(bigint, text, bigint[], boolean, jsonb) is
@@ -576,19 +709,7 @@ create function public.list_volume_jobs(
   p_before_id bigint default null,
   p_limit integer default 50
 )
-returns table (
-  job_id bigint,
-  job_key text,
-  owner_id uuid,
-  status text,
-  config jsonb,
-  volumes bigint,
-  done bigint,
-  failed bigint,
-  in_hand bigint,
-  created_at timestamptz,
-  finished_at timestamptz
-)
+returns setof public.listed_volume_job
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_volume_jobs(p_status, p_before, p_before_id, p_limit) $$;
 comment on function public.list_volume_jobs(text, timestamptz, bigint, integer) is
@@ -596,7 +717,7 @@ comment on function public.list_volume_jobs(text, timestamptz, bigint, integer) 
 grant execute on function public.list_volume_jobs(text, timestamptz, bigint, integer) to authenticated, service_role;
 
 create function public.volume_board(p_job_id bigint)
-returns jsonb
+returns public.volume_board_answer
 language sql stable security invoker set search_path = ''
 as $$ select private.volume_board(p_job_id) $$;
 comment on function public.volume_board(bigint) is
@@ -613,25 +734,7 @@ create function public.list_volume_tasks(
   p_limit integer default 50,
   p_by_id boolean default false
 )
-returns table (
-  task_id bigint,
-  volume_id bigint,
-  bdrc_w_id text,
-  bdrc_i_id text,
-  stage text,
-  status text,
-  rank integer,
-  attempts integer,
-  max_attempts integer,
-  last_error jsonb,
-  worker text,
-  pages_done integer,
-  pages_total integer,
-  started_at timestamptz,
-  done_at timestamptz,
-  seconds jsonb,
-  result jsonb
-)
+returns setof public.listed_volume_task
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_volume_tasks(p_job_id, p_stage, p_status, p_after_rank, p_after_id, p_limit, coalesce(p_by_id, false)) $$;
 comment on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean) is

@@ -61,7 +61,7 @@ class Volumes(RuleBasedStateMachine):
     def call(self, name: str, *params: object) -> Any:
         """Call a function that takes the time as its last parameter."""
         marks = ", ".join(["%s"] * (len(params) + 1))
-        query = f"select {name}({marks}) as answer"
+        query = f"select to_jsonb(a) as answer from {name}({marks}) as a"
         row = self.conn.execute(query.encode(), (*params, self.now)).fetchone()
         assert row is not None
         return row["answer"]

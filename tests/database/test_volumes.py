@@ -253,8 +253,8 @@ async def test_a_message_for_another_queue_waits_for_the_end_of_its_pause(
     await made.call("settle_volume_outbox", p_messages=Jsonb(sent))
     await _meet_outage(made, "I1")
     assert await factories.call(made.factory.conn, "claim_volume_outbox") == []
-    later = "select public.claim_volume_outbox(1, 30, now() + interval '31 seconds') as row"
-    row = (await queries.one(made.factory.conn, later))["row"]
+    later = "select * from public.claim_volume_outbox(1, 30, now() + interval '31 seconds')"
+    row = await queries.one(made.factory.conn, later)
     assert row["message"]["attempt"] == 2
     assert await queries.violations(made.factory.conn) == []
 
@@ -494,9 +494,9 @@ async def test_messages_that_could_not_be_sent_let_others_go_first(made: volumes
     """Whatever is wrong with their queue; when all have been tried, their turn comes again."""
     await made.order("W1-I1", "W1-I2", "W1-I3")
     await made.orchestrate(p_queue="sqs")
-    claim = "select public.claim_volume_outbox(1, 30, now() + %s * interval '1 minute') as row"
+    claim = "select * from public.claim_volume_outbox(1, 30, now() + %s * interval '1 minute')"
     tried = [
-        (await queries.one(made.factory.conn, claim, (minute,)))["row"]["message"]["task_id"]
+        (await queries.one(made.factory.conn, claim, (minute,)))["message"]["task_id"]
         for minute in range(4)
     ]
     assert tried == [*sorted({*tried}), tried[0]]

@@ -64,8 +64,9 @@ class Volumes:
         return int(answer["job_id"])
 
     async def orchestrate(self, **params: Any) -> Any:
-        """Let the orchestrator look once."""
-        return await self.call("orchestrate_volumes", **params)
+        """Let the orchestrator look once; None while another one is at it."""
+        found = await factories.call(self.factory.conn, "orchestrate_volumes", **params)
+        return found[0] if found else None
 
     async def receive(self, stage: str, visibility: int = 0) -> Any:
         """Receive a message, which stays visible unless told otherwise."""
