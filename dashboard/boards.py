@@ -27,7 +27,7 @@ _COLUMNS: Mapping[str, Sequence[_State]] = MappingProxyType(
         "failed": [(stage, "failed") for stage in stages.STAGES],
     }
 )
-# As private.volume_rank has them: lists begin with the failed ones.
+# As private.volume_status_rank has them: lists begin with the failed ones.
 _RANKS = MappingProxyType({"failed": 0, "running": 1, "done": 2, "pending": 3})
 _LAST_ID = 2**63 - 1
 

@@ -1,12 +1,16 @@
--- Volumes: tables of books that pass through four stages.
+-- Volumes: the tables of jobs that read books in four stages.
 --
--- line_detection, line_extraction, ocr and reduce; one row of volume_tasks follows a volume through
--- them. Claiming and completing stages is in volume_queue, moving volumes from stage to stage in
--- volume_orchestrator, what people do in volume_jobs.
+-- A job reads volumes with one config. Each volume passes through line_detection, line_extraction, ocr
+-- and reduce; one row of volume_tasks, its stage task, records how far it is. volume_runs has a row for
+-- each attempt of a worker at a stage, volume_results the figures of finished volumes.
+--
+-- This file has the tables, the order of the stages, and the check of a job's config. Claiming and
+-- completing stages is in volume_queue, moving volumes from stage to stage in volume_orchestrator,
+-- creating jobs and the lists of the dashboard in volume_jobs.
 
 create domain public.path_part as text
   constraint path_part_is_plain check (octet_length(value) <= 200 and value ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]*$');
-comment on domain public.path_part is 'A name that may stand between two slashes, in a folder and in a bucket.';
+comment on domain public.path_part is 'A name that can be one segment of a path, in a folder or in a bucket.';
 
 create function private.volume_stages()
 returns text[]
@@ -17,7 +21,8 @@ set search_path = ''
 as $$
   select array['pending', 'line_detection', 'line_extraction', 'ocr', 'reduce', 'done'];
 $$;
-comment on function private.volume_stages() is 'The stages in their order; pending is before the first, done after the last.';
+comment on function private.volume_stages() is
+  'All stages in order; pending comes before the first stage that does work, done after the last.';
 
 create function private.volume_stage_number(p_stage text)
 returns integer
@@ -28,9 +33,10 @@ set search_path = ''
 as $$
   select array_position(private.volume_stages(), p_stage);
 $$;
-comment on function private.volume_stage_number(text) is 'The place of a stage in their order, from 1 on; null for what is none.';
+comment on function private.volume_stage_number(text) is
+  'The position of a stage in volume_stages(), from 1; null for an unknown stage.';
 
-create function private.stage_before(p_stage text)
+create function private.previous_volume_stage(p_stage text)
 returns text
 language sql
 immutable
@@ -39,9 +45,9 @@ set search_path = ''
 as $$
   select (private.volume_stages())[private.volume_stage_number(p_stage) - 1];
 $$;
-comment on function private.stage_before(text) is 'The stage before this one.';
+comment on function private.previous_volume_stage(text) is 'The stage before this one.';
 
-create function private.volume_rank(p_status text)
+create function private.volume_status_rank(p_status text)
 returns integer
 language sql
 immutable
@@ -50,7 +56,7 @@ set search_path = ''
 as $$
   select case p_status when 'failed' then 0 when 'running' then 1 when 'done' then 2 else 3 end;
 $$;
-comment on function private.volume_rank(text) is 'The order in which people look at tasks: failed ones first.';
+comment on function private.volume_status_rank(text) is 'The order in which lists show statuses: failed first.';
 
 create function private.require_volume_stage(p_stage text)
 returns void
@@ -66,7 +72,7 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_volume_stage(text) is 'Refuse what is no stage that does work (22023).';
+comment on function private.require_volume_stage(text) is 'Raise 22023 unless this is a stage that does work.';
 
 create function private.volume_config_types()
 returns jsonb
@@ -82,7 +88,8 @@ as $$
     'processes', 'number'
   );
 $$;
-comment on function private.volume_config_types() is 'The keys that the config of a job may have, and the type of each.';
+comment on function private.volume_config_types() is
+  'The keys that the config of a job may have, and the JSON type of each.';
 
 create function private.volume_config_problem(p_config jsonb)
 returns text
@@ -107,7 +114,7 @@ as $$
   end;
 $$;
 comment on function private.volume_config_problem(jsonb) is
-  'What is wrong with the config of a job, in words; null when nothing is. A null is as good as a key left out.';
+  'What is wrong with the config of a job; null when it is valid. A key with the value null counts as left out.';
 
 create function private.require_volume_config(p_config jsonb)
 returns void
@@ -127,7 +134,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_volume_config(jsonb) is 'Refuse a config with unknown keys or wrong types (22023).';
+comment on function private.require_volume_config(jsonb) is
+  'Raise 22023 for a config with unknown keys or wrong types.';
 
 create table public.volume_jobs (
   id bigint generated always as identity,
@@ -142,18 +150,19 @@ create table public.volume_jobs (
   updated_at timestamptz not null default now(),
   finished_at timestamptz,
   constraint volume_jobs_pkey primary key (id),
-  constraint volume_jobs_have_keys_of_their_own unique (job_key),
+  constraint volume_jobs_job_key_is_unique unique (job_key),
   constraint volume_jobs_status_is_known check (status in ('running', 'completed', 'failed', 'cancelled')),
-  constraint volume_jobs_ended_has_a_time check ((status = 'running') = (finished_at is null)),
-  constraint volume_jobs_config_makes_sense check (private.volume_config_problem(config) is null),
-  constraint volume_jobs_stage_seconds_are_sensible check (stage_seconds between 1 and 43200)
+  constraint volume_jobs_ended_has_finished_at check ((status = 'running') = (finished_at is null)),
+  constraint volume_jobs_config_is_valid check (private.volume_config_problem(config) is null),
+  constraint volume_jobs_stage_seconds_are_in_range check (stage_seconds between 1 and 43200)
 );
-comment on table public.volume_jobs is 'A request to read volumes, all in the same way.';
-comment on column public.volume_jobs.user_id is 'Whose it is; null: of a service, or its owner left, then only HAC sees it.';
-comment on column public.volume_jobs.job_key is 'The folder of its artifacts.';
-comment on column public.volume_jobs.max_attempts is 'How often each volume may fail, in all stages together.';
-comment on column public.volume_jobs.max_rescues is 'How many workers may die over one stage of a volume.';
-comment on column public.volume_jobs.stage_seconds is 'How long a stage may take; 12 hours is what SQS allows at most.';
+comment on table public.volume_jobs is 'Requests to read volumes with one config.';
+comment on column public.volume_jobs.user_id is
+  'The owner. Null: a service made the job, or the owner was deleted; then only HAC sees it.';
+comment on column public.volume_jobs.job_key is 'The folder of the job''s artifacts.';
+comment on column public.volume_jobs.max_attempts is 'How often each volume may fail, counted over all stages.';
+comment on column public.volume_jobs.max_rescues is 'How many workers may die during one stage of a volume.';
+comment on column public.volume_jobs.stage_seconds is 'How long a stage may take. SQS allows at most 12 hours.';
 create index volume_jobs_user_idx on public.volume_jobs (user_id);
 create index volume_jobs_created_idx on public.volume_jobs (created_at, id);
 create index volume_jobs_running_idx on public.volume_jobs (id) where status = 'running';
@@ -169,7 +178,7 @@ create table public.volumes (
   bdrc_i_id public.path_part not null,
   created_at timestamptz not null default now(),
   constraint volumes_pkey primary key (id),
-  constraint volumes_are_there_once unique (bdrc_w_id, bdrc_i_id)
+  constraint volumes_are_unique unique (bdrc_w_id, bdrc_i_id)
 );
 comment on table public.volumes is 'Books: an image group (bdrc_i_id) of a work (bdrc_w_id).';
 
@@ -200,7 +209,7 @@ create table public.volume_tasks (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   constraint volume_tasks_pkey primary key (id),
-  constraint volume_tasks_one_for_a_volume_of_a_job unique (job_id, volume_id),
+  constraint volume_tasks_are_unique_per_job_and_volume unique (job_id, volume_id),
   constraint volume_tasks_stage_is_known check (
     current_stage in ('pending', 'line_detection', 'line_extraction', 'ocr', 'reduce', 'done')
   ),
@@ -208,8 +217,8 @@ create table public.volume_tasks (
   constraint volume_tasks_pending_is_before_the_first_stage check ((current_stage = 'pending') = (status = 'pending')),
   constraint volume_tasks_done_is_done check (current_stage <> 'done' or status = 'done'),
   constraint volume_tasks_reduced_is_done check (current_stage <> 'reduce' or status <> 'done'),
-  constraint volume_tasks_in_hand_is_running check (token is null or status = 'running'),
-  constraint volume_tasks_lock_is_whole check (
+  constraint volume_tasks_locked_is_running check (token is null or status = 'running'),
+  constraint volume_tasks_lock_is_complete check (
     (token is null) = (locked_by is null)
     and (token is null) = (locked_at is null)
     and (token is null) = (lock_expires_at is null)
@@ -217,29 +226,34 @@ create table public.volume_tasks (
   ),
   constraint volume_tasks_running_is_published check (status <> 'running' or published_to is not null),
   constraint volume_tasks_queue_is_known check (published_to in ('pgmq', 'sqs')),
-  constraint volume_tasks_forced_stage_is_one check (
+  constraint volume_tasks_forced_stage_is_known check (
     forced_stage in ('line_detection', 'line_extraction', 'ocr', 'reduce')
   )
 )
--- Heartbeats update in place.
+-- Heartbeats are HOT updates.
 with (fillfactor = 70);
-comment on table public.volume_tasks is 'A volume of a job, on its way through the stages.';
+comment on table public.volume_tasks is
+  'The stage task of each volume of a job: its stage, its status, and the worker that holds it.';
 comment on column public.volume_tasks.status is
-  'pending: new. running: its message is in the queue of the stage, or a worker has it. done: the stage is done, the '
-  'next one comes; or all are. failed: tried again while attempts are fewer than max_attempts.';
-comment on column public.volume_tasks.attempts is 'Failures, in all stages.';
-comment on column public.volume_tasks.max_attempts is 'After so many it stays failed; what cannot succeed has no more than it used.';
-comment on column public.volume_tasks.rescues is 'Workers that died over the stage.';
-comment on column public.volume_tasks.publications is 'Messages so far; the number of the one that counts, which it has as attempt.';
-comment on column public.volume_tasks.published_to is 'The kind of queue in which its message is.';
-comment on column public.volume_tasks.forced_stage is 'The stage that is to be done again, even if it was done with the same input and config.';
-comment on column public.volume_tasks.last_error is 'What went wrong last at this stage; all of it is in volume_runs.';
-comment on column public.volume_tasks.token is 'The worker that has this is the only one that counts.';
+  'pending: new. running: its message is in the queue of the stage, or a worker holds it. done: the stage is done and '
+  'the next one follows, or all are done. failed: tried again while attempts < max_attempts.';
+comment on column public.volume_tasks.attempts is 'Failures, counted over all stages.';
+comment on column public.volume_tasks.max_attempts is
+  'With this many failures the task stays failed. A permanent error lowers it to attempts.';
+comment on column public.volume_tasks.rescues is 'Workers that died during the current stage.';
+comment on column public.volume_tasks.publications is
+  'Messages published so far. The newest message has this number as its attempt, and only that message is valid.';
+comment on column public.volume_tasks.published_to is 'The kind of queue that has its message.';
+comment on column public.volume_tasks.forced_stage is
+  'The stage to run again even if it was done with the same input and config.';
+comment on column public.volume_tasks.last_error is
+  'The last error of the current stage; volume_runs has all of them.';
+comment on column public.volume_tasks.token is 'The lock token (fencing token) of the worker that holds the task.';
 comment on column public.volume_tasks.locked_at is 'The last heartbeat.';
-comment on column public.volume_tasks.deadline is 'When the stage must be done, however alive its worker is.';
+comment on column public.volume_tasks.deadline is 'When the stage must be done. Heartbeats do not extend it.';
 create index volume_tasks_volume_idx on public.volume_tasks (volume_id);
--- For counting, and for one list after another; heartbeats touch none of these.
-create index volume_tasks_board_idx on public.volume_tasks (job_id, current_stage, status);
+-- For counts and lists. Heartbeats change no column of these indexes.
+create index volume_tasks_stage_status_idx on public.volume_tasks (job_id, current_stage, status);
 create index volume_tasks_open_idx on public.volume_tasks (job_id)
   where current_stage <> 'done' and (status <> 'failed' or attempts < max_attempts);
 create index volume_tasks_ready_idx on public.volume_tasks (job_id, current_stage, id)
@@ -248,10 +262,10 @@ create index volume_tasks_retry_idx on public.volume_tasks (job_id, current_stag
   where status = 'failed' and attempts < max_attempts;
 create index volume_tasks_queued_idx on public.volume_tasks (job_id, current_stage)
   where status = 'running' and token is null;
-create index volume_tasks_in_hand_idx on public.volume_tasks (id) where token is not null;
--- For whoever wants all of them: here nothing moves while one turns the pages.
-create index volume_tasks_all_idx on public.volume_tasks (job_id, id);
-create index volume_tasks_shown_idx on public.volume_tasks (job_id, private.volume_rank(status), id);
+create index volume_tasks_locked_idx on public.volume_tasks (id) where token is not null;
+-- For reading all tasks page by page, in an order that does not change meanwhile.
+create index volume_tasks_job_id_idx on public.volume_tasks (job_id, id);
+create index volume_tasks_job_rank_idx on public.volume_tasks (job_id, private.volume_status_rank(status), id);
 alter table public.volume_tasks enable row level security;
 create policy "Tasks are visible to the owner of the job and to HAC"
   on public.volume_tasks for select to authenticated
@@ -274,18 +288,19 @@ create table public.volume_runs (
   metrics jsonb,
   error jsonb,
   constraint volume_runs_pkey primary key (id),
-  constraint volume_runs_have_tokens_of_their_own unique (token),
+  constraint volume_runs_token_is_unique unique (token),
   constraint volume_runs_outcome_is_known check (
     outcome in ('done', 'skipped', 'failed', 'deadline', 'lost', 'given_back', 'outage', 'taken_away')
   ),
-  constraint volume_runs_ended_one_way check ((ended_at is null) = (outcome is null))
+  constraint volume_runs_ended_has_an_outcome check ((ended_at is null) = (outcome is null))
 );
-comment on table public.volume_runs is 'Each time a worker had a stage of a volume in hand, and how that ended.';
+comment on table public.volume_runs is 'Each attempt of a worker at a stage of a volume, and its outcome.';
 comment on column public.volume_runs.outcome is
-  'done; skipped: had been done before. failed, deadline: counted. lost: its worker died. given_back: its worker was '
-  'told to stop. outage: store or engine were away, or set up wrongly. taken_away: cancelled, or to be done anew. Null: not ended.';
+  'done. skipped: the artifacts existed already. failed, deadline: counted as failures. lost: the worker died. '
+  'given_back: the worker stopped. outage: a store or an engine was away or misconfigured. taken_away: the job was '
+  'cancelled or the stage is run again. Null: the run has not ended.';
 create index volume_runs_task_idx on public.volume_runs (task_id, id);
-create index volume_runs_trouble_idx on public.volume_runs (ended_at) where outcome in ('failed', 'deadline', 'lost', 'outage');
+create index volume_runs_failures_idx on public.volume_runs (ended_at) where outcome in ('failed', 'deadline', 'lost', 'outage');
 create index volume_runs_done_idx on public.volume_runs (job_id, stage, id) where outcome = 'done';
 alter table public.volume_runs enable row level security;
 create policy "Runs are visible to the owner of the job and to HAC"
@@ -305,9 +320,11 @@ create table public.volume_results (
   updated_at timestamptz not null default now(),
   constraint volume_results_pkey primary key (task_id)
 );
-comment on table public.volume_results is 'What came out of each volume, in figures. Written with the end of the last stage.';
-comment on column public.volume_results.processing_duration_ms is 'What all stages took together, the last time each was done.';
-comment on column public.volume_results.metrics is 'All that the last stage measured.';
+comment on table public.volume_results is
+  'The figures of each finished volume, written when the last stage completes.';
+comment on column public.volume_results.processing_duration_ms is
+  'The time of all stages together, each as it was last done.';
+comment on column public.volume_results.metrics is 'Everything that the last stage measured.';
 alter table public.volume_results enable row level security;
 create policy "Results of volumes are visible to the owner of the job and to HAC"
   on public.volume_results for select to authenticated
@@ -323,28 +340,29 @@ create table private.volume_outbox (
   constraint volume_outbox_pkey primary key (task_id)
 );
 comment on table private.volume_outbox is
-  'Messages for queues outside of this database, written in the transaction that moved the task; a row goes when its '
-  'message was sent. A newer message of a task takes the place of one that was not.';
--- What was tried comes after what was not: a queue that is away holds up no other.
+  'Messages to send to queues outside this database, written in the transaction that moves the task. A row is deleted '
+  'once its message was sent. A newer message of a task replaces an unsent one.';
+-- Tried messages come after untried ones, so a queue that is away does not block others.
 create index volume_outbox_order_idx on private.volume_outbox (claimed_until, created_at, task_id);
 alter table private.volume_outbox enable row level security;
 
-create table private.volume_state (
+create table private.volume_orchestrator_state (
   is_one boolean not null default true,
-  passed_at timestamptz,
-  passed_by text,
+  last_pass_at timestamptz,
+  last_pass_by text,
   swept_at timestamptz,
   reconciled_at timestamptz,
-  is_hinted boolean not null default false,
-  constraint volume_state_pkey primary key (is_one),
-  constraint volume_state_is_one_row check (is_one)
+  is_call_pending boolean not null default false,
+  constraint volume_orchestrator_state_pkey primary key (is_one),
+  constraint volume_orchestrator_state_is_one_row check (is_one)
 );
-comment on table private.volume_state is 'What the orchestrator did last, and whether its function has been called since.';
-alter table private.volume_state enable row level security;
-insert into private.volume_state default values;
+comment on table private.volume_orchestrator_state is
+  'One row: when the orchestrator last ran, swept and reconciled, and whether a call of its function is pending.';
+alter table private.volume_orchestrator_state enable row level security;
+insert into private.volume_orchestrator_state default values;
 
 alter table public.volumes enable row level security;
-create policy "Volumes are visible to whoever has them read and to HAC"
+create policy "Volumes are visible to owners of their jobs and to HAC"
   on public.volumes for select to authenticated
   using ((select private.is_admin()) or exists (select 1 from public.volume_tasks as t where t.volume_id = volumes.id));
 grant select on public.volumes to authenticated, service_role;

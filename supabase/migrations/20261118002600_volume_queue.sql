@@ -1,8 +1,15 @@
--- The queue of volume stages: messages, start, heartbeat, complete, fail, release, sweep.
+-- The queue of volume stages: receive, start, heartbeat, complete, fail, release, sweep.
 --
--- Messages (pgmq, or SQS through an outbox) say that a stage may start; volume_tasks is the truth. A
--- worker that starts a stage gets a token, which every later call must carry; a message that arrives
--- twice, late or for another stage starts nothing (docs/decisions/0008).
+-- A message (in pgmq, or in SQS by way of the outbox) says that a stage may start; volume_tasks is the
+-- source of truth. A worker receives a message and starts its stage, which gives it a lock token that
+-- every later call must carry. A message that arrives twice, late, or in the queue of another stage
+-- starts nothing: its attempt is not the number of the newest publication (docs/decisions/0008).
+--
+-- A failure is retried with backoff until max_attempts. An outage is not counted: the task is published
+-- again with a delay. A worker that stops sending heartbeats loses its lock to the sweep.
+--
+-- The functions of workers run as definer, because workers have no rights on tables and queues.
+-- Publishing for the next stage is in volume_orchestrator.
 
 select pgmq.create(q.name)
 from unnest(array['ocr_line_detection', 'ocr_line_extraction', 'ocr_ocr', 'ocr_reduce']) as q (name)
@@ -37,9 +44,9 @@ as $$
   union all
   select 'reduce', q.msg_id, q.message from pgmq.q_ocr_reduce as q;
 $$;
-comment on function private.volume_messages() is 'All messages that are in queues of this database.';
+comment on function private.volume_messages() is 'All messages in the queues of this database.';
 
-create function private.wake_for_volumes(p_whom text)
+create function private.notify_volumes(p_recipient text)
 returns void
 language plpgsql
 volatile
@@ -47,22 +54,23 @@ security invoker
 set search_path = ''
 as $$
 begin
-  perform pg_notify('pagewarden_volumes', p_whom);
-  if p_whom = 'orchestrator' and exists (select 1 from pg_catalog.pg_namespace as n where n.nspname = 'net') then
-    -- Once until it has come. Whoever comes while it is at work waits for its end: it may have looked already. Only a
-    -- lock waits: an update of a row that is not to be changed, as far as it can see, passes by.
-    perform 1 from private.volume_state as s for update;
-    update private.volume_state as s set is_hinted = true where not s.is_hinted;
+  perform pg_notify('pagewarden_volumes', p_recipient);
+  if p_recipient = 'orchestrator' and exists (select 1 from pg_catalog.pg_namespace as n where n.nspname = 'net') then
+    -- One call is pending at a time. The lock waits for a pass that is running, which may have looked already; an update
+    -- alone would skip the row that it sees as unchanged.
+    perform 1 from private.volume_orchestrator_state as s for update;
+    update private.volume_orchestrator_state as s set is_call_pending = true where not s.is_call_pending;
     if found then
       perform private.try_function('volume-orchestrator', '{}');
     end if;
   end if;
 end;
 $$;
-comment on function private.wake_for_volumes(text) is
-  'Tell the workers of a stage, or the orchestrator, that there is something to do.';
+comment on function private.notify_volumes(text) is
+  'Wake the workers of a stage, or the orchestrator (p_recipient) by NOTIFY; on Supabase, also call the '
+  'orchestrator''s function.';
 
--- Choosing the stage and publishing the message is one act: neither is ever there without the other.
+-- The stage and its message change in one transaction, so neither exists without the other.
 create function private.publish_volumes(
   p_task_ids bigint[],
   p_stage text,
@@ -93,15 +101,15 @@ begin
       ) as message
     )
     select p.id, p.message from published as p
-    order by p.id -- volumes are read in the order of their job
+    order by p.id   -- volumes are read in the order of their job
   loop
     v_count := v_count + 1;
     if p_queue = 'pgmq' then
       perform pgmq.send('ocr_' || p_stage, v_task.message, p_delay_seconds);
-      -- From before the kind of queue was changed.
+      -- A message written before the kind of queue was changed.
       delete from private.volume_outbox as o where o.task_id = v_task.id;
     else
-      -- FIFO queues delay no single message, so it waits here.
+      -- A FIFO queue cannot delay a single message, so the outbox does.
       insert into private.volume_outbox as o (task_id, stage, message, claimed_until, created_at)
       values (
         v_task.id, p_stage, v_task.message,
@@ -113,14 +121,14 @@ begin
     end if;
   end loop;
   if v_count > 0 and p_delay_seconds = 0 then
-    perform private.wake_for_volumes(p_stage);
+    perform private.notify_volumes(p_stage);
   end if;
   return v_count;
 end;
 $$;
 comment on function private.publish_volumes(bigint[], text, text, timestamptz, integer) is
-  'Move tasks, which the caller has locked, to a stage, and put their messages into its queue, where they show after '
-  'the delay. Returns how many.';
+  'Move tasks, which the caller has locked, to a stage and put their messages into its queue, visible after the '
+  'delay. Returns how many.';
 
 create function private.volume_refusal(p_answer anyelement, p_error text, p_id bigint)
 returns anyelement
@@ -134,14 +142,14 @@ as $$
     'message', case p_error
       when 'VOLUME_JOB_NOT_FOUND' then 'there is no such job'
       when 'JOB_ENDED' then 'the job has ended already'
-      when 'LOCK_LOST' then 'the task was taken away from this worker; publish nothing'
+      when 'LOCK_LOST' then 'this worker no longer holds the task; publish nothing'
       when 'STALE_MESSAGE' then 'the message belongs to a stage or an attempt that is over; remove it'
-      when 'STAGE_HELD' then 'a worker has the task; leave the message until its lock has expired'
+      when 'STAGE_HELD' then 'another worker holds the task; leave the message until its lock expires'
     end
   ));
 $$;
 comment on function private.volume_refusal(anyelement, text, bigint) is
-  'The answer, of the given type, to a call that changed nothing, with its reason.';
+  'An answer of the given type for a call that changed nothing, with the reason.';
 
 create function private.end_volume_run(
   p_token uuid,
@@ -164,9 +172,9 @@ as $$
   where r.token = p_token and r.ended_at is null;
 $$;
 comment on function private.end_volume_run(uuid, text, jsonb, timestamptz, integer, integer, jsonb) is
-  'Write down how a worker''s turn at a stage ended.';
+  'Record how a worker''s attempt at a stage ended.';
 
-create function private.free_volume(p_task_id bigint, p_now timestamptz)
+create function private.clear_volume_lock(p_task_id bigint, p_now timestamptz)
 returns void
 language sql
 volatile
@@ -177,11 +185,12 @@ as $$
   set token = null, locked_by = null, locked_at = null, lock_expires_at = null, deadline = null, updated_at = p_now
   where t.id = p_task_id;
 $$;
-comment on function private.free_volume(bigint, timestamptz) is 'Nobody has the task any more; its message stays.';
+comment on function private.clear_volume_lock(bigint, timestamptz) is
+  'Remove the lock of a task; its message stays in the queue.';
 
 create type public.volume_stage_message as (stage text, handle bigint, message jsonb);
 comment on type public.volume_stage_message is
-  'A message that a worker received: the stage of its queue, its number there, and what it says.';
+  'A message that a worker received: the stage of its queue, its id there (handle), and its content.';
 
 create function public.receive_volume_messages(
   p_stages text[],
@@ -218,11 +227,11 @@ begin
     v_left := v_left - v_found;
     exit when v_left = 0;
   end loop;
-  -- Who finds nothing looks for what the dead left behind, so recovery never hangs on the orchestrator.
+  -- A worker that finds no message reclaims expired locks, so recovery does not depend on the orchestrator.
   if v_left = p_limit then
-    update private.volume_state as s set swept_at = p_now
+    update private.volume_orchestrator_state as s set swept_at = p_now
     where s.ctid = any (array(
-      select k.ctid from private.volume_state as k
+      select k.ctid from private.volume_orchestrator_state as k
       where coalesce(k.swept_at < p_now - interval '1 second', true)
       for update skip locked
     ));
@@ -233,8 +242,8 @@ begin
 end;
 $$;
 comment on function public.receive_volume_messages(text[], integer, integer, timestamptz) is
-  'Take messages of the first of these stages that has some. Nobody else gets one for '
-  'p_visibility seconds. No rows when there is nothing to do.';
+  'Receive messages of the first of these stages that has any. They stay hidden from other workers for p_visibility '
+  'seconds. Returns no rows when there is nothing to do.';
 grant execute on function public.receive_volume_messages(text[], integer, integer, timestamptz) to service_role, pagewarden_worker;
 
 create function public.extend_volume_message(p_stage text, p_handle bigint, p_seconds integer)
@@ -252,7 +261,8 @@ begin
 end;
 $$;
 comment on function public.extend_volume_message(text, bigint, integer) is
-  'Keep a message to oneself for so many seconds from now on; 0 lets others have it at once. False when it is gone.';
+  'Hide a message from other workers for so many seconds from now; 0 shows it at once. False when the message is '
+  'gone.';
 grant execute on function public.extend_volume_message(text, bigint, integer) to service_role, pagewarden_worker;
 
 create function public.remove_volume_message(p_stage text, p_handle bigint)
@@ -268,7 +278,7 @@ begin
 end;
 $$;
 comment on function public.remove_volume_message(text, bigint) is
-  'Take a message that is dealt with out of its queue, into the archive. False when it is gone already.';
+  'Archive a message that has been handled. False when it is gone already.';
 grant execute on function public.remove_volume_message(text, bigint) to service_role, pagewarden_worker;
 
 create function private.stage_seconds(p_task_id bigint)
@@ -281,12 +291,12 @@ as $$
   select distinct on (r.stage) r.stage, extract(epoch from r.ended_at - r.started_at)::double precision
   from public.volume_runs as r
   where r.task_id = p_task_id and r.outcome in ('done', 'skipped')
-  -- A run that found everything done says nothing of what that took.
+  -- A skipped run does not show how long the stage takes.
   order by r.stage, r.outcome = 'skipped', r.id desc;
 $$;
-comment on function private.stage_seconds(bigint) is 'What each stage of a task took, the last time it was done.';
+comment on function private.stage_seconds(bigint) is 'The duration of each stage of a task, as it was last done.';
 
-create function private.seconds_of_stages(p_task_id bigint)
+create function private.total_stage_seconds(p_task_id bigint)
 returns double precision
 language sql
 stable
@@ -295,7 +305,8 @@ set search_path = ''
 as $$
   select coalesce(sum(s.seconds), 0) from private.stage_seconds(p_task_id) as s;
 $$;
-comment on function private.seconds_of_stages(bigint) is 'What all stages of a task took together, the last time each was done.';
+comment on function private.total_stage_seconds(bigint) is
+  'The duration of all stages of a task together, each as it was last done.';
 
 create type public.start_volume_stage_answer as (
   success boolean,
@@ -315,8 +326,8 @@ create type public.start_volume_stage_answer as (
   seconds_before double precision
 );
 comment on type public.start_volume_stage_answer is
-  'The token of a stage and what its worker must know; or a refusal: error, message, the id of the task, and for '
-  'STAGE_HELD the seconds until it is worth trying again. Nullable: error, message, id, retry_after, task_id, token, '
+  'The lock token of a stage and what its worker must know. A refusal has error, message, the id of the task, and for '
+  'STAGE_HELD the seconds until a retry makes sense. Nullable: error, message, id, retry_after, task_id, token, '
   'stage, job_key, bdrc_w_id, bdrc_i_id, config, is_forced, stage_seconds, seconds_before.';
 
 create function public.start_volume_stage(
@@ -345,7 +356,7 @@ begin
   perform private.require_text('p_worker_id', p_worker_id, 200);
   perform private.require_seconds('p_lock_seconds', p_lock_seconds, 1);
   select t.* into v_task from public.volume_tasks as t where t.id = p_task_id for update;
-  -- Asked after the lock: whoever cancels the job moves its tasks first.
+  -- Read after the lock: a cancellation that held it has been committed by now.
   select j.* into v_job from public.volume_jobs as j where j.id = v_task.job_id;
   if (
     v_job.status = 'running' and v_task.status = 'running' and v_task.current_stage = p_stage
@@ -354,12 +365,12 @@ begin
     return private.volume_refusal(v_answer, 'STALE_MESSAGE', p_task_id);
   end if;
   if v_task.token is not null then
-    if not private.is_abandoned(v_task, p_now) then
+    if not private.is_volume_lock_expired(v_task, p_now) then
       v_answer := private.volume_refusal(v_answer, 'STAGE_HELD', p_task_id);
       v_answer.retry_after := greatest(1, ceil(extract(epoch from v_task.lock_expires_at - p_now)))::integer;
       return v_answer;
     end if;
-    perform private.rescue_volume(v_task, p_now);
+    perform private.reclaim_volume(v_task, p_now);
     select t.* into v_task from public.volume_tasks as t where t.id = p_task_id;
     if v_task.status <> 'running' then
       return private.volume_refusal(v_answer, 'STALE_MESSAGE', p_task_id);
@@ -374,7 +385,7 @@ begin
   where t.id = p_task_id;
   insert into public.volume_runs (task_id, job_id, stage, attempt, token, worker_id, started_at)
   values (p_task_id, v_job.id, p_stage, p_attempt, v_token, p_worker_id, p_now);
-  -- The message has come, even if whoever sent it did not live to say so.
+  -- Do not resend a message that arrived before its sender crashed.
   delete from private.volume_outbox as o where o.task_id = p_task_id;
   v_answer.success := true;
   v_answer.task_id := p_task_id;
@@ -393,8 +404,9 @@ begin
 end;
 $$;
 comment on function public.start_volume_stage(bigint, text, integer, text, integer, timestamptz) is
-  'Begin the stage that a message is about, and get the token that proves it, with all that the stage needs to know. '
-  'STALE_MESSAGE: it was dealt with; remove the message. STAGE_HELD: a worker has it; leave the message for retry_after.';
+  'Start the stage that a message names: returns the lock token and what the stage needs. STALE_MESSAGE: the message '
+  'was handled already; remove it. STAGE_HELD: another worker holds the task; leave the message for retry_after '
+  'seconds.';
 grant execute on function public.start_volume_stage(bigint, text, integer, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
@@ -409,8 +421,8 @@ create type public.volume_stage_answer as (
   attempts integer
 );
 comment on type public.volume_stage_answer is
-  'What became of a task that a worker holds. is_counted: what it gave back was counted as a failure. is_final, '
-  'attempts: after a failure, whether it was the last one, and how many there were. A refusal has error, message and '
+  'The result of a call for a task that a worker holds. is_counted: a release was counted as a failure. is_final, '
+  'attempts: after a failure, whether it was the last one and how many there were. A refusal has error, message and '
   'the id of the task. Nullable: error, message, id, task_id, is_counted, is_final, attempts.';
 
 create function public.extend_volume_lock(
@@ -432,7 +444,8 @@ declare
 begin
   perform private.require_seconds('p_lock_seconds', p_lock_seconds, 1);
   if p_pages_done < 0 or p_pages_total < 0 then
-    raise exception 'pages are counted from 0 on' using errcode = '22023', hint = 'Leave out what is not known.';
+    raise exception 'p_pages_done and p_pages_total must not be negative'
+      using errcode = '22023', hint = 'Leave out what is not known.';
   end if;
   update public.volume_tasks as t
   set locked_at = p_now, lock_expires_at = least(p_now + make_interval(secs => p_lock_seconds), t.deadline),
@@ -448,8 +461,8 @@ begin
 end;
 $$;
 comment on function public.extend_volume_lock(bigint, uuid, integer, integer, integer, timestamptz) is
-  'Say that one is alive, how far one is, and hear whether the task is still one''s own: ask right before publishing. '
-  'LOCK_LOST: it is not, or the stage took longer than it may.';
+  'Heartbeat: renew the lock and record progress. Also call it right before publishing artifacts, to check that the '
+  'lock still holds. LOCK_LOST: it does not, or the stage is past its deadline.';
 grant execute on function public.extend_volume_lock(bigint, uuid, integer, integer, integer, timestamptz)
   to service_role, pagewarden_worker;
 
@@ -470,9 +483,9 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_metrics(jsonb) is 'Refuse what is no set of figures (22023).';
+comment on function private.require_metrics(jsonb) is 'Raise 22023 unless this is an object of numbers and texts.';
 
-create function private.write_volume_result(p_task_id bigint, p_metrics jsonb, p_now timestamptz)
+create function private.save_volume_result(p_task_id bigint, p_metrics jsonb, p_now timestamptz)
 returns void
 language sql
 volatile
@@ -484,7 +497,7 @@ as $$
     created_at, updated_at
   )
   select p_task_id, m.total_images, m.total_lines, m.total_characters, m.dewarping_applied_count,
-    coalesce(m.processing_duration_ms, 1000 * private.seconds_of_stages(p_task_id)), p_metrics, p_now, p_now
+    coalesce(m.processing_duration_ms, 1000 * private.total_stage_seconds(p_task_id)), p_metrics, p_now, p_now
   from jsonb_to_record(p_metrics) as m (
     total_images integer, total_lines integer, total_characters integer, dewarping_applied_count integer,
     processing_duration_ms real
@@ -494,8 +507,8 @@ as $$
       total_characters = excluded.total_characters, dewarping_applied_count = excluded.dewarping_applied_count,
       processing_duration_ms = excluded.processing_duration_ms, metrics = excluded.metrics, updated_at = p_now;
 $$;
-comment on function private.write_volume_result(bigint, jsonb, timestamptz) is
-  'Write the figures of a volume down, in place of those of before.';
+comment on function private.save_volume_result(bigint, jsonb, timestamptz) is
+  'Insert or replace the figures of a volume.';
 
 create function private.finish_volume_stage(p_task public.volume_tasks, p_metrics jsonb, p_now timestamptz)
 returns void
@@ -512,17 +525,17 @@ begin
       token = null, locked_by = null, locked_at = null, lock_expires_at = null, deadline = null, updated_at = p_now
   where t.id = p_task.id;
   if p_task.current_stage = 'reduce' and p_metrics is not null then
-    perform private.write_volume_result(p_task.id, p_metrics, p_now);
+    perform private.save_volume_result(p_task.id, p_metrics, p_now);
   elsif p_task.current_stage = 'reduce' then
     insert into public.volume_results (task_id, created_at, updated_at) values (p_task.id, p_now, p_now)
     on conflict on constraint volume_results_pkey do nothing;
   end if;
-  perform private.wake_for_volumes('orchestrator');
+  perform private.notify_volumes('orchestrator');
 end;
 $$;
 comment on function private.finish_volume_stage(public.volume_tasks, jsonb, timestamptz) is
-  'A stage of a task, which the caller has locked, is done; after the last one its figures are kept. Without figures '
-  'those stay that are there.';
+  'Mark the current stage of a task, which the caller has locked, as done. After the last stage, store its figures; '
+  'without figures (null) the stored ones stay.';
 
 create function public.complete_volume_stage(
   p_task_id bigint,
@@ -545,7 +558,8 @@ declare
 begin
   perform private.require_metrics(p_metrics);
   if (p_pages >= 0 and p_failed_pages between 0 and p_pages) is not true then
-    raise exception 'of % pages % cannot have failed', coalesce(p_pages::text, 'null'), coalesce(p_failed_pages::text, 'null')
+    raise exception 'p_failed_pages must be 0 to p_pages, got % of %',
+      coalesce(p_failed_pages::text, 'null'), coalesce(p_pages::text, 'null')
       using errcode = '22023', hint = 'Failed pages count among the pages.';
   end if;
   select t.* into v_task from public.volume_tasks as t where t.id = p_task_id and t.token = p_token for update;
@@ -563,8 +577,8 @@ begin
 end;
 $$;
 comment on function public.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb, timestamptz) is
-  'The stage is done and its artifacts are published; p_skipped: they had been. After reduce, p_metrics becomes the '
-  'result of the volume. LOCK_LOST: the task is somebody else''s, and nothing has changed.';
+  'Complete a stage whose artifacts are published; p_skipped: they existed already. After reduce, p_metrics becomes '
+  'the result of the volume. LOCK_LOST: another worker holds the task, and nothing has changed.';
 grant execute on function public.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb, timestamptz)
   to service_role, pagewarden_worker;
 
@@ -585,7 +599,7 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_volume_error(jsonb) is 'Refuse an error that says nothing (22023).';
+comment on function private.require_volume_error(jsonb) is 'Raise 22023 for an error without a message.';
 
 create function private.fail_volume(
   p_task public.volume_tasks,
@@ -616,7 +630,7 @@ begin
       end,
       token = null, locked_by = null, locked_at = null, lock_expires_at = null, deadline = null, updated_at = p_now
   where t.id = p_task.id;
-  perform private.wake_for_volumes('orchestrator');
+  perform private.notify_volumes('orchestrator');
   v_answer.success := true;
   v_answer.task_id := p_task.id;
   v_answer.is_final := v_attempts >= v_max;
@@ -625,7 +639,7 @@ begin
 end;
 $$;
 comment on function private.fail_volume(public.volume_tasks, text, jsonb, boolean, integer, timestamptz) is
-  'Count a failure of a task that the caller has locked; a final one is the last.';
+  'Count a failure of a task that the caller has locked; p_is_final rules out a retry.';
 
 create function public.fail_volume_stage(
   p_task_id bigint,
@@ -661,12 +675,12 @@ begin
 end;
 $$;
 comment on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer, timestamptz) is
-  'The stage failed: {"type", "message", …}. It is tried again after a pause (p_retry_after seconds, where given), '
-  'unless the error is permanent or the attempts are used up.';
+  'Fail a stage: {"type", "message", …}. It is retried after a backoff (or p_retry_after seconds), unless the error '
+  'is permanent or the attempts are used up.';
 grant execute on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
-create function private.is_no_outage(p_task public.volume_tasks, p_worker_id text, p_first_run bigint)
+create function private.stage_worked_for_others(p_task public.volume_tasks, p_worker_id text, p_first_run bigint)
 returns boolean
 language sql
 stable
@@ -679,10 +693,11 @@ as $$
       and r.task_id <> p_task.id and r.worker_id = p_worker_id
   );
 $$;
-comment on function private.is_no_outage(public.volume_tasks, text, bigint) is
-  'Whether a worker that says a stage is out has, since this run, done it for another volume of the job.';
+comment on function private.stage_worked_for_others(public.volume_tasks, text, bigint) is
+  'Whether a worker that reports an outage of a stage has, since this run, done the stage for another volume of the '
+  'job.';
 
-create function private.put_volume_off(p_task public.volume_tasks, p_error jsonb, p_now timestamptz)
+create function private.postpone_volume(p_task public.volume_tasks, p_error jsonb, p_now timestamptz)
 returns public.volume_stage_answer
 language plpgsql
 volatile
@@ -690,8 +705,8 @@ security invoker
 set search_path = ''
 as $$
 declare
-  -- So often in a row it is an outage, whatever others meet.
-  c_believed constant integer := 4;
+  -- Up to this many outages in a row are never counted.
+  c_max_outages constant integer := 4;
   v_outages integer;
   v_first_run bigint;
   v_answer public.volume_stage_answer;
@@ -705,7 +720,7 @@ begin
       order by k.id desc limit 1
     ), 0
   );
-  if v_outages > c_believed and private.is_no_outage(p_task, p_task.locked_by, v_first_run) then
+  if v_outages > c_max_outages and private.stage_worked_for_others(p_task, p_task.locked_by, v_first_run) then
     v_answer := private.fail_volume(
       p_task, 'failed',
       p_error || jsonb_build_object(
@@ -718,9 +733,9 @@ begin
     return v_answer;
   end if;
   perform private.end_volume_run(p_task.token, 'outage', p_error, p_now);
-  perform private.free_volume(p_task.id, p_now);
+  perform private.clear_volume_lock(p_task.id, p_now);
   update public.volume_tasks as t set last_error = p_error where t.id = p_task.id;
-  -- Behind all others, who may not meet the same.
+  -- With a delay, so that volumes without the outage come first.
   perform private.publish_volumes(
     array[p_task.id], p_task.current_stage, p_task.published_to, p_now,
     least(30 * 2 ^ least(v_outages - 1, 10), 300)::integer
@@ -731,10 +746,10 @@ begin
   return v_answer;
 end;
 $$;
-comment on function private.put_volume_off(public.volume_tasks, jsonb, timestamptz) is
-  'Publish a task, which the caller has locked, once more, later and behind all others: what its stage needs is away. '
-  'The pause grows from 30 seconds to 5 minutes. The fifth time in a row it is counted as a failure, if its worker has '
-  'done the stage for others of the job meanwhile.';
+comment on function private.postpone_volume(public.volume_tasks, jsonb, timestamptz) is
+  'Handle an outage: publish a task, which the caller has locked, again with a delay that grows from 30 seconds to 5 '
+  'minutes. The fifth outage in a row counts as a failure if the same worker did the stage for other volumes of the '
+  'job meanwhile.';
 
 create function public.release_volume_stage(
   p_task_id bigint,
@@ -764,10 +779,10 @@ begin
     'stage', v_task.current_stage, 'at', p_now
   );
   if p_outage then
-    return private.put_volume_off(v_task, v_error, p_now);
+    return private.postpone_volume(v_task, v_error, p_now);
   end if;
   perform private.end_volume_run(p_token, 'given_back', v_error, p_now);
-  perform private.free_volume(p_task_id, p_now);
+  perform private.clear_volume_lock(p_task_id, p_now);
   v_answer.success := true;
   v_answer.task_id := p_task_id;
   v_answer.is_counted := false;
@@ -775,12 +790,12 @@ begin
 end;
 $$;
 comment on function public.release_volume_stage(bigint, uuid, text, boolean, timestamptz) is
-  'Give a stage back, without counting it: because the worker stops, which leaves the message to others; or (p_outage) '
-  'as store or engine are away or set up wrongly: then a new message comes later, behind all others, and this one is to '
-  'be removed. is_counted: others of the job do not meet the outage, so it was a failure of this volume.';
+  'Release a stage without counting a failure. Either the worker stops; then the message stays for others. Or a store '
+  'or an engine is away or misconfigured (p_outage); then a new message follows with a delay, and the worker removes '
+  'this one. is_counted: other volumes of the job do not meet the outage, so it counted as a failure of this volume.';
 grant execute on function public.release_volume_stage(bigint, uuid, text, boolean, timestamptz) to service_role, pagewarden_worker;
 
-create function private.is_abandoned(p_task public.volume_tasks, p_now timestamptz)
+create function private.is_volume_lock_expired(p_task public.volume_tasks, p_now timestamptz)
 returns boolean
 language sql
 stable
@@ -790,7 +805,7 @@ as $$
   select p_task.token is not null and (
     p_task.deadline < p_now
     or exists (
-      -- Nobody is held for dead before somebody noticed that the database is back; see private.notice_restart.
+      -- After a restart of the database every lock is valid for one more period; see private.notice_restart.
       select 1 from private.sweep_state as s
       where s.server_since = private.server_since()
         and greatest(
@@ -799,10 +814,10 @@ as $$
     )
   );
 $$;
-comment on function private.is_abandoned(public.volume_tasks, timestamptz) is
-  'Whether a task is in the hands of a worker that died, or that took too long.';
+comment on function private.is_volume_lock_expired(public.volume_tasks, timestamptz) is
+  'Whether the worker that holds a task died or exceeded the deadline.';
 
-create function private.rescue_volume(p_task public.volume_tasks, p_now timestamptz)
+create function private.reclaim_volume(p_task public.volume_tasks, p_now timestamptz)
 returns void
 language plpgsql
 volatile
@@ -813,7 +828,7 @@ declare
   v_max_rescues integer;
   v_error jsonb := jsonb_build_object(
     'type', 'WorkerDied', 'category', 'resource', 'stage', p_task.current_stage, 'at', p_now,
-    'message', format('worker %s was not heard of again', p_task.locked_by)
+    'message', format('worker %s stopped sending heartbeats', p_task.locked_by)
   );
 begin
   if p_task.deadline < p_now then
@@ -838,12 +853,12 @@ begin
     return;
   end if;
   perform private.end_volume_run(p_task.token, 'lost', v_error, p_now);
-  perform private.free_volume(p_task.id, p_now);
+  perform private.clear_volume_lock(p_task.id, p_now);
   update public.volume_tasks as t set rescues = t.rescues + 1, last_error = v_error where t.id = p_task.id;
 end;
 $$;
-comment on function private.rescue_volume(public.volume_tasks, timestamptz) is
-  'Take a task, which the caller has locked, from a worker that died or took too long.';
+comment on function private.reclaim_volume(public.volume_tasks, timestamptz) is
+  'Take a task, which the caller has locked, from a worker that died or exceeded the deadline.';
 
 create function private.sweep_volumes(p_now timestamptz)
 returns integer
@@ -859,16 +874,16 @@ declare
 begin
   for v_task in
     select t.* from public.volume_tasks as t
-    where t.token is not null and private.is_abandoned(t, p_now)
+    where t.token is not null and private.is_volume_lock_expired(t, p_now)
     order by t.id
     limit 1000
     for update skip locked
   loop
-    perform private.rescue_volume(v_task, p_now);
+    perform private.reclaim_volume(v_task, p_now);
     v_count := v_count + 1;
   end loop;
   return v_count;
 end;
 $$;
 comment on function private.sweep_volumes(timestamptz) is
-  'Take tasks from workers that died or took too long. Returns how many; their messages show again by themselves.';
+  'Take back tasks whose locks have expired. Returns how many; their messages become visible again by themselves.';

@@ -1,8 +1,12 @@
--- The orchestrator: moves volumes from stage to stage, and repairs what was lost.
+-- The orchestrator of volumes: moves them from stage to stage, and repairs what was lost.
 --
--- One call looks at all jobs: it takes back what dead workers held, publishes messages for stages that
--- may start, and ends jobs. It may be called from anywhere and as often as one likes; one call at a
--- time does the work. For queues outside the database it writes messages to an outbox.
+-- One pass looks at all running jobs: it takes back tasks of dead workers, publishes messages for stages
+-- that may start, and ends jobs. Any process may call it, as often as it likes; an advisory lock lets one
+-- pass run at a time. At most 200 messages of a job wait for each stage, so no job blocks others.
+--
+-- Messages for queues outside this database are written to an outbox in the same transaction; a process
+-- claims them, sends them and settles them. Every 10 minutes a pass reconciles: it publishes tasks again
+-- whose message is missing.
 
 create function private.require_volume_queue(p_queue text)
 returns void
@@ -18,7 +22,7 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_volume_queue(text) is 'Refuse an unknown kind of queue (22023).';
+comment on function private.require_volume_queue(text) is 'Raise 22023 for an unknown kind of queue.';
 
 create function private.publish_ready_volumes(
   p_job_id bigint,
@@ -35,17 +39,17 @@ set search_path = ''
 set enable_seqscan = off   -- a handful of rows by index, whatever the statistics say
 as $$
 declare
-  -- More than that of a job does not wait in a queue, so that no job stands in the way of others.
-  c_window constant integer := 200;
-  v_before constant text := private.stage_before(p_stage);
+  -- So many messages of a job wait for a stage, so that no job blocks others.
+  c_max_queued constant integer := 200;
+  v_before constant text := private.previous_volume_stage(p_stage);
   v_free integer;
   v_ids bigint[];
 begin
-  select least(p_limit, c_window - count(*)) into v_free
+  select least(p_limit, c_max_queued - count(*)) into v_free
   from (
     select 1 from public.volume_tasks as t
     where t.job_id = p_job_id and t.current_stage = p_stage and t.status = 'running' and t.token is null
-    limit c_window
+    limit c_max_queued
   ) as q;
   if v_free <= 0 then
     return 0;
@@ -70,10 +74,10 @@ begin
 end;
 $$;
 comment on function private.publish_ready_volumes(bigint, text, text, integer, timestamptz) is
-  'Publish tasks of a job for a stage: those that failed in it and may try again, and those that the stage before has '
-  'done. Returns how many.';
+  'Publish tasks of a job for a stage: failed ones whose retry is due, and those that have done the stage before. '
+  'Returns how many.';
 
-create function private.end_of_volume_job(p_job_id bigint)
+create function private.volume_job_outcome(p_job_id bigint)
 returns text
 language sql
 stable
@@ -93,9 +97,9 @@ as $$
     else 'completed'
   end;
 $$;
-comment on function private.end_of_volume_job(bigint) is
-  'How a job ends, when none of its volumes has anything before it: completed when all are done, failed when one is '
-  'not. Null before.';
+comment on function private.volume_job_outcome(bigint) is
+  'The final status of a job: completed when all its volumes are done, failed when some cannot be. Null while volumes '
+  'are still open.';
 
 create function private.end_volume_job(p_job_id bigint, p_now timestamptz)
 returns text
@@ -105,7 +109,7 @@ security invoker
 set search_path = ''
 as $$
 declare
-  v_status constant text := private.end_of_volume_job(p_job_id);
+  v_status constant text := private.volume_job_outcome(p_job_id);
 begin
   update public.volume_jobs as j set status = v_status, finished_at = p_now, updated_at = p_now
   where j.id = p_job_id and j.status = 'running' and v_status is not null;
@@ -113,7 +117,7 @@ begin
 end;
 $$;
 comment on function private.end_volume_job(bigint, timestamptz) is
-  'End a job, which the caller has locked, if its time has come. Returns how, or null.';
+  'End a job, which the caller has locked, if none of its volumes is open. Returns its final status, or null.';
 
 create function private.republish_lost_volumes(p_queue text, p_now timestamptz)
 returns integer
@@ -152,7 +156,7 @@ begin
 end;
 $$;
 comment on function private.republish_lost_volumes(text, timestamptz) is
-  'Publish again what waits for a message that is not there: somebody emptied a queue, or the kind of queue was changed.';
+  'Publish tasks again whose message is missing because a queue was purged or the kind of queue was changed.';
 
 create type public.orchestrate_volumes_answer as (
   published integer,
@@ -167,10 +171,10 @@ create type public.orchestrate_volumes_answer as (
   retry_in double precision
 );
 comment on type public.orchestrate_volumes_answer is
-  'What one pass of the orchestrator did: messages published for stages that may start, and again for lost ones; tasks '
-  'taken from dead workers; jobs completed and failed. is_more: p_limit was reached, so call again. is_reconciling: '
-  'compare queues outside of the database now, see republish_volumes. is_busy: jobs are running. outbox: messages to '
-  'send, at most 1000 are counted. retry_in: seconds until the next failed task may be tried again. Nullable: retry_in.';
+  'What one pass of the orchestrator did: messages published for stages that may start, and again for lost ones; '
+  'tasks taken from dead workers; jobs completed and failed. is_more: p_limit was reached, so call again. '
+  'is_reconciling: compare queues outside this database now, see republish_volumes. is_busy: jobs are running. '
+  'outbox: unsent messages, counted up to 1000. retry_in: seconds until the next retry is due. Nullable: retry_in.';
 
 create function public.orchestrate_volumes(
   p_queue text default 'pgmq',
@@ -181,11 +185,11 @@ create function public.orchestrate_volumes(
 returns setof public.orchestrate_volumes_answer
 language plpgsql
 volatile
-security definer          -- whoever orchestrates holds no rights on tables
+security definer          -- the orchestrator holds no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_state private.volume_state;
+  v_state private.volume_orchestrator_state;
   v_is_reconciling boolean;
   v_job_id bigint;
   v_stage text;
@@ -203,19 +207,19 @@ begin
     raise exception 'p_limit must be 1 to 10000, got %', coalesce(p_limit::text, 'null')
       using errcode = '22023', hint = 'Call again when there is more to do.';
   end if;
-  -- One at a time; whoever comes in between has nothing to add.
+  -- One pass at a time; a second one would find nothing to do.
   if not pg_try_advisory_xact_lock(hashtextextended('pagewarden: the orchestrator of volumes', 0)) then
     return;
   end if;
   perform private.notice_restart(p_now);
-  update private.volume_state as s
-  set passed_at = p_now, passed_by = p_process, swept_at = p_now, is_hinted = false
+  update private.volume_orchestrator_state as s
+  set last_pass_at = p_now, last_pass_by = p_process, swept_at = p_now, is_call_pending = false
   returning s.* into v_state;
   v_rescued := private.sweep_volumes(p_now);
   for v_job_id in
     select j.id from public.volume_jobs as j where j.status = 'running' order by j.id for no key update skip locked
   loop
-    -- The last stage first: what is nearly done makes room.
+    -- The last stage first, so that volumes finish before new ones start.
     foreach v_stage in array array['reduce', 'ocr', 'line_extraction', 'line_detection'] loop
       exit when v_left = 0;
       v_left := v_left - private.publish_ready_volumes(v_job_id, v_stage, p_queue, v_left, p_now);
@@ -227,7 +231,7 @@ begin
   v_is_reconciling := coalesce(v_state.reconciled_at < p_now - interval '10 minutes', true);
   if v_is_reconciling then
     v_lost := private.republish_lost_volumes(p_queue, p_now);
-    update private.volume_state as s set reconciled_at = p_now;
+    update private.volume_orchestrator_state as s set reconciled_at = p_now;
   end if;
   v_answer.published := p_limit - v_left;
   v_answer.republished := v_lost;
@@ -252,12 +256,13 @@ begin
 end;
 $$;
 comment on function public.orchestrate_volumes(text, integer, text, timestamptz) is
-  'Look over all volumes once: give back what dead workers had, publish messages for what comes next or may try again, '
-  'end jobs. Messages go into the queues of this database (pgmq), or into the outbox (sqs). No row while another call does the same.';
+  'Make one pass over all jobs: take back tasks of dead workers, publish messages for stages that may start, end '
+  'jobs. Messages go into the queues of this database (pgmq) or into the outbox (sqs). Returns one row, or none while '
+  'another call is running.';
 grant execute on function public.orchestrate_volumes(text, integer, text, timestamptz) to service_role, pagewarden_worker;
 
 create type public.volume_outbox_message as (stage text, message jsonb);
-comment on type public.volume_outbox_message is 'A message to be sent, and the stage whose queue gets it.';
+comment on type public.volume_outbox_message is 'A message to send, and the stage whose queue gets it.';
 
 create function public.claim_volume_outbox(
   p_limit integer default 100,
@@ -267,7 +272,7 @@ create function public.claim_volume_outbox(
 returns setof public.volume_outbox_message
 language plpgsql
 volatile
-security definer          -- whoever orchestrates holds no rights on tables
+security definer          -- the orchestrator holds no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -292,14 +297,14 @@ begin
 end;
 $$;
 comment on function public.claim_volume_outbox(integer, integer, timestamptz) is
-  'Take messages that are to be sent. What is not settled in time is handed out again.';
+  'Lease messages that are to be sent. A message that is not settled before the lease ends is handed out again.';
 grant execute on function public.claim_volume_outbox(integer, integer, timestamptz) to service_role, pagewarden_worker;
 
 create function public.settle_volume_outbox(p_messages jsonb)
 returns integer
 language plpgsql
 volatile
-security definer          -- whoever orchestrates holds no rights on tables
+security definer          -- the orchestrator holds no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -314,7 +319,7 @@ begin
 end;
 $$;
 comment on function public.settle_volume_outbox(jsonb) is
-  'These messages were sent: [{"task_id", "attempt"}, …]. Returns how many of them were still to be sent.';
+  'Delete messages that were sent: [{"task_id", "attempt"}, …]. Returns how many of them were still in the outbox.';
 grant execute on function public.settle_volume_outbox(jsonb) to service_role, pagewarden_worker;
 
 create function public.republish_volumes(
@@ -325,7 +330,7 @@ create function public.republish_volumes(
 returns integer
 language plpgsql
 volatile
-security definer          -- whoever orchestrates holds no rights on tables
+security definer          -- the orchestrator holds no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -352,7 +357,7 @@ begin
 end;
 $$;
 comment on function public.republish_volumes(text, integer, timestamptz) is
-  'The queue of this stage, outside of the database, is empty, or keeps messages for so long only: send again what has '
-  'waited in it for longer than this. Returns how many.';
+  'Send again what has waited longer than p_older_seconds in the queue of this stage outside this database, because '
+  'that queue is empty or has dropped older messages. Returns how many.';
 grant execute on function public.republish_volumes(text, integer, timestamptz) to service_role, pagewarden_worker;
 

@@ -1,10 +1,13 @@
--- Volume jobs, as people see them: order, cancel, run again, lists and the board.
+-- Volume jobs, as people see them: create, cancel, run again, lists and the board.
+--
+-- A job belongs to the person who created it; only its owner, HAC and services see and change it. The
+-- functions in private check that and do the work; the functions in public only call them.
 
 create function private.require_volume_job(p_job_id bigint)
 returns void
 language plpgsql
 stable
-security definer          -- the one who asks may not read the job
+security definer          -- the caller may not read the job
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -16,13 +19,14 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_volume_job(bigint) is 'Refuse everybody but the owner of a job, HAC and our services (42501).';
+comment on function private.require_volume_job(bigint) is
+  'Raise 42501 unless the caller is the owner of the job, HAC or a service.';
 
 create function private.require_volume_sources(p_config jsonb)
 returns void
 language plpgsql
 stable
-security definer          -- the one who asks may not read the jobs of others
+security definer          -- the caller may not read the jobs of others
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -45,7 +49,7 @@ begin
 end;
 $$;
 comment on function private.require_volume_sources(jsonb) is
-  'Refuse to combine with texts that whoever asks may not see (42501): they would be in what the job makes.';
+  'Raise 42501 unless the caller may read the texts that a config combines: they become part of the job''s artifacts.';
 
 create function private.require_volumes(p_volumes jsonb)
 returns void
@@ -77,7 +81,7 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_volumes(jsonb) is 'Refuse what is no list of volumes (22023).';
+comment on function private.require_volumes(jsonb) is 'Raise 22023 unless this is a list of volumes.';
 
 create type public.create_volume_job_answer as (
   success boolean,
@@ -88,7 +92,7 @@ create type public.create_volume_job_answer as (
   volumes integer
 );
 comment on type public.create_volume_job_answer is
-  'The job that was made, its key, and how many volumes it has; or a refusal. Nullable: error, message, job_id, volumes.';
+  'The new job, its key, and how many volumes it has; or a refusal. Nullable: error, message, job_id, volumes.';
 
 create function private.create_volume_job(
   p_volumes jsonb,
@@ -111,7 +115,8 @@ declare
   v_answer public.create_volume_job_answer;
 begin
   if auth.uid() is null and not private.is_service() then
-    raise exception 'sign in to have volumes read' using errcode = '42501', hint = 'Send the token of a person.';
+    raise exception 'only a person or a service may create a volume job'
+      using errcode = '42501', hint = 'Sign in, and send the token.';
   end if;
   perform private.require_volumes(p_volumes);
   perform private.require_volume_config(p_config);
@@ -122,11 +127,11 @@ begin
   end if;
   if (p_max_attempts between 1 and 100 and p_stage_seconds between 1 and 43200) is not true then
     raise exception 'p_max_attempts must be 1 to 100 and p_stage_seconds 1 to 43200'
-      using errcode = '22023', hint = 'Leave them out to get what is usual.';
+      using errcode = '22023', hint = 'Leave them out to get the defaults.';
   end if;
   insert into public.volume_jobs as j (user_id, job_key, config, max_attempts, stage_seconds, created_at, updated_at)
   values (auth.uid(), v_key, jsonb_strip_nulls(p_config), p_max_attempts, p_stage_seconds, p_now, p_now)
-  on conflict on constraint volume_jobs_have_keys_of_their_own do nothing
+  on conflict on constraint volume_jobs_job_key_is_unique do nothing
   returning j.id into v_job_id;
   if not found then
     v_answer.success := false;
@@ -135,12 +140,12 @@ begin
     v_answer.job_key := v_key;
     return v_answer;
   end if;
-  -- In one order, so that two who name the same new volumes do not wait for each other in a circle.
+  -- In one order, so that two calls with the same new volumes cannot deadlock.
   insert into public.volumes (bdrc_w_id, bdrc_i_id)
   select distinct v.bdrc_w_id, v.bdrc_i_id
   from jsonb_to_recordset(p_volumes) as v (bdrc_w_id text, bdrc_i_id text)
   order by v.bdrc_w_id, v.bdrc_i_id
-  on conflict on constraint volumes_are_there_once do nothing;
+  on conflict on constraint volumes_are_unique do nothing;
   insert into public.volume_tasks (job_id, volume_id, max_attempts, created_at, updated_at)
   select v_job_id, k.id, p_max_attempts, p_now, p_now
   from (
@@ -154,7 +159,7 @@ begin
     null, null, 'volumes_ordered', format('job %s of %s volumes', v_key, v_count), null, null,
     jsonb_build_object('job_id', v_job_id, 'config', p_config)
   );
-  perform private.wake_for_volumes('orchestrator');
+  perform private.notify_volumes('orchestrator');
   v_answer.success := true;
   v_answer.job_id := v_job_id;
   v_answer.job_key := v_key;
@@ -188,7 +193,7 @@ begin
       retry_at = null, pages_done = 0, pages_total = null,
       token = null, locked_by = null, locked_at = null, lock_expires_at = null, deadline = null, updated_at = p_now
   from (
-    select k.id, private.stage_before(coalesce(p_stage, k.current_stage)) as stage
+    select k.id, private.previous_volume_stage(coalesce(p_stage, k.current_stage)) as stage
     from public.volume_tasks as k where k.id = any (p_task_ids)
   ) as s
   where t.id = s.id;
@@ -197,8 +202,8 @@ begin
 end;
 $$;
 comment on function private.reset_volumes(bigint[], text, boolean, timestamptz) is
-  'Take tasks, which the caller has locked, back to before a stage (null: the one each is at), out of whosever hands; '
-  'p_is_forced: that stage is to be done even if it was done before. Messages that are under way are stale then.';
+  'Move tasks, which the caller has locked, back to before a stage (null: the current one of each) and remove their '
+  'locks. p_is_forced: run that stage even if it was done before. Messages already sent become stale.';
 
 create type public.cancel_volume_job_answer as (
   success boolean,
@@ -209,8 +214,8 @@ create type public.cancel_volume_job_answer as (
   taken_back integer
 );
 comment on type public.cancel_volume_job_answer is
-  'How many volumes were taken from queues and workers; or a refusal, with the id of the job. Nullable: error, message, '
-  'id, job_id, taken_back.';
+  'How many volumes were taken from queues and workers; or a refusal, with the id of the job. Nullable: error, '
+  'message, id, job_id, taken_back.';
 
 create function private.cancel_volume_job(p_job_id bigint, p_reason text, p_now timestamptz default now())
 returns public.cancel_volume_job_answer
@@ -221,7 +226,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_job public.volume_jobs;
-  v_taken integer;
+  v_taken_back integer;
   v_answer public.cancel_volume_job_answer;
 begin
   perform private.require_volume_job(p_job_id);
@@ -234,7 +239,7 @@ begin
     return private.volume_refusal(v_answer, 'JOB_ENDED', p_job_id);
   end if;
   update public.volume_jobs as j set status = 'cancelled', finished_at = p_now, updated_at = p_now where j.id = p_job_id;
-  v_taken := private.reset_volumes(
+  v_taken_back := private.reset_volumes(
     array(
       select t.id from public.volume_tasks as t
       where t.job_id = p_job_id and t.status = 'running'
@@ -245,11 +250,11 @@ begin
   );
   perform private.log_act(
     null, null, 'volumes_cancelled', concat_ws(': ', format('job %s cancelled', v_job.job_key), p_reason), null, null,
-    jsonb_build_object('job_id', p_job_id, 'taken_back', v_taken)
+    jsonb_build_object('job_id', p_job_id, 'taken_back', v_taken_back)
   );
   v_answer.success := true;
   v_answer.job_id := p_job_id;
-  v_answer.taken_back := v_taken;
+  v_answer.taken_back := v_taken_back;
   return v_answer;
 end;
 $$;
@@ -266,7 +271,7 @@ create type public.rerun_volumes_answer as (
   skipped integer
 );
 comment on type public.rerun_volumes_answer is
-  'How many volumes go through the stage again, and how many have not reached it; or a refusal, with the id of the job. '
+  'How many volumes run the stage again, and how many have not reached it; or a refusal, with the id of the job. '
   'Nullable: error, message, id, job_id, rerun, skipped.';
 
 create function private.rerun_volumes(
@@ -308,13 +313,13 @@ begin
     order by t.id
     for update
   );
-  -- A stage that was not come to yet has nothing to begin with.
+  -- A volume that has not reached the stage lacks its input.
   v_ids := array(
     select t.id from public.volume_tasks as t
     where t.id = any (v_wanted) and (
       p_stage is null
       or private.volume_stage_number(t.current_stage) >= private.volume_stage_number(p_stage)
-      or t.current_stage = private.stage_before(p_stage) and t.status in ('pending', 'done')
+      or t.current_stage = private.previous_volume_stage(p_stage) and t.status in ('pending', 'done')
     )
   );
   perform private.reset_volumes(v_ids, p_stage, p_stage is not null, p_now);
@@ -334,7 +339,7 @@ begin
       'job_id', p_job_id, 'stage', p_stage, 'tasks', to_jsonb(v_ids[1:100]), 'old_config', v_job.config, 'config', v_config
     )
   );
-  perform private.wake_for_volumes('orchestrator');
+  perform private.notify_volumes('orchestrator');
   v_answer.success := true;
   v_answer.job_id := p_job_id;
   v_answer.rerun := cardinality(v_ids);
@@ -361,7 +366,7 @@ create type public.listed_volume_job as (
   finished_at timestamptz
 );
 comment on type public.listed_volume_job is
-  'A job in a list: whose it is, and how many of its volumes there are, are done, failed, and are held by workers. '
+  'A job in a list: its owner, and how many of its volumes exist, are done, have failed, and are held by workers. '
   'Nullable: owner_id, finished_at.';
 
 create function private.list_volume_jobs(
@@ -411,7 +416,7 @@ grant execute on function private.list_volume_jobs(text, timestamptz, bigint, in
 create type public.volume_stage_count as (stage text, status text, volumes bigint);
 comment on type public.volume_stage_count is 'How many volumes of a job are at a stage in a status.';
 
-create type public.volume_in_hand as (
+create type public.volume_in_progress as (
   task_id bigint,
   bdrc_w_id text,
   bdrc_i_id text,
@@ -422,12 +427,12 @@ create type public.volume_in_hand as (
   pages_done integer,
   pages_total integer
 );
-comment on type public.volume_in_hand is
-  'A volume that a worker holds: since when, for how many seconds, and how far it is. Nullable: pages_total.';
+comment on type public.volume_in_progress is
+  'A volume that a worker holds: since when, for how many seconds, and its progress. Nullable: pages_total.';
 
 create type public.volume_orchestrator_pass as (passed_at timestamptz, by text);
 comment on type public.volume_orchestrator_pass is
-  'When an orchestrator last looked over all volumes, and which process that was. Nullable: passed_at, by.';
+  'The last pass of the orchestrator: its time and its process. Nullable: passed_at, by.';
 
 create type public.volume_board_answer as (
   success boolean,
@@ -442,16 +447,16 @@ create type public.volume_board_answer as (
   finished_at timestamptz,
   stages public.volume_stage_count[],
   in_hand_by_stage jsonb,
-  in_hand public.volume_in_hand[],
+  in_hand public.volume_in_progress[],
   outage jsonb,
   timing jsonb,
   orchestrator public.volume_orchestrator_pass
 );
 comment on type public.volume_board_answer is
-  'A job at a glance. in_hand_by_stage: how many volumes workers hold, by stage. outage: the newest error of a store or '
-  'an engine that is away. timing: volumes, pages, failed_pages and seconds of the last thousand runs, by stage. '
-  'Nullable: error, message, id, job_id, job_key, status, config, created_at, finished_at, stages, in_hand_by_stage, '
-  'in_hand, outage, timing, orchestrator.';
+  'A summary of a job. in_hand_by_stage: how many volumes workers hold, by stage. in_hand: at most 200 of them. '
+  'outage: the newest error of a store or an engine that is away. timing: volumes, pages, failed_pages and seconds of '
+  'the last 1000 runs, by stage. Nullable: error, message, id, job_id, job_key, status, config, created_at, '
+  'finished_at, stages, in_hand_by_stage, in_hand, outage, timing, orchestrator.';
 
 create function private.volume_board(p_job_id bigint, p_now timestamptz default now())
 returns public.volume_board_answer
@@ -494,7 +499,7 @@ begin
     ) as h
   );
   v_answer.in_hand := array(
-    select h::public.volume_in_hand
+    select h::public.volume_in_progress
     from (
       select t.id as task_id, v.bdrc_w_id, v.bdrc_i_id, t.current_stage as stage, t.locked_by as worker,
         t.started_at, extract(epoch from p_now - t.started_at) as seconds, t.pages_done, t.pages_total
@@ -506,14 +511,14 @@ begin
     ) as h
     order by h.task_id
   );
-  -- What volumes wait for that nobody can do anything with: store, engine or queue are away.
+  -- The newest outage of a store or an engine that keeps volumes waiting.
   v_answer.outage := (
     select t.last_error from public.volume_tasks as t
     where t.job_id = p_job_id and t.status = 'running' and t.token is null and t.last_error ->> 'type' = 'Outage'
     order by t.updated_at desc
     limit 1
   );
-  -- What the last thousand turns of each stage took; pages that were skipped took nothing.
+  -- The last 1000 runs of each stage, without skipped ones.
   v_answer.timing := (
     select coalesce(jsonb_object_agg(s.stage, to_jsonb(x)), '{}')
     from unnest(private.volume_stages()) as s (stage)
@@ -532,7 +537,7 @@ begin
   );
   v_answer.orchestrator := (
     select o::public.volume_orchestrator_pass
-    from (select s.passed_at, s.passed_by as by from private.volume_state as s) as o
+    from (select s.last_pass_at as passed_at, s.last_pass_by as by from private.volume_orchestrator_state as s) as o
   );
   return v_answer;
 end;
@@ -551,7 +556,7 @@ create type public.volume_figures as (
   updated_at timestamptz
 );
 comment on type public.volume_figures is
-  'The result of a volume, as volume_results has it. Nullable: total_images, total_lines, total_characters, '
+  'The result of a volume, a row of volume_results. Nullable: total_images, total_lines, total_characters, '
   'processing_duration_ms, dewarping_applied_count.';
 
 create type public.listed_volume_task as (
@@ -574,8 +579,8 @@ create type public.listed_volume_task as (
   result public.volume_figures
 );
 comment on type public.listed_volume_task is
-  'A volume of a job in a list. rank: its place among the statuses, for the next page. seconds: what each stage took, by '
-  'stage. Nullable: last_error, worker, pages_total, started_at, done_at, result.';
+  'A volume of a job in a list. rank: the place of its status, for the next page. seconds: the duration of each '
+  'stage, by stage. Nullable: last_error, worker, pages_total, started_at, done_at, result.';
 
 create function private.list_volume_tasks(
   p_job_id bigint,
@@ -613,15 +618,15 @@ begin
     v_ids := array(
       select k.id from public.volume_tasks as k
       where k.job_id = p_job_id
-        and (private.volume_rank(k.status), k.id) > (coalesce(p_after_rank, -1), coalesce(p_after_id, 0))
+        and (private.volume_status_rank(k.status), k.id) > (coalesce(p_after_rank, -1), coalesce(p_after_id, 0))
         and (p_stage is null or k.current_stage = p_stage) and (p_status is null or k.status = p_status)
-      order by private.volume_rank(k.status), k.id
+      order by private.volume_status_rank(k.status), k.id
       limit p_limit
     );
   end if;
   return query
   select t.id, t.volume_id, v.bdrc_w_id::text, v.bdrc_i_id::text, t.current_stage, t.status,
-    private.volume_rank(t.status), t.attempts::integer, t.max_attempts::integer, t.last_error, t.locked_by,
+    private.volume_status_rank(t.status), t.attempts::integer, t.max_attempts::integer, t.last_error, t.locked_by,
     t.pages_done::integer, t.pages_total::integer, t.started_at, t.done_at,
     (
       select coalesce(jsonb_object_agg(s.stage, s.seconds), '{}') from private.stage_seconds(t.id) as s
@@ -675,8 +680,8 @@ returns public.create_volume_job_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.create_volume_job(p_volumes, p_job_key, p_config, p_max_attempts, p_stage_seconds) $$;
 comment on function public.create_volume_job(jsonb, text, jsonb, integer, integer) is
-  'Have volumes read: [{"bdrc_w_id", "bdrc_i_id"}, …], whose images are in the bucket of the workers. Artifacts go to '
-  'jobs/<job_key>. JOB_KEY_TAKEN: choose another.';
+  'Create a job that reads volumes: [{"bdrc_w_id", "bdrc_i_id"}, …]. The images are in the input bucket of the '
+  'workers; artifacts go to jobs/<job_key>. JOB_KEY_TAKEN: choose another key.';
 grant execute on function public.create_volume_job(jsonb, text, jsonb, integer, integer) to authenticated, service_role;
 
 create function public.cancel_volume_job(p_job_id bigint, p_reason text default null)
@@ -684,7 +689,7 @@ returns public.cancel_volume_job_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.cancel_volume_job(p_job_id, p_reason) $$;
 comment on function public.cancel_volume_job(bigint, text) is
-  'End a job now. What workers have of it is taken from them; what is done stays, and rerun_volumes goes on with the rest.';
+  'End a job now. Workers lose its tasks, finished stages stay, and rerun_volumes continues with the rest.';
 grant execute on function public.cancel_volume_job(bigint, text) to authenticated, service_role;
 
 create function public.rerun_volumes(
@@ -698,9 +703,9 @@ returns public.rerun_volumes_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.rerun_volumes(p_job_id, p_stage, p_task_ids, coalesce(p_only_failed, false), p_config) $$;
 comment on function public.rerun_volumes(bigint, text, bigint[], boolean, jsonb) is
-  'Have a stage done again, and those after it, but none before: of all volumes of a job, of some (p_task_ids), of the '
-  'failed ones. Without p_stage, failed volumes go on with the stage they failed in. p_config replaces keys of the '
-  'job''s config. Volumes that have not come to the stage are skipped. A job that had ended runs again.';
+  'Run a stage and those after it again, but none before: for all volumes of a job, for some (p_task_ids), or for '
+  'failed ones. Without p_stage, failed volumes continue with the stage in which they failed. p_config replaces keys '
+  'of the job''s config. Volumes that have not reached the stage are skipped. A job that had ended runs again.';
 grant execute on function public.rerun_volumes(bigint, text, bigint[], boolean, jsonb) to authenticated, service_role;
 
 create function public.list_volume_jobs(
@@ -713,7 +718,8 @@ returns setof public.listed_volume_job
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_volume_jobs(p_status, p_before, p_before_id, p_limit) $$;
 comment on function public.list_volume_jobs(text, timestamptz, bigint, integer) is
-  'Jobs the caller may see, newest first, and how far they are. Goes on after the job p_before_id, made at p_before.';
+  'The jobs that the caller may see, newest first, with their progress. Continues after the job p_before_id, created '
+  'at p_before.';
 grant execute on function public.list_volume_jobs(text, timestamptz, bigint, integer) to authenticated, service_role;
 
 create function public.volume_board(p_job_id bigint)
@@ -721,8 +727,8 @@ returns public.volume_board_answer
 language sql stable security invoker set search_path = ''
 as $$ select private.volume_board(p_job_id) $$;
 comment on function public.volume_board(bigint) is
-  'A job at a glance: how many volumes are at which stage in which state, how many are in hand, which (200 of them) and '
-  'how far, what stages take, and when the orchestrator was last there.';
+  'A summary of a job: volumes by stage and status, the volumes that workers hold (at most 200) and their progress, '
+  'the durations of stages, and the last pass of the orchestrator.';
 grant execute on function public.volume_board(bigint) to authenticated, service_role;
 
 create function public.list_volume_tasks(
@@ -738,8 +744,9 @@ returns setof public.listed_volume_task
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_volume_tasks(p_job_id, p_stage, p_status, p_after_rank, p_after_id, p_limit, coalesce(p_by_id, false)) $$;
 comment on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean) is
-  'Volumes of a job, failed ones first, with what each stage took and what came out. Goes on after the one whose rank '
-  'and task_id are given. p_by_id: in the order of task_id, which stays as it is while volumes go on, after p_after_id.';
+  'The volumes of a job, failed ones first, with the duration of each stage and the result. Continues after the given '
+  'rank and task_id. p_by_id: ordered by task_id, which does not change while volumes move on; continues after '
+  'p_after_id.';
 grant execute on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean)
   to authenticated, service_role;
 
@@ -748,5 +755,5 @@ returns setof public.volume_runs
 language sql stable security invoker set search_path = ''
 as $$ select * from private.volume_history(p_task_id, p_limit) $$;
 comment on function public.volume_history(bigint, integer) is
-  'Each time a worker had the volume in hand, newest first: stage, times, pages, how it ended.';
+  'Every attempt of a worker at the volume, newest first: stage, times, pages, outcome.';
 grant execute on function public.volume_history(bigint, integer) to authenticated, service_role;

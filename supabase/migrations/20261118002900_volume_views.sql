@@ -1,12 +1,13 @@
 -- Schema volumes: jobs, tasks, volumes and results under the names of the pipeline they come from.
 --
--- Public has tables of these names for other things. The views can be written as that pipeline's
--- programs write them; triggers turn an update into the same moves as the functions make.
+-- Schema public uses these names for other tables. With search_path = volumes, public the statements of
+-- that pipeline's programs run unchanged. Triggers turn an update into the same steps that the functions
+-- make: a change that the state machine does not allow is refused, one that comes too late changes
+-- nothing. The API does not expose this schema.
 
--- Not exposed by the API. With search_path = volumes, public the statements run that were written for tables of
--- these names; what they change goes the same ways as everything else.
 create schema if not exists volumes;
-comment on schema volumes is 'Jobs, tasks, volumes and results under their plain names, which public has for other things.';
+comment on schema volumes is
+  'Jobs, tasks, volumes and results under their plain names, which have other uses in schema public.';
 grant usage on schema volumes to authenticated, service_role;
 
 create view volumes.jobs
@@ -14,7 +15,7 @@ with (security_invoker = true)
 as
 select j.id, j.job_key::text as job_key, j.status, j.config, j.created_at, j.finished_at
 from public.volume_jobs as j;
-comment on view volumes.jobs is 'volume_jobs. A job ends through it only when its time has come.';
+comment on view volumes.jobs is 'volume_jobs. An update can end a job only when none of its volumes is open.';
 grant select on volumes.jobs to authenticated, service_role;
 grant update on volumes.jobs to service_role;
 
@@ -33,7 +34,7 @@ select t.id, t.job_id, t.volume_id, t.current_stage, t.status, t.attempts::integ
   t.locked_by as worker, t.pages_done::integer as pages_done, t.pages_total::integer as pages_total
 from public.volume_tasks as t;
 comment on view volumes.tasks is
-  'volume_tasks. A change through it carries no token, so it counts only while no worker has the task.';
+  'volume_tasks. An update carries no lock token, so it applies only while no worker holds the task.';
 grant select on volumes.tasks to authenticated, service_role;
 grant update on volumes.tasks to service_role;
 
@@ -57,20 +58,19 @@ set search_path = ''
 as $$
 begin
   update public.volume_jobs as j set status = 'running', finished_at = null, updated_at = p_now
-  where j.id = p_job_id and j.status in ('completed', 'failed') and private.end_of_volume_job(p_job_id) is null;
-  perform private.wake_for_volumes('orchestrator');
+  where j.id = p_job_id and j.status in ('completed', 'failed') and private.volume_job_outcome(p_job_id) is null;
+  perform private.notify_volumes('orchestrator');
 end;
 $$;
 comment on function private.reopen_volume_job(bigint, timestamptz) is
-  'Let a job, which the caller has locked, run again if it had ended and there is something to do again. One that was '
-  'cancelled stays so.';
+  'Set a completed or failed job, which the caller has locked, to running again if it has open volumes. A cancelled '
+  'job stays cancelled.';
 
--- Answers whether the task was still where the caller saw it, and in nobody's hands.
-create function private.move_volume_task(p_old volumes.tasks, p_new volumes.tasks, p_now timestamptz default now())
+create function private.apply_volume_task_update(p_old volumes.tasks, p_new volumes.tasks, p_now timestamptz default now())
 returns boolean
 language plpgsql
 volatile
-security definer          -- who updates the view holds no rights on tables
+security definer          -- the caller holds no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -84,7 +84,7 @@ begin
       using errcode = '22023', hint = 'Order volumes with create_volume_job.';
   end if;
   perform 1 from public.volume_jobs as j where j.id = p_old.job_id for no key update;
-  -- Waits for whoever is changing it; then the state is read anew.
+  -- Waits for a transaction that is changing the task, and reads its new state.
   select t.* into v_task from public.volume_tasks as t where t.id = p_old.id for update;
   if v_task.token is not null
     or (v_task.current_stage, v_task.status, v_task.attempts)
@@ -121,7 +121,7 @@ begin
       where t.id = p_old.id;
       perform private.reopen_volume_job(p_old.job_id, p_now);
     when p_new.current_stage = p_old.current_stage and p_new.status in ('running', 'done', 'failed') then
-      return false;   -- what somebody says who comes late
+      return false;   -- a late report
     else
       raise exception 'a task cannot go from % % to % %',
         p_old.current_stage, p_old.status, p_new.current_stage, p_new.status
@@ -130,9 +130,9 @@ begin
   return true;
 end;
 $$;
-comment on function private.move_volume_task(volumes.tasks, volumes.tasks, timestamptz) is
-  'Carry out an update of volumes.tasks; false when the task had moved on meanwhile, or a worker has it.';
-grant execute on function private.move_volume_task(volumes.tasks, volumes.tasks, timestamptz) to service_role;
+comment on function private.apply_volume_task_update(volumes.tasks, volumes.tasks, timestamptz) is
+  'Apply an update of volumes.tasks. False when the task has changed meanwhile or a worker holds it.';
+grant execute on function private.apply_volume_task_update(volumes.tasks, volumes.tasks, timestamptz) to service_role;
 
 create function private.write_volume_task()
 returns trigger
@@ -141,7 +141,7 @@ security invoker
 set search_path = ''
 as $$
 begin
-  if not private.move_volume_task(old, new) then
+  if not private.apply_volume_task_update(old, new) then
     return null;
   end if;
   select t.* into new from volumes.tasks as t where t.id = old.id;
@@ -149,16 +149,16 @@ begin
 end;
 $$;
 comment on function private.write_volume_task() is
-  'Make volumes.tasks writable. An update that lost its race changes nothing and returns no row.';
+  'Make volumes.tasks writable. An update that lost a race changes nothing and returns no row.';
 create trigger tasks_write
   instead of update on volumes.tasks
   for each row execute function private.write_volume_task();
 
-create function private.move_volume_job(p_old volumes.jobs, p_new volumes.jobs, p_now timestamptz default now())
+create function private.apply_volume_job_update(p_old volumes.jobs, p_new volumes.jobs, p_now timestamptz default now())
 returns boolean
 language plpgsql
 volatile
-security definer          -- who updates the view holds no rights on tables
+security definer          -- the caller holds no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -180,7 +180,7 @@ begin
     when p_new.status = p_old.status then
       return true;
     when p_old.status = 'running' and p_new.status in ('completed', 'failed') then
-      if private.end_of_volume_job(p_old.id) is distinct from p_new.status then
+      if private.volume_job_outcome(p_old.id) is distinct from p_new.status then
         return false;
       end if;
       perform private.end_volume_job(p_old.id, p_now);
@@ -188,7 +188,7 @@ begin
       perform private.cancel_volume_job(p_old.id, null, p_now);
     when p_new.status = 'running' then
       update public.volume_jobs as j set status = 'running', finished_at = null, updated_at = p_now where j.id = p_old.id;
-      perform private.wake_for_volumes('orchestrator');
+      perform private.notify_volumes('orchestrator');
     else
       raise exception 'a job cannot go from % to %', p_old.status, p_new.status
         using errcode = '22023', hint = 'Set it to running again first.';
@@ -196,9 +196,9 @@ begin
   return true;
 end;
 $$;
-comment on function private.move_volume_job(volumes.jobs, volumes.jobs, timestamptz) is
-  'Carry out an update of volumes.jobs; false when the job had moved on meanwhile, or is not at its end.';
-grant execute on function private.move_volume_job(volumes.jobs, volumes.jobs, timestamptz) to service_role;
+comment on function private.apply_volume_job_update(volumes.jobs, volumes.jobs, timestamptz) is
+  'Apply an update of volumes.jobs. False when the job has changed meanwhile, or still has open volumes.';
+grant execute on function private.apply_volume_job_update(volumes.jobs, volumes.jobs, timestamptz) to service_role;
 
 create function private.write_volume_job()
 returns trigger
@@ -207,7 +207,7 @@ security invoker
 set search_path = ''
 as $$
 begin
-  if not private.move_volume_job(old, new) then
+  if not private.apply_volume_job_update(old, new) then
     return null;
   end if;
   select j.* into new from volumes.jobs as j where j.id = old.id;
@@ -215,16 +215,16 @@ begin
 end;
 $$;
 comment on function private.write_volume_job() is
-  'Make volumes.jobs writable. An update that lost its race changes nothing and returns no row.';
+  'Make volumes.jobs writable. An update that lost a race changes nothing and returns no row.';
 create trigger jobs_write
   instead of update on volumes.jobs
   for each row execute function private.write_volume_job();
 
-create function private.keep_volume_result(p_row volumes.volume_results, p_now timestamptz default now())
+create function private.apply_volume_result_write(p_row volumes.volume_results, p_now timestamptz default now())
 returns bigint
 language plpgsql
 volatile
-security definer          -- who writes through the view holds no rights on tables
+security definer          -- the caller holds no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -250,9 +250,10 @@ begin
   return v_task_id;
 end;
 $$;
-comment on function private.keep_volume_result(volumes.volume_results, timestamptz) is
-  'Keep figures that came through volumes.volume_results; null while the volume is not being reduced, or a worker has it.';
-grant execute on function private.keep_volume_result(volumes.volume_results, timestamptz) to service_role;
+comment on function private.apply_volume_result_write(volumes.volume_results, timestamptz) is
+  'Store figures written through volumes.volume_results. Null while the volume is not at reduce, or a worker holds '
+  'it.';
+grant execute on function private.apply_volume_result_write(volumes.volume_results, timestamptz) to service_role;
 
 create function private.write_volume_results()
 returns trigger
@@ -261,7 +262,7 @@ security invoker
 set search_path = ''
 as $$
 declare
-  v_task_id constant bigint := private.keep_volume_result(new);
+  v_task_id constant bigint := private.apply_volume_result_write(new);
 begin
   if v_task_id is null then
     return null;
@@ -270,7 +271,7 @@ begin
   return new;
 end;
 $$;
-comment on function private.write_volume_results() is 'Make volumes.volume_results writable, for whoever reduces by plain SQL.';
+comment on function private.write_volume_results() is 'Make volumes.volume_results writable.';
 create trigger volume_results_write
   instead of insert or update on volumes.volume_results
   for each row execute function private.write_volume_results();

@@ -38,7 +38,9 @@ async def test_a_job_that_stands_still_says_why(place: places.Place, tmp_path: P
         html = (await client.get(JOB)).text
         assert "2 volumes wait for line_detection, the first for 5 min" in html
         assert "pagewarden volumes work --stage line_detection" in html
-        await conn.execute("update private.volume_state set passed_at = now() - interval '1 hour'")
+        await conn.execute(
+            "update private.volume_orchestrator_state set last_pass_at = now() - interval '1 hour'"
+        )
         html = (await client.get(JOB)).text
         assert "No orchestrator has looked after volumes for 60 min" in html
         (first, *_) = await home.tasks("id")

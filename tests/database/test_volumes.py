@@ -41,7 +41,7 @@ async def _expire(made: volumes.Volumes) -> None:
 async def _let_an_hour_pass(made: volumes.Volumes) -> None:
     """Let messages have been published, and looked for, an hour ago."""
     await made.factory.conn.execute(
-        "update private.volume_state set reconciled_at = now() - interval '1 hour'"
+        "update private.volume_orchestrator_state set reconciled_at = now() - interval '1 hour'"
     )
     await made.factory.conn.execute(
         "update volume_tasks set published_at = now() - interval '1 hour'"
@@ -401,7 +401,7 @@ async def test_whoever_finds_no_message_takes_back_what_the_dead_had(
     await made.orchestrate()
     await made.take("line_detection", **SHORT)
     await _expire(made)
-    await made.factory.conn.execute("update private.volume_state set swept_at = null")
+    await made.factory.conn.execute("update private.volume_orchestrator_state set swept_at = null")
     assert await made.receive("line_detection") is None
     assert (await made.task())["token"] is None
 

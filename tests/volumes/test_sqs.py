@@ -59,7 +59,7 @@ async def _let_pass(home: house.House, time: str) -> None:
     """Let all that was published, and looked for, have been so much earlier."""
     for table, column in (
         ("volume_tasks", "published_at"),
-        ("private.volume_state", "reconciled_at"),
+        ("private.volume_orchestrator_state", "reconciled_at"),
     ):
         query = f"update {table} set {column} = {column} - interval '{time}'"
         await home.conn.execute(query.encode())
