@@ -289,7 +289,7 @@ def tables_module(catalog: Catalog) -> str:
         "from pagewarden.database.table import Table\n",
     ]
     lines = [
-        f'{r.name}: Final = Table[rows.{camel(r.name)}]("{r.name}")'
+        f'{r.name}: Final[Table[rows.{camel(r.name)}]] = Table("{r.name}")'
         for r in catalog.relations
         if r.kind in "rv"
     ]
