@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from dashboard import visitors
-from pagewarden.volumes import stages
+from pagewarden.database import answers, rows
+from pagewarden.volumes import jobs, stages
 
 CARDS = 8
 """So many volumes of a stage are shown, the others are counted."""
@@ -39,36 +39,35 @@ class Column:
     name: str
     volumes: int
     in_hand: int
-    cards: Sequence[Mapping[str, Any]]
+    cards: Sequence[rows.ListedVolumeTask]
 
 
-async def laid(visitor: visitors.Visitor, seen: Mapping[str, Any]) -> list[Column]:
+async def laid(visitor: visitors.Visitor, seen: rows.VolumeBoardAnswer) -> list[Column]:
     """Lay out the board of what volume_board has answered."""
-    counts = {(row["stage"], row["status"]): row["volumes"] for row in seen["stages"]}
+    counts, job_id = jobs.count_by_stage(seen), answers.require(seen["job_id"])
     found = []
     for name, states in _COLUMNS.items():
         there = {state: counts[state] for state in states if state in counts}
         in_hand = seen["in_hand_by_stage"].get(name, 0)
-        cards = await _cards(visitor, seen["job_id"], there)
+        cards = await _cards(visitor, job_id, there)
         found.append(Column(name, sum(there.values()), in_hand, cards))
     return found
 
 
 async def _cards(
     visitor: visitors.Visitor, job_id: int, there: Mapping[_State, int]
-) -> list[Mapping[str, Any]]:
-    cards: list[Mapping[str, Any]] = []
+) -> list[rows.ListedVolumeTask]:
+    cards: list[rows.ListedVolumeTask] = []
     for (stage, status), count in there.items():
         wanted = min(count, CARDS - len(cards))
         if wanted > 0:
-            cards += await visitor.database.rpc(
-                "list_volume_tasks",
-                p_job_id=job_id,
-                p_stage=stage,
-                p_status=status,
+            cards += await visitor.database.list_volume_tasks(
+                job_id=job_id,
+                stage=stage,
+                status=status,
                 # Straight to those of this status, and no further than the last of them.
-                p_after_rank=_RANKS[status] - 1,
-                p_after_id=_LAST_ID,
-                p_limit=wanted,
+                after_rank=_RANKS[status] - 1,
+                after_id=_LAST_ID,
+                limit=wanted,
             )
     return cards

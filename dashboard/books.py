@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends
 from starlette.exceptions import HTTPException
 
 from dashboard import visitors
-from pagewarden.database import tables
+from pagewarden.database import rows, tables
 from pagewarden.volumes import editions, layout
 
 PATH = "/volumes"
@@ -36,8 +36,8 @@ def job_of(key: str) -> str | None:
 class Book:
     """A volume of a job: rows of volume_jobs and volume_tasks."""
 
-    job: Mapping[str, Any]
-    task: Mapping[str, Any]
+    job: rows.VolumeJobs
+    task: rows.VolumeTasks
     w_id: str
     i_id: str
 
@@ -68,18 +68,18 @@ class Book:
         return f"{task['publications']} {task['current_stage']} {task['status']} {is_held}"
 
 
-async def _job(visitor: visitors.Signed, job_key: str) -> Mapping[str, Any]:
-    rows = await visitor.database.select(tables.volume_jobs, where={"job_key": job_key})
-    if not rows:
+async def _job(visitor: visitors.Signed, job_key: str) -> rows.VolumeJobs:
+    found = await visitor.database.select(tables.volume_jobs, where={"job_key": job_key})
+    if not found:
         raise HTTPException(404, "there is no such job, or not for you")
-    return rows[0]
+    return found[0]
 
 
-Job = Annotated[Mapping[str, Any], Depends(_job)]
+Job = Annotated[rows.VolumeJobs, Depends(_job)]
 """A parameter of this type is the job of the path, a row of volume_jobs; others get a 404."""
 
 
-async def find(visitor: visitors.Visitor, job: Mapping[str, Any], name: str) -> Book | None:
+async def find(visitor: visitors.Visitor, job: rows.VolumeJobs, name: str) -> Book | None:
     """Find a volume of a job by its name; None if there is no such."""
     cuts = [number for number, sign in enumerate(name) if sign == "-"][-_MOST_DASHES:]
     for cut in reversed(cuts):
@@ -91,7 +91,7 @@ async def find(visitor: visitors.Visitor, job: Mapping[str, Any], name: str) -> 
 
 
 async def of_work(
-    visitor: visitors.Visitor, job: Mapping[str, Any], w_id: str, most: int
+    visitor: visitors.Visitor, job: rows.VolumeJobs, w_id: str, most: int
 ) -> list[Book]:
     """List volumes of a work in a job."""
     return await _found(visitor, job, {"bdrc_w_id": w_id}, most)
@@ -99,12 +99,14 @@ async def of_work(
 
 async def _found(
     visitor: visitors.Visitor,
-    job: Mapping[str, Any],
+    job: rows.VolumeJobs,
     where: Mapping[str, object],
     most: int | None = None,
 ) -> list[Book]:
-    rows = await visitor.database.select(tables.volumes, where=where, order="bdrc_i_id", limit=most)
-    names = {row["id"]: (row["bdrc_w_id"], row["bdrc_i_id"]) for row in rows}
+    found = await visitor.database.select(
+        tables.volumes, where=where, order="bdrc_i_id", limit=most
+    )
+    names = {row["id"]: (row["bdrc_w_id"], row["bdrc_i_id"]) for row in found}
     if not names:
         return []
     tasks = await visitor.database.select(

@@ -1732,7 +1732,13 @@ export type Database = {
       }
       cancel_volume_job: {
         Args: { p_job_id: number; p_reason?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["cancel_volume_job_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "cancel_volume_job_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       case_contents: {
         Args: { p_case_id: string }
@@ -1768,7 +1774,13 @@ export type Database = {
       }
       claim_volume_outbox: {
         Args: { p_lease_seconds?: number; p_limit?: number; p_now?: string }
-        Returns: Json[]
+        Returns: Database["public"]["CompositeTypes"]["volume_outbox_message"][]
+        SetofOptions: {
+          from: "*"
+          to: "volume_outbox_message"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       claim_webhooks: {
         Args: { p_lease_seconds?: number; p_limit?: number; p_now?: string }
@@ -1823,7 +1835,13 @@ export type Database = {
           p_task_id: number
           p_token: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["volume_stage_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "volume_stage_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       correct_page: {
         Args: {
@@ -1867,7 +1885,13 @@ export type Database = {
           p_stage_seconds?: number
           p_volumes: Json
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["create_volume_job_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "create_volume_job_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       dead_letter_groups: {
         Args: { p_filter?: Json; p_limit?: number; p_offset?: number }
@@ -1945,7 +1969,13 @@ export type Database = {
           p_task_id: number
           p_token: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["volume_stage_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "volume_stage_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       extend_volume_message: {
         Args: { p_handle: number; p_seconds: number; p_stage: string }
@@ -1972,7 +2002,13 @@ export type Database = {
           p_task_id: number
           p_token: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["volume_stage_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "volume_stage_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       files_removed: { Args: { p_ids: number[] }; Returns: number }
       files_to_remove: {
@@ -2259,19 +2295,13 @@ export type Database = {
           p_limit?: number
           p_status?: string
         }
-        Returns: {
-          config: Json
-          created_at: string
-          done: number
-          failed: number
-          finished_at: string
-          in_hand: number
-          job_id: number
-          job_key: string
-          owner_id: string
-          status: string
-          volumes: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_volume_job"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_volume_job"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_volume_tasks: {
         Args: {
@@ -2283,25 +2313,13 @@ export type Database = {
           p_stage?: string
           p_status?: string
         }
-        Returns: {
-          attempts: number
-          bdrc_i_id: string
-          bdrc_w_id: string
-          done_at: string
-          last_error: Json
-          max_attempts: number
-          pages_done: number
-          pages_total: number
-          rank: number
-          result: Json
-          seconds: Json
-          stage: string
-          started_at: string
-          status: string
-          task_id: number
-          volume_id: number
-          worker: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_volume_task"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_volume_task"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_workers: {
         Args: Record<PropertyKey, never>
@@ -2334,7 +2352,13 @@ export type Database = {
           p_process?: string
           p_queue?: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["orchestrate_volumes_answer"][]
+        SetofOptions: {
+          from: "*"
+          to: "orchestrate_volumes_answer"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       page_versions: {
         Args: { p_document_id: string; p_page_number: number }
@@ -2389,7 +2413,13 @@ export type Database = {
           p_stages: string[]
           p_visibility?: number
         }
-        Returns: Json[]
+        Returns: Database["public"]["CompositeTypes"]["volume_stage_message"][]
+        SetofOptions: {
+          from: "*"
+          to: "volume_stage_message"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       recover_stuck_documents: {
         Args: { p_document_ids?: string[]; p_stuck_minutes?: number }
@@ -2416,7 +2446,13 @@ export type Database = {
           p_task_id: number
           p_token: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["volume_stage_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "volume_stage_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       remove_volume_message: {
         Args: { p_handle: number; p_stage: string }
@@ -2463,7 +2499,13 @@ export type Database = {
           p_stage?: string
           p_task_ids?: number[]
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["rerun_volumes_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "rerun_volumes_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       resolve_dead_letter: {
         Args: { p_action: string; p_dlq_id: string; p_notes?: string }
@@ -2607,7 +2649,13 @@ export type Database = {
           p_task_id: number
           p_worker_id: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["start_volume_stage_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "start_volume_stage_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       stuck_documents: {
         Args: { p_limit?: number }
@@ -2661,7 +2709,16 @@ export type Database = {
         Returns: Json
       }
       unknown_files: { Args: { p_paths: string[] }; Returns: string[] }
-      volume_board: { Args: { p_job_id: number }; Returns: Json }
+      volume_board: {
+        Args: { p_job_id: number }
+        Returns: Database["public"]["CompositeTypes"]["volume_board_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "volume_board_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       volume_history: {
         Args: { p_limit?: number; p_task_id: number }
         Returns: {
@@ -2693,6 +2750,14 @@ export type Database = {
       app_role: "admin" | "user"
     }
     CompositeTypes: {
+      cancel_volume_job_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        id: number | null
+        job_id: number | null
+        taken_back: number | null
+      }
       claimed_document: {
         id: string | null
         lock_token: string | null
@@ -2717,6 +2782,157 @@ export type Database = {
         priority: number | null
         refusal: string | null
         missing: number[] | null
+      }
+      create_volume_job_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        job_id: number | null
+        job_key: string | null
+        volumes: number | null
+      }
+      listed_volume_job: {
+        job_id: number | null
+        job_key: string | null
+        owner_id: string | null
+        status: string | null
+        config: Json | null
+        volumes: number | null
+        done: number | null
+        failed: number | null
+        in_hand: number | null
+        created_at: string | null
+        finished_at: string | null
+      }
+      listed_volume_task: {
+        task_id: number | null
+        volume_id: number | null
+        bdrc_w_id: string | null
+        bdrc_i_id: string | null
+        stage: string | null
+        status: string | null
+        rank: number | null
+        attempts: number | null
+        max_attempts: number | null
+        last_error: Json | null
+        worker: string | null
+        pages_done: number | null
+        pages_total: number | null
+        started_at: string | null
+        done_at: string | null
+        seconds: Json | null
+        result: Database["public"]["CompositeTypes"]["volume_figures"] | null
+      }
+      orchestrate_volumes_answer: {
+        published: number | null
+        republished: number | null
+        rescued: number | null
+        completed: number | null
+        failed: number | null
+        is_more: boolean | null
+        is_reconciling: boolean | null
+        is_busy: boolean | null
+        outbox: number | null
+        retry_in: number | null
+      }
+      rerun_volumes_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        id: number | null
+        job_id: number | null
+        rerun: number | null
+        skipped: number | null
+      }
+      start_volume_stage_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        id: number | null
+        retry_after: number | null
+        task_id: number | null
+        token: string | null
+        stage: string | null
+        job_key: string | null
+        bdrc_w_id: string | null
+        bdrc_i_id: string | null
+        config: Json | null
+        is_forced: boolean | null
+        stage_seconds: number | null
+        seconds_before: number | null
+      }
+      volume_board_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        id: number | null
+        job_id: number | null
+        job_key: string | null
+        status: string | null
+        config: Json | null
+        created_at: string | null
+        finished_at: string | null
+        stages:
+          | Database["public"]["CompositeTypes"]["volume_stage_count"][]
+          | null
+        in_hand_by_stage: Json | null
+        in_hand:
+          | Database["public"]["CompositeTypes"]["volume_in_progress"][]
+          | null
+        outage: Json | null
+        timing: Json | null
+        orchestrator:
+          | Database["public"]["CompositeTypes"]["volume_orchestrator_pass"]
+          | null
+      }
+      volume_figures: {
+        total_images: number | null
+        total_lines: number | null
+        total_characters: number | null
+        processing_duration_ms: number | null
+        dewarping_applied_count: number | null
+        metrics: Json | null
+        created_at: string | null
+        updated_at: string | null
+      }
+      volume_in_progress: {
+        task_id: number | null
+        bdrc_w_id: string | null
+        bdrc_i_id: string | null
+        stage: string | null
+        worker: string | null
+        started_at: string | null
+        seconds: number | null
+        pages_done: number | null
+        pages_total: number | null
+      }
+      volume_orchestrator_pass: {
+        passed_at: string | null
+        by: string | null
+      }
+      volume_outbox_message: {
+        stage: string | null
+        message: Json | null
+      }
+      volume_stage_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        id: number | null
+        task_id: number | null
+        is_counted: boolean | null
+        is_final: boolean | null
+        attempts: number | null
+      }
+      volume_stage_count: {
+        stage: string | null
+        status: string | null
+        volumes: number | null
+      }
+      volume_stage_message: {
+        stage: string | null
+        handle: number | null
+        message: Json | null
       }
     }
   }

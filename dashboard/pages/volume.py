@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from dashboard import books, forgery, leaves, notices, parts, rendering, route, visitors
 from dashboard.pages import volume_files, volume_job
-from pagewarden.database import tables
+from pagewarden.database import answers, rows, tables
 from pagewarden.volumes import stages
 
 router = APIRouter(
@@ -38,7 +37,7 @@ async def one(
     part = request.headers.get("HX-Target") == "volume"
     if not part and (meant := await leaves.meant(used, book, chosen)):
         return RedirectResponse(leaves.address(book, meant), 303)
-    turns = await visitor.database.rpc("volume_history", p_task_id=book.task["id"], p_limit=_TURNS)
+    turns = await visitor.database.volume_history(task_id=book.task["id"], limit=_TURNS)
     results = await visitor.database.select(
         tables.volume_results, where={"task_id": book.task["id"]}
     )
@@ -66,28 +65,29 @@ async def rerun(
     stage: Annotated[volume_job.Stage | None, Form()] = None,
 ) -> Response:
     """Have a stage of this volume done again, or the one that failed."""
-    answer = await visitor.database.rpc(
-        "rerun_volumes", p_job_id=book.job["id"], p_stage=stage, p_task_ids=[book.task["id"]]
+    answer = await visitor.database.rerun_volumes(
+        job_id=book.job["id"], stage=stage, task_ids=[book.task["id"]]
     )
     if not answer["success"]:
         return notices.answered(book.address, answer, "")
-    return volume_job.said(book.address, answer["rerun"], answer["skipped"], stage)
+    number, skipped = answers.require(answer["rerun"]), answers.require(answer["skipped"])
+    return volume_job.said(book.address, number, skipped, stage)
 
 
-def _seconds(turn: Mapping[str, Any]) -> float | None:
+def _seconds(turn: rows.VolumeRuns) -> float | None:
     """Say how long a worker had it; None while it still has."""
     if turn["ended_at"] is None:
         return None
-    began, ended = (dt.datetime.fromisoformat(turn[name]) for name in ("started_at", "ended_at"))
-    return (ended - began).total_seconds()
+    began = dt.datetime.fromisoformat(turn["started_at"])
+    return (dt.datetime.fromisoformat(turn["ended_at"]) - began).total_seconds()
 
 
-def _has_ended(task: Mapping[str, Any]) -> bool:
+def _has_ended(task: rows.VolumeTasks) -> bool:
     failed = task["status"] == "failed" and task["attempts"] >= task["max_attempts"]
-    return bool(failed or task["current_stage"] == "done")
+    return failed or task["current_stage"] == "done"
 
 
-def _possible(task: Mapping[str, Any]) -> list[str]:
+def _possible(task: rows.VolumeTasks) -> list[str]:
     """List the stages that can be done again: those it has come to, and the one that comes."""
     order = ("pending", *stages.STAGES, "done")
     reached = order.index(task["current_stage"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from dashboard import books, parts, route
 from pagewarden import errors
+from pagewarden.database import rows
 from pagewarden.volumes import editions, stages
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _shown(book: books.Book, found: downloads.Found) -> Shown:
     return Shown(file.kind, file.name, address, found.size, is_old)
 
 
-def _is_past(task: Mapping[str, Any], stage: str) -> bool:
+def _is_past(task: rows.VolumeTasks, stage: str) -> bool:
     order = ("pending", *stages.STAGES, "done")
     reached, number = order.index(task["current_stage"]), order.index(stage)
     return reached > number or (reached == number and task["status"] == "done")

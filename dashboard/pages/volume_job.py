@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
@@ -23,6 +22,7 @@ from dashboard import (
     waits,
 )
 from pagewarden import errors
+from pagewarden.database import rows
 from pagewarden.volumes import jobs, stages
 
 router = APIRouter(
@@ -76,7 +76,7 @@ async def one(
     sought, part = after.find.strip(), request.headers.get("HX-Target") == "job"
     if sought and not part and (book := await books.find(visitor, job, sought)):
         return RedirectResponse(book.address, 303)
-    seen = await visitor.database.rpc("volume_board", p_job_id=job["id"])
+    seen = await visitor.database.volume_board(job_id=job["id"])
     board = jobs.Board.from_answer(seen)
     return rendering.page(
         request,
@@ -123,10 +123,10 @@ async def act(
     """Cancel the job, or have failed volumes go on where they failed."""
     here = books.job_address(job["job_key"])
     if act is Act.CANCEL:
-        answer = await visitor.database.rpc("cancel_volume_job", p_job_id=job["id"])
-        return notices.answered(here, answer, "The job is cancelled; what is done of it stays.")
+        cancelled = await visitor.database.cancel_volume_job(job_id=job["id"])
+        return notices.answered(here, cancelled, "The job is cancelled; what is done of it stays.")
     if job["status"] == "cancelled":
-        answer = await visitor.database.rpc("rerun_volumes", p_job_id=job["id"])
+        answer = await visitor.database.rerun_volumes(job_id=job["id"])
         return notices.answered(here, answer, "The job goes on.")
     return await done_again(visitor, here, job["id"], None)
 
@@ -157,19 +157,18 @@ def said(path: str, number: int, skipped: int, stage: str | None) -> Response:
     return notices.after(path, words, bad=not number)
 
 
-async def _rows(visitor: visitors.Visitor, job: Mapping[str, Any], after: After) -> dict[str, Any]:
-    rows = await visitor.database.rpc(
-        "list_volume_tasks",
-        p_job_id=job["id"],
-        p_after_rank=after.after_rank,
-        p_after_id=after.after_id,
-        p_limit=ROWS + 1,
+async def _rows(visitor: visitors.Visitor, job: rows.VolumeJobs, after: After) -> dict[str, Any]:
+    found = await visitor.database.list_volume_tasks(
+        job_id=job["id"],
+        after_rank=after.after_rank,
+        after_id=after.after_id,
+        limit=ROWS + 1,
     )
     here = books.job_address(job["job_key"])
 
-    def go_on(last: Mapping[str, Any]) -> str:
+    def go_on(last: rows.ListedVolumeTask) -> str:
         return after.address(here, after_rank=last["rank"], after_id=last["task_id"])
 
-    shown, more = lists.cut(rows, ROWS, go_on)
+    shown, more = lists.cut(found, ROWS, go_on)
     longest = max((max(row["seconds"].values(), default=0) for row in shown), default=0)
     return {"rows": shown, "more": more, "longest": longest or 1, "reload": after.address(here)}

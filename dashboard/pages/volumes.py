@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
@@ -21,6 +21,7 @@ from dashboard import (
     visitors,
 )
 from pagewarden import errors
+from pagewarden.database import rows
 from pagewarden.volumes import jobs
 
 PAGE = navigation.Page("Volumes", books.PATH)
@@ -49,13 +50,6 @@ class Filter(lists.Filter):
     status: Status = Status.ANY
     before: str = ""
     before_id: int | None = None
-
-    def params(self) -> dict[str, object]:
-        """Give the arguments of list_volume_jobs; what is empty does not count."""
-        given = {
-            "p_status": self.status, "p_before": self.before, "p_before_id": self.before_id,
-        }  # fmt: skip
-        return {name: value for name, value in given.items() if value}
 
 
 class Order(recipes.Wanted):
@@ -122,12 +116,17 @@ async def _page(
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    rows = await visitor.database.rpc("list_volume_jobs", **chosen.params(), p_limit=ROWS + 1)
+    found = await visitor.database.list_volume_jobs(
+        status=chosen.status or None,
+        before=chosen.before or None,
+        before_id=chosen.before_id or None,
+        limit=ROWS + 1,
+    )
 
-    def after(last: Mapping[str, Any]) -> str:
+    def after(last: rows.ListedVolumeJob) -> str:
         return chosen.address(before=last["created_at"], before_id=last["job_id"])
 
-    shown, more = lists.cut(rows, ROWS, after)
+    shown, more = lists.cut(found, ROWS, after)
     return {
         "rows": shown,
         "more": more,
@@ -136,7 +135,9 @@ async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
     }
 
 
-async def _people(visitor: visitors.Visitor, shown: lists.Rows) -> dict[str, str]:
+async def _people(
+    visitor: visitors.Visitor, shown: Sequence[rows.ListedVolumeJob]
+) -> dict[str, str]:
     """Give addresses of those who ordered them; only HAC sees those of others."""
     owners = {row["owner_id"] for row in shown}
     known = {str(visitor.caller.user_id): "you"}

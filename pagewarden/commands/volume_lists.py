@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,8 @@ from pagewarden.volumes import jobs, showing, stages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pagewarden.database import rows
 
 _STAGES = ("pending", *stages.STAGES, "done")
 _STATUSES = ("pending", "running", "done", "failed")
@@ -32,14 +34,14 @@ def list_volumes(
     _require("stage", stage, _STAGES)
     _require("status", status, _STATUSES)
 
-    async def tasks(found: jobs.Jobs) -> list[dict[str, Any]]:
+    async def tasks(found: jobs.Jobs) -> list[rows.ListedVolumeTask]:
         return await found.tasks(await found.find(job), stage=stage, status=status)
 
-    rows = volume_jobs.ask(settings.load(), tasks)
+    listed = volume_jobs.ask(settings.load(), tasks)
     if json:
-        volume_jobs.out.print_json(data=rows)
+        volume_jobs.out.print_json(data=listed)
     else:
-        volume_jobs.out.print(showing.volumes(rows) if rows else "there are no such volumes")
+        volume_jobs.out.print(showing.volumes(listed) if listed else "there are no such volumes")
 
 
 def history(
@@ -51,14 +53,14 @@ def history(
     """Show every turn of a worker at a volume, newest first: how long, how it ended, why."""
     name = jobs.Name.parse(volume)
 
-    async def turns(found: jobs.Jobs) -> list[dict[str, Any]]:
+    async def turns(found: jobs.Jobs) -> list[rows.VolumeRuns]:
         return await found.history(await found.find(job), name)
 
-    rows = volume_jobs.ask(settings.load(), turns)
+    runs = volume_jobs.ask(settings.load(), turns)
     if json:
-        volume_jobs.out.print_json(data=rows)
+        volume_jobs.out.print_json(data=runs)
     else:
-        volume_jobs.out.print(showing.turns(rows) if rows else "no worker has had it yet")
+        volume_jobs.out.print(showing.turns(runs) if runs else "no worker has had it yet")
 
 
 def _require(what: str, given: str | None, known: Sequence[str]) -> None:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from pagewarden.database import rows
+
 log = structlog.get_logger(__name__)
 
 WATCH_SECONDS = 2.0
@@ -174,11 +176,11 @@ def status(
     if job is None and wait:
         raise typer.BadParameter("name the job to --wait for")
     if job is None:
-        rows = volume_jobs.ask(chosen, lambda found: found.listed())
+        listed = volume_jobs.ask(chosen, lambda found: found.listed())
         if json:
-            out.print_json(data=rows)
+            out.print_json(data=listed)
         else:
-            out.print(showing.jobs(rows) if rows else "no volumes were ordered yet")
+            out.print(showing.jobs(listed) if listed else "no volumes were ordered yet")
         return
     if wait:
         _end(chosen, job, json=json)
@@ -189,7 +191,7 @@ def status(
     _print(*volume_jobs.ask(chosen, lambda found: _look(found, job)), json=json)
 
 
-def _print(seen: jobs_module.Board, failed: list[dict[str, Any]], *, json: bool) -> None:
+def _print(seen: jobs_module.Board, failed: list[rows.ListedVolumeTask], *, json: bool) -> None:
     if json:
         out.print_json(data={"job": dataclasses.asdict(seen), "failed": failed})
         return
@@ -199,12 +201,12 @@ def _print(seen: jobs_module.Board, failed: list[dict[str, Any]], *, json: bool)
 
 async def _look(
     found: jobs_module.Jobs, job: str
-) -> tuple[jobs_module.Board, list[dict[str, Any]]]:
+) -> tuple[jobs_module.Board, list[rows.ListedVolumeTask]]:
     job_id = await found.find(job)
     return await found.board(job_id), await found.tasks(job_id, status="failed")
 
 
-def _shown(seen: jobs_module.Board, failed: list[dict[str, Any]]) -> list[RenderableType]:
+def _shown(seen: jobs_module.Board, failed: list[rows.ListedVolumeTask]) -> list[RenderableType]:
     shown = [showing.board(seen, dt.datetime.now(dt.UTC))]
     if failed:
         shown += [showing.failures(failed), f"pagewarden volumes retry {seen.job_key}"]

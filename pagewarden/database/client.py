@@ -118,14 +118,17 @@ class Client(abc.ABC):
         answer: Any = await self.rpc("cancel_document", p_document_id=document_id, **optional)
         return answer
 
-    async def cancel_volume_job(self, *, job_id: int, reason: str | None = None) -> Any:
+    async def cancel_volume_job(
+        self, *, job_id: int, reason: str | None = None
+    ) -> rows.CancelVolumeJobAnswer:
         """End a job now.
 
-        What workers have of it is taken from them; what is done stays, and rerun_volumes goes on
-        with the rest.
+        Workers lose its tasks, finished stages stay, and rerun_volumes continues with the rest.
         """
         optional = _given({"p_reason": reason})
-        answer: Any = await self.rpc("cancel_volume_job", p_job_id=job_id, **optional)
+        answer: rows.CancelVolumeJobAnswer = await self.rpc(
+            "cancel_volume_job", p_job_id=job_id, **optional
+        )
         return answer
 
     async def case_contents(self, *, case_id: str) -> list[rows.CaseContents]:
@@ -177,12 +180,14 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def claim_volume_outbox(self, *, limit: int = 100, lease_seconds: int = 30) -> list[Any]:
-        """Take messages that are to be sent: {stage, message}.
+    async def claim_volume_outbox(
+        self, *, limit: int = 100, lease_seconds: int = 30
+    ) -> list[rows.VolumeOutboxMessage]:
+        """Lease messages that are to be sent.
 
-        What is not settled in time is handed out again.
+        A message that is not settled before the lease ends is handed out again.
         """
-        answer: list[Any] = await self.rpc(
+        answer: list[rows.VolumeOutboxMessage] = await self.rpc(
             "claim_volume_outbox", p_limit=limit, p_lease_seconds=lease_seconds
         )
         return answer
@@ -287,14 +292,14 @@ class Client(abc.ABC):
         failed_pages: int = 0,
         skipped: bool = False,
         metrics: object = None,
-    ) -> Any:
-        """The stage is done and its artifacts are published; p_skipped: they had been.
+    ) -> rows.VolumeStageAnswer:
+        """Complete a stage whose artifacts are published; p_skipped: they existed already.
 
-        After reduce, p_metrics becomes the result of the volume. LOCK_LOST: the task is somebody
-        else's, and nothing has changed.
+        After reduce, p_metrics becomes the result of the volume. LOCK_LOST: another worker holds
+        the task, and nothing has changed.
         """
         optional = _given({"p_metrics": metrics})
-        answer: Any = await self.rpc(
+        answer: rows.VolumeStageAnswer = await self.rpc(
             "complete_volume_stage",
             p_task_id=task_id,
             p_token=token,
@@ -382,13 +387,14 @@ class Client(abc.ABC):
         config: object = None,
         max_attempts: int = 3,
         stage_seconds: int = 21600,
-    ) -> Any:
-        """Have volumes read: [{"bdrc_w_id", "bdrc_i_id"}, …], whose images are in the bucket …
+    ) -> rows.CreateVolumeJobAnswer:
+        """Create a job that reads volumes: [{"bdrc_w_id", "bdrc_i_id"}, …].
 
-        … of the workers. Artifacts go to jobs/<job_key>. JOB_KEY_TAKEN: choose another.
+        The images are in the input bucket of the workers; artifacts go to jobs/<job_key>.
+        JOB_KEY_TAKEN: choose another key.
         """
         optional = _given({"p_job_key": job_key, "p_config": config})
-        answer: Any = await self.rpc(
+        answer: rows.CreateVolumeJobAnswer = await self.rpc(
             "create_volume_job",
             p_volumes=volumes,
             p_max_attempts=max_attempts,
@@ -550,14 +556,14 @@ class Client(abc.ABC):
         lock_seconds: int = 20,
         pages_done: int | None = None,
         pages_total: int | None = None,
-    ) -> Any:
-        """Say that one is alive, how far one is, and hear whether the task is still one's …
+    ) -> rows.VolumeStageAnswer:
+        """Heartbeat: renew the lock and record progress.
 
-        … own: ask right before publishing. LOCK_LOST: it is not, or the stage took longer than it
-        may.
+        Also call it right before publishing artifacts, to check that the lock still holds.
+        LOCK_LOST: it does not, or the stage is past its deadline.
         """
         optional = _given({"p_pages_done": pages_done, "p_pages_total": pages_total})
-        answer: Any = await self.rpc(
+        answer: rows.VolumeStageAnswer = await self.rpc(
             "extend_volume_lock",
             p_task_id=task_id,
             p_token=token,
@@ -567,9 +573,9 @@ class Client(abc.ABC):
         return answer
 
     async def extend_volume_message(self, *, stage: str, handle: int, seconds: int) -> bool:
-        """Keep a message to oneself for so many seconds from now on; 0 lets others have it …
+        """Hide a message from other workers for so many seconds from now; 0 shows it at once.
 
-        … at once. False when it is gone.
+        False when the message is gone.
         """
         answer: bool = await self.rpc(
             "extend_volume_message", p_stage=stage, p_handle=handle, p_seconds=seconds
@@ -609,14 +615,14 @@ class Client(abc.ABC):
         error: object,
         category: str = "unknown",
         retry_after: int | None = None,
-    ) -> Any:
-        """The stage failed: {"type", "message", …}.
+    ) -> rows.VolumeStageAnswer:
+        """Fail a stage: {"type", "message", …}.
 
-        It is tried again after a pause (p_retry_after seconds, where given), unless the error is
-        permanent or the attempts are used up.
+        It is retried after a backoff (or p_retry_after seconds), unless the error is permanent or
+        the attempts are used up.
         """
         optional = _given({"p_retry_after": retry_after})
-        answer: Any = await self.rpc(
+        answer: rows.VolumeStageAnswer = await self.rpc(
             "fail_volume_stage",
             p_task_id=task_id,
             p_token=token,
@@ -924,13 +930,13 @@ class Client(abc.ABC):
         before: str | None = None,
         before_id: int | None = None,
         limit: int = 50,
-    ) -> list[rows.ListVolumeJobs]:
-        """Jobs the caller may see, newest first, and how far they are.
+    ) -> list[rows.ListedVolumeJob]:
+        """The jobs that the caller may see, newest first, with their progress.
 
-        Goes on after the job p_before_id, made at p_before.
+        Continues after the job p_before_id, created at p_before.
         """
         optional = _given({"p_status": status, "p_before": before, "p_before_id": before_id})
-        answer: list[rows.ListVolumeJobs] = await self.rpc(
+        answer: list[rows.ListedVolumeJob] = await self.rpc(
             "list_volume_jobs", p_limit=limit, **optional
         )
         return answer
@@ -945,11 +951,11 @@ class Client(abc.ABC):
         after_id: int | None = None,
         limit: int = 50,
         by_id: bool = False,
-    ) -> list[rows.ListVolumeTasks]:
-        """Volumes of a job, failed ones first, with what each stage took and what came out.
+    ) -> list[rows.ListedVolumeTask]:
+        """The volumes of a job, failed ones first, with the duration of each stage and the …
 
-        Goes on after the one whose rank and task_id are given. p_by_id: in the order of task_id,
-        which stays as it is while volumes go on, after p_after_id.
+        … result. Continues after the given rank and task_id. p_by_id: ordered by task_id, which
+        does not change while volumes move on; continues after p_after_id.
         """
         optional = _given(
             {
@@ -959,7 +965,7 @@ class Client(abc.ABC):
                 "p_after_id": after_id,
             }
         )
-        answer: list[rows.ListVolumeTasks] = await self.rpc(
+        answer: list[rows.ListedVolumeTask] = await self.rpc(
             "list_volume_tasks", p_job_id=job_id, p_limit=limit, p_by_id=by_id, **optional
         )
         return answer
@@ -998,13 +1004,13 @@ class Client(abc.ABC):
 
     async def orchestrate_volumes(
         self, *, queue: str = "pgmq", limit: int = 1000, process: str = "unknown"
-    ) -> Any:
-        """Look over all volumes once: give back what dead workers had, publish messages for …
+    ) -> list[rows.OrchestrateVolumesAnswer]:
+        """Make one pass over all jobs: take back tasks of dead workers, publish messages for …
 
-        … what comes next or may try again, end jobs. Messages go into the queues of this database
-        (pgmq), or into the outbox (sqs). Null while another is at it.
+        … stages that may start, end jobs. Messages go into the queues of this database (pgmq) or
+        into the outbox (sqs). Returns one row, or none while another call is running.
         """
-        answer: Any = await self.rpc(
+        answer: list[rows.OrchestrateVolumesAnswer] = await self.rpc(
             "orchestrate_volumes", p_queue=queue, p_limit=limit, p_process=process
         )
         return answer
@@ -1104,12 +1110,13 @@ class Client(abc.ABC):
 
     async def receive_volume_messages(
         self, *, stages: Sequence[str | None], limit: int = 1, visibility: int = 20
-    ) -> list[Any]:
-        """Take messages of the first of these stages that has some: {stage, handle, message}.
+    ) -> list[rows.VolumeStageMessage]:
+        """Receive messages of the first of these stages that has any.
 
-        Nobody else gets one for p_visibility seconds. No rows when there is nothing to do.
+        They stay hidden from other workers for p_visibility seconds. Returns no rows when there is
+        nothing to do.
         """
-        answer: list[Any] = await self.rpc(
+        answer: list[rows.VolumeStageMessage] = await self.rpc(
             "receive_volume_messages", p_stages=stages, p_limit=limit, p_visibility=visibility
         )
         return answer
@@ -1153,14 +1160,15 @@ class Client(abc.ABC):
 
     async def release_volume_stage(
         self, *, task_id: int, token: str, reason: str = "the worker stops", outage: bool = False
-    ) -> Any:
-        """Give a stage back, without counting it: because the worker stops, which leaves the …
+    ) -> rows.VolumeStageAnswer:
+        """Release a stage without counting a failure.
 
-        … message to others; or (p_outage) as store or engine are away or set up wrongly: then a new
-        message comes later, behind all others, and this one is to be removed. is_counted: others of
-        the job do not meet the outage, so it was a failure of this volume.
+        Either the worker stops; then the message stays for others. Or a store or an engine is away
+        or misconfigured (p_outage); then a new message follows with a delay, and the worker removes
+        this one. is_counted: other volumes of the job do not meet the outage, so it counted as a
+        failure of this volume.
         """
-        answer: Any = await self.rpc(
+        answer: rows.VolumeStageAnswer = await self.rpc(
             "release_volume_stage",
             p_task_id=task_id,
             p_token=token,
@@ -1170,7 +1178,7 @@ class Client(abc.ABC):
         return answer
 
     async def remove_volume_message(self, *, stage: str, handle: int) -> bool:
-        """Take a message that is dealt with out of its queue, into the archive.
+        """Archive a message that has been handled.
 
         False when it is gone already.
         """
@@ -1217,9 +1225,10 @@ class Client(abc.ABC):
         return answer
 
     async def republish_volumes(self, *, stage: str, older_seconds: int = 300) -> int:
-        """The queue of this stage, outside of the database, is empty, or keeps messages for …
+        """Send again what has waited longer than p_older_seconds in the queue of this stage …
 
-        … so long only: send again what has waited in it for longer than this. Returns how many.
+        … outside this database, because that queue is empty or has dropped older messages. Returns
+        how many.
         """
         answer: int = await self.rpc(
             "republish_volumes", p_stage=stage, p_older_seconds=older_seconds
@@ -1250,15 +1259,15 @@ class Client(abc.ABC):
         task_ids: Sequence[int | None] | None = None,
         only_failed: bool = False,
         config: object = None,
-    ) -> Any:
-        """Have a stage done again, and those after it, but none before: of all volumes of a …
+    ) -> rows.RerunVolumesAnswer:
+        """Run a stage and those after it again, but none before: for all volumes of a job, …
 
-        … job, of some (p_task_ids), of the failed ones. Without p_stage, failed volumes go on with
-        the stage they failed in. p_config replaces keys of the job's config. Volumes that have not
-        come to the stage are skipped. A job that had ended runs again.
+        … for some (p_task_ids), or for failed ones. Without p_stage, failed volumes continue with
+        the stage in which they failed. p_config replaces keys of the job's config. Volumes that
+        have not reached the stage are skipped. A job that had ended runs again.
         """
         optional = _given({"p_stage": stage, "p_task_ids": task_ids, "p_config": config})
-        answer: Any = await self.rpc(
+        answer: rows.RerunVolumesAnswer = await self.rpc(
             "rerun_volumes", p_job_id=job_id, p_only_failed=only_failed, **optional
         )
         return answer
@@ -1476,9 +1485,9 @@ class Client(abc.ABC):
         return answer
 
     async def settle_volume_outbox(self, *, messages: object) -> int:
-        """These messages were sent: [{"task_id", "attempt"}, …].
+        """Delete messages that were sent: [{"task_id", "attempt"}, …].
 
-        Returns how many of them were still to be sent.
+        Returns how many of them were still in the outbox.
         """
         answer: int = await self.rpc("settle_volume_outbox", p_messages=messages)
         return answer
@@ -1523,13 +1532,13 @@ class Client(abc.ABC):
 
     async def start_volume_stage(
         self, *, task_id: int, stage: str, attempt: int, worker_id: str, lock_seconds: int = 20
-    ) -> Any:
-        """Begin the stage that a message is about, and get the token that proves it, with …
+    ) -> rows.StartVolumeStageAnswer:
+        """Start the stage that a message names: returns the lock token and what the stage needs.
 
-        … all that the stage needs to know. STALE_MESSAGE: it was dealt with; remove the message.
-        STAGE_HELD: a worker has it; leave the message for retry_after.
+        STALE_MESSAGE: the message was handled already; remove it. STAGE_HELD: another worker holds
+        the task; leave the message for retry_after seconds.
         """
-        answer: Any = await self.rpc(
+        answer: rows.StartVolumeStageAnswer = await self.rpc(
             "start_volume_stage",
             p_task_id=task_id,
             p_stage=stage,
@@ -1636,20 +1645,17 @@ class Client(abc.ABC):
         answer: list[str] = await self.rpc("unknown_files", p_paths=paths)
         return answer
 
-    async def volume_board(self, *, job_id: int) -> Any:
-        """A job at a glance: how many volumes are at which stage in which state, how many …
+    async def volume_board(self, *, job_id: int) -> rows.VolumeBoardAnswer:
+        """A summary of a job: volumes by stage and status, the volumes that workers hold (at …
 
-        … are in hand, which (200 of them) and how far, what stages take, and when the orchestrator
-        was last there.
+        … most 200) and their progress, the durations of stages, and the last pass of the
+        orchestrator.
         """
-        answer: Any = await self.rpc("volume_board", p_job_id=job_id)
+        answer: rows.VolumeBoardAnswer = await self.rpc("volume_board", p_job_id=job_id)
         return answer
 
     async def volume_history(self, *, task_id: int, limit: int = 50) -> list[rows.VolumeRuns]:
-        """Each time a worker had the volume in hand, newest first: stage, times, pages, how …
-
-        … it ended.
-        """
+        """Every attempt of a worker at the volume, newest first: stage, times, pages, outcome."""
         answer: list[rows.VolumeRuns] = await self.rpc(
             "volume_history", p_task_id=task_id, p_limit=limit
         )

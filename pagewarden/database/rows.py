@@ -82,6 +82,17 @@ class Alerts(TypedDict):
     told: bool
 
 
+class CancelVolumeJobAnswer(TypedDict):
+    """How many volumes were taken from queues and workers; or a refusal, with the id of the job."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    id: int | None
+    job_id: int | None
+    taken_back: int | None
+
+
 class CaseMembers(TypedDict):
     """Whom a case is shared with: viewers read, editors also upload, cancel and read again."""
 
@@ -188,6 +199,17 @@ class ClaimedDocument(TypedDict):
     priority: int
     refusal: str
     missing: list[int]
+
+
+class CreateVolumeJobAnswer(TypedDict):
+    """The new job, its key, and how many volumes it has; or a refusal."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    job_id: int | None
+    job_key: str
+    volumes: int | None
 
 
 class Documents(TypedDict):
@@ -339,6 +361,25 @@ class Lanes(TypedDict):
     updated_at: str
 
 
+class ListedVolumeJob(TypedDict):
+    """A job in a list: its owner, and how many of its volumes exist, are done, have failed, …
+
+    … and are held by workers.
+    """
+
+    job_id: int
+    job_key: str
+    owner_id: str | None
+    status: str
+    config: Any
+    volumes: int
+    done: int
+    failed: int
+    in_hand: int
+    created_at: str
+    finished_at: str | None
+
+
 class OcrDeadLetter(TypedDict):
     """Documents machines gave up on, until HAC decides."""
 
@@ -465,6 +506,27 @@ class OcrSystemHealth(TypedDict):
     oldest_waiting_id: str
 
 
+class OrchestrateVolumesAnswer(TypedDict):
+    """What one pass of the orchestrator did: messages published for stages that may start, …
+
+    … and again for lost ones; tasks taken from dead workers; jobs completed and failed. is_more:
+    p_limit was reached, so call again. is_reconciling: compare queues outside this database now,
+    see republish_volumes. is_busy: jobs are running. outbox: unsent messages, counted up to 1000.
+    retry_in: seconds until the next retry is due.
+    """
+
+    published: int
+    republished: int
+    rescued: int
+    completed: int
+    failed: int
+    is_more: bool
+    is_reconciling: bool
+    is_busy: bool
+    outbox: int
+    retry_in: float | None
+
+
 class PageCorrections(TypedDict):
     """What people made of the text of pages: every version, with who and when."""
 
@@ -524,6 +586,45 @@ class PageTexts(TypedDict):
     corrected_at: str
 
 
+class RerunVolumesAnswer(TypedDict):
+    """How many volumes run the stage again, and how many have not reached it; or a refusal, …
+
+    … with the id of the job.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    id: int | None
+    job_id: int | None
+    rerun: int | None
+    skipped: int | None
+
+
+class StartVolumeStageAnswer(TypedDict):
+    """The lock token of a stage and what its worker must know.
+
+    A refusal has error, message, the id of the task, and for STAGE_HELD the seconds until a retry
+    makes sense.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    id: int | None
+    retry_after: int | None
+    task_id: int | None
+    token: str | None
+    stage: str | None
+    job_key: str | None
+    bdrc_w_id: str | None
+    bdrc_i_id: str | None
+    config: Any
+    is_forced: bool | None
+    stage_seconds: int | None
+    seconds_before: float | None
+
+
 class Tasks(TypedDict):
     """What waits for a person."""
 
@@ -556,8 +657,35 @@ class UserRoles(TypedDict):
     created_at: str
 
 
+class VolumeFigures(TypedDict):
+    """The result of a volume, a row of volume_results."""
+
+    total_images: int | None
+    total_lines: int | None
+    total_characters: int | None
+    processing_duration_ms: float | None
+    dewarping_applied_count: int | None
+    metrics: Any
+    created_at: str
+    updated_at: str
+
+
+class VolumeInProgress(TypedDict):
+    """A volume that a worker holds: since when, for how many seconds, and its progress."""
+
+    task_id: int
+    bdrc_w_id: str
+    bdrc_i_id: str
+    stage: str
+    worker: str
+    started_at: str
+    seconds: float
+    pages_done: int
+    pages_total: int | None
+
+
 class VolumeJobs(TypedDict):
-    """A request to read volumes, all in the same way."""
+    """Requests to read volumes with one config."""
 
     id: int
     user_id: str | None
@@ -572,11 +700,22 @@ class VolumeJobs(TypedDict):
     finished_at: str | None
 
 
-class VolumeResults(TypedDict):
-    """What came out of each volume, in figures.
+class VolumeOrchestratorPass(TypedDict):
+    """The last pass of the orchestrator: its time and its process."""
 
-    Written with the end of the last stage.
-    """
+    passed_at: str | None
+    by: str | None
+
+
+class VolumeOutboxMessage(TypedDict):
+    """A message to send, and the stage whose queue gets it."""
+
+    stage: str
+    message: Any
+
+
+class VolumeResults(TypedDict):
+    """The figures of each finished volume, written when the last stage completes."""
 
     task_id: int
     total_images: int | None
@@ -590,7 +729,7 @@ class VolumeResults(TypedDict):
 
 
 class VolumeRuns(TypedDict):
-    """Each time a worker had a stage of a volume in hand, and how that ended."""
+    """Each attempt of a worker at a stage of a volume, and its outcome."""
 
     id: int
     task_id: int
@@ -608,8 +747,47 @@ class VolumeRuns(TypedDict):
     error: Any
 
 
+class VolumeStageAnswer(TypedDict):
+    """The result of a call for a task that a worker holds.
+
+    is_counted: a release was counted as a failure. is_final, attempts: after a failure, whether it
+    was the last one and how many there were. A refusal has error, message and the id of the task.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    id: int | None
+    task_id: int | None
+    is_counted: bool | None
+    is_final: bool | None
+    attempts: int | None
+
+
+class VolumeStageCount(TypedDict):
+    """How many volumes of a job are at a stage in a status."""
+
+    stage: str
+    status: str
+    volumes: int
+
+
+class VolumeStageMessage(TypedDict):
+    """A message that a worker received: the stage of its queue, its id there (handle), and …
+
+    … its content.
+    """
+
+    stage: str
+    handle: int
+    message: Any
+
+
 class VolumeTasks(TypedDict):
-    """A volume of a job, on its way through the stages."""
+    """The stage task of each volume of a job: its stage, its status, and the worker that …
+
+    … holds it.
+    """
 
     id: int
     job_id: int
@@ -661,6 +839,57 @@ class Webhooks(TypedDict):
     requested_by: str | None
     created_at: str
     job_id: str | None
+
+
+class ListedVolumeTask(TypedDict):
+    """A volume of a job in a list.
+
+    rank: the place of its status, for the next page. seconds: the duration of each stage, by stage.
+    """
+
+    task_id: int
+    volume_id: int
+    bdrc_w_id: str
+    bdrc_i_id: str
+    stage: str
+    status: str
+    rank: int
+    attempts: int
+    max_attempts: int
+    last_error: Any
+    worker: str | None
+    pages_done: int
+    pages_total: int | None
+    started_at: str | None
+    done_at: str | None
+    seconds: Any
+    result: VolumeFigures | None
+
+
+class VolumeBoardAnswer(TypedDict):
+    """A summary of a job.
+
+    in_hand_by_stage: how many volumes workers hold, by stage. in_hand: at most 200 of them. outage:
+    the newest error of a store or an engine that is away. timing: volumes, pages, failed_pages and
+    seconds of the last 1000 runs, by stage.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    id: int | None
+    job_id: int | None
+    job_key: str | None
+    status: str | None
+    config: Any
+    created_at: str | None
+    finished_at: str | None
+    stages: list[VolumeStageCount] | None
+    in_hand_by_stage: Any
+    in_hand: list[VolumeInProgress] | None
+    outage: Any
+    timing: Any
+    orchestrator: VolumeOrchestratorPass | None
 
 
 class CaseContents(TypedDict):
@@ -864,44 +1093,6 @@ class ListTasks(TypedDict):
     page_count: int
     case_id: str
     case_name: str
-
-
-class ListVolumeJobs(TypedDict):
-    """One row of list_volume_jobs."""
-
-    job_id: int
-    job_key: str
-    owner_id: str
-    status: str
-    config: Any
-    volumes: int
-    done: int
-    failed: int
-    in_hand: int
-    created_at: str
-    finished_at: str
-
-
-class ListVolumeTasks(TypedDict):
-    """One row of list_volume_tasks."""
-
-    task_id: int
-    volume_id: int
-    bdrc_w_id: str
-    bdrc_i_id: str
-    stage: str
-    status: str
-    rank: int
-    attempts: int
-    max_attempts: int
-    last_error: Any
-    worker: str
-    pages_done: int
-    pages_total: int
-    started_at: str
-    done_at: str
-    seconds: Any
-    result: Any
 
 
 class ListWorkers(TypedDict):

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pagewarden import errors
-from pagewarden.database import tables
+from pagewarden.database import answers, tables
 from pagewarden.volumes import changes, stages
 from pagewarden.volumes import config as configs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
 
 _PAGE = 200
 # Some works and some groups at a time: what all pairs of them could find fits into one answer.
@@ -78,30 +78,36 @@ class Board:
     done: int
     failed: int
     stages: Sequence[StageCount]
-    in_hand: Sequence[Mapping[str, Any]]
+    in_hand: Sequence[rows.VolumeInProgress]
     outage: str | None
     passed_at: str | None
 
     @classmethod
-    def from_answer(cls, answer: Mapping[str, Any]) -> Board:
+    def from_answer(cls, answer: rows.VolumeBoardAnswer) -> Board:
         """Make it from what volume_board answers."""
-        counts = {(row["stage"], row["status"]): row["volumes"] for row in answer["stages"]}
+        counts = count_by_stage(answer)
         return cls(
-            job_id=answer["job_id"],
-            job_key=answer["job_key"],
-            status=answer["status"],
+            job_id=answers.require(answer["job_id"]),
+            job_key=answers.require(answer["job_key"]),
+            status=answers.require(answer["status"]),
             volumes=sum(counts.values()),
             done=counts.get(("done", "done"), 0),
             failed=sum(count for (_, status), count in counts.items() if status == "failed"),
             stages=[_count(stage, counts, answer) for stage in stages.STAGES],
-            in_hand=answer["in_hand"],
+            in_hand=answers.require(answer["in_hand"]),
             outage=(answer["outage"] or {}).get("message"),
-            passed_at=answer["orchestrator"]["passed_at"],
+            passed_at=answers.require(answer["orchestrator"])["passed_at"],
         )
 
 
+def count_by_stage(answer: rows.VolumeBoardAnswer) -> dict[tuple[str, str], int]:
+    """Count the volumes of a job by stage and status."""
+    stages_seen = answers.require(answer["stages"])
+    return {(row["stage"], row["status"]): row["volumes"] for row in stages_seen}
+
+
 def _count(
-    stage: str, counts: Mapping[tuple[str, str], int], answer: Mapping[str, Any]
+    stage: str, counts: Mapping[tuple[str, str], int], answer: rows.VolumeBoardAnswer
 ) -> StageCount:
     order = ("pending", *stages.STAGES, "done")
     number = order.index(stage)
@@ -143,16 +149,19 @@ class Jobs:
     ) -> Made:
         """Order volumes; a config that makes no sense is refused before anything is sent."""
         configs.Config.parse(config or {})
-        answer = await self.database.rpc(
-            "create_volume_job",
-            p_volumes=[{"bdrc_w_id": v.w_id, "bdrc_i_id": v.i_id} for v in volumes],
-            p_job_key=job_key,
-            p_config=dict(config or {}),
-            p_max_attempts=max_attempts,
-            p_stage_seconds=stage_seconds,
+        answer = await self.database.create_volume_job(
+            volumes=[{"bdrc_w_id": v.w_id, "bdrc_i_id": v.i_id} for v in volumes],
+            job_key=job_key,
+            config=dict(config or {}),
+            max_attempts=max_attempts,
+            stage_seconds=stage_seconds,
         )
         _require(answer, hint="choose another, with --key on the command line")
-        return Made(answer["job_id"], answer["job_key"], answer["volumes"])
+        return Made(
+            answers.require(answer["job_id"]),
+            answer["job_key"],
+            answers.require(answer["volumes"]),
+        )
 
     async def find(self, wanted: str) -> int:
         """Find a job by its key or id."""
@@ -168,42 +177,39 @@ class Jobs:
 
     async def board(self, job_id: int) -> Board:
         """Look at a job."""
-        return Board.from_answer(await self.database.rpc("volume_board", p_job_id=job_id))
+        answer = await self.database.volume_board(job_id=job_id)
+        _require(answer)
+        return Board.from_answer(answer)
 
-    async def listed(self, *, limit: int = 50) -> list[dict[str, Any]]:
+    async def listed(self, *, limit: int = 50) -> list[rows.ListedVolumeJob]:
         """List the newest jobs."""
-        found: list[dict[str, Any]] = await self.database.rpc("list_volume_jobs", p_limit=limit)
-        return found
+        return await self.database.list_volume_jobs(limit=limit)
 
     async def tasks(
         self, job_id: int, *, stage: str | None = None, status: str | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[rows.ListedVolumeTask]:
         """List all volumes of a job, or those of a stage or status, failed ones first.
 
         Pages are turned in an order in which nothing moves, so none is missing.
         """
-        found: list[dict[str, Any]] = []
+        found: list[rows.ListedVolumeTask] = []
         while True:
-            page = await self.database.rpc(
-                "list_volume_tasks",
-                p_job_id=job_id,
-                p_stage=stage,
-                p_status=status,
-                p_after_id=found[-1]["task_id"] if found else None,
-                p_limit=_PAGE,
-                p_by_id=True,
+            page = await self.database.list_volume_tasks(
+                job_id=job_id,
+                stage=stage,
+                status=status,
+                after_id=found[-1]["task_id"] if found else None,
+                limit=_PAGE,
+                by_id=True,
             )
             found += page
             if len(page) < _PAGE:
                 return sorted(found, key=lambda row: (row["rank"], row["task_id"]))
 
-    async def history(self, job_id: int, volume: Name) -> list[dict[str, Any]]:
+    async def history(self, job_id: int, volume: Name) -> list[rows.VolumeRuns]:
         """List the newest turns of workers at a volume, the last one first."""
         (task_id,) = await self._ids(job_id, [volume])
-        found: list[dict[str, Any]] = await self.database.rpc(
-            "volume_history", p_task_id=task_id, p_limit=_PAGE
-        )
-        return found
+        return await self.database.volume_history(task_id=task_id, limit=_PAGE)
 
     async def rerun(
         self,
@@ -221,16 +227,15 @@ class Jobs:
         if config:
             await self._require_change(job_id, stage or stages.STAGES[0], config)
             await self._require_no_others(job_id, volumes, only_failed=only_failed)
-        answer = await self.database.rpc(
-            "rerun_volumes",
-            p_job_id=job_id,
-            p_stage=stage,
-            p_task_ids=await self._ids(job_id, volumes) if volumes else None,
-            p_only_failed=only_failed,
-            p_config=dict(config) if config else None,
+        answer = await self.database.rerun_volumes(
+            job_id=job_id,
+            stage=stage,
+            task_ids=await self._ids(job_id, volumes) if volumes else None,
+            only_failed=only_failed,
+            config=dict(config) if config else None,
         )
         _require(answer)
-        return answer["rerun"], answer["skipped"]
+        return answers.require(answer["rerun"]), answers.require(answer["skipped"])
 
     async def config(self, job_id: int) -> dict[str, Any]:
         """Give the config of a job, as it was ordered and changed since."""
@@ -242,10 +247,9 @@ class Jobs:
 
     async def cancel(self, job_id: int, reason: str | None = None) -> int:
         """End a job now; tell how many volumes were taken from queues and workers."""
-        answer = await self.database.rpc("cancel_volume_job", p_job_id=job_id, p_reason=reason)
+        answer = await self.database.cancel_volume_job(job_id=job_id, reason=reason)
         _require(answer)
-        taken: int = answer["taken_back"]
-        return taken
+        return answers.require(answer["taken_back"])
 
     async def _require_change(self, job_id: int, stage: str, config: Mapping[str, Any]) -> None:
         changes.require(stage, await self.config(job_id), config)
@@ -297,12 +301,18 @@ class Jobs:
         return {names[task["volume_id"]]: task["id"] for task in tasks}
 
 
-def _has_ended(task: Mapping[str, Any]) -> bool:
+def _has_ended(task: rows.ListedVolumeTask) -> bool:
     if task["status"] == "failed":
-        return bool(task["attempts"] >= task["max_attempts"])
-    return bool(task["stage"] == "done")
+        return task["attempts"] >= task["max_attempts"]
+    return task["stage"] == "done"
 
 
-def _require(answer: Mapping[str, Any], hint: str | None = None) -> None:
+def _require(
+    answer: rows.CreateVolumeJobAnswer
+    | rows.CancelVolumeJobAnswer
+    | rows.RerunVolumesAnswer
+    | rows.VolumeBoardAnswer,
+    hint: str | None = None,
+) -> None:
     if not answer["success"]:
-        raise errors.InvalidCall(answer["message"], hint=hint)
+        raise errors.InvalidCall(answers.require(answer["message"]), hint=hint)

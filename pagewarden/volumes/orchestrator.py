@@ -8,7 +8,7 @@ outside of the database the message is in an outbox then, from which it is sent.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -17,9 +17,9 @@ from pagewarden.volumes import outbox
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
     from pagewarden.volumes import queues
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ class Seen:
     sent: int = 0
 
     @classmethod
-    def from_answers(cls, answers: list[Mapping[str, Any]], *, sent: int) -> Seen:
+    def from_answers(cls, answers: Sequence[rows.OrchestrateVolumesAnswer], *, sent: int) -> Seen:
         """Sum up what orchestrate_volumes answered, one call after the other."""
         return cls(
             published=sum(a["published"] + a["republished"] for a in answers),
@@ -83,12 +83,10 @@ class Orchestrator:
 
     async def look(self) -> Seen | None:
         """Look over all volumes, and do what there is to do; None while another is at it."""
-        answers: list[Mapping[str, Any]] = []
+        answers: list[rows.OrchestrateVolumesAnswer] = []
         while not answers or answers[-1]["is_more"]:
-            found = await self.database.rpc(
-                "orchestrate_volumes",
-                p_queue="pgmq" if self.publisher is None else "sqs",
-                p_process=self.process,
+            found = await self.database.orchestrate_volumes(
+                queue="pgmq" if self.publisher is None else "sqs", process=self.process
             )
             if not found:
                 return None

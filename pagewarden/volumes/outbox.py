@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -11,9 +11,7 @@ from pagewarden import errors
 from pagewarden.volumes import messages, stages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
     from pagewarden.volumes import queues
 
 log = structlog.get_logger(__name__)
@@ -31,12 +29,10 @@ async def drain(database: Database, publisher: queues.Publisher) -> int:
     """Send all that can be sent; return how many that were. A queue that is away is raised then."""
     sent, troubles = 0, dict[str, errors.QueueError]()
     while True:
-        rows = await database.rpc(
-            "claim_volume_outbox", p_limit=_BATCH, p_lease_seconds=LEASE_SECONDS
-        )
-        if not rows:
+        unsent = await database.claim_volume_outbox(limit=_BATCH, lease_seconds=LEASE_SECONDS)
+        if not unsent:
             break
-        sent += await _send(database, publisher, rows, troubles)
+        sent += await _send(database, publisher, unsent, troubles)
     for trouble in troubles.values():
         raise trouble
     return sent
@@ -45,14 +41,14 @@ async def drain(database: Database, publisher: queues.Publisher) -> int:
 async def _send(
     database: Database,
     publisher: queues.Publisher,
-    rows: list[Mapping[str, Any]],
+    unsent: list[rows.VolumeOutboxMessage],
     troubles: dict[str, errors.QueueError],
 ) -> int:
     """Send what is for queues that gave no trouble so far; what is not sent is claimed again."""
     places = asyncio.Semaphore(_AT_ONCE)
     sent: list[messages.Message] = []
 
-    async def one(row: Mapping[str, Any]) -> None:
+    async def one(row: rows.VolumeOutboxMessage) -> None:
         message = messages.Message.parse(row["message"])
         assert message is not None  # noqa: S101  # the database made it
         async with places:
@@ -65,10 +61,9 @@ async def _send(
             else:
                 sent.append(message)
 
-    await asyncio.gather(*map(one, rows))
-    await database.rpc(
-        "settle_volume_outbox",
-        p_messages=[{"task_id": m.task_id, "attempt": m.attempt} for m in sent],
+    await asyncio.gather(*map(one, unsent))
+    await database.settle_volume_outbox(
+        messages=[{"task_id": m.task_id, "attempt": m.attempt} for m in sent]
     )
     return len(sent)
 
@@ -89,8 +84,8 @@ async def reconcile(database: Database, publisher: queues.Publisher) -> int:
         except errors.QueueError as exc:
             log.warning("queue_not_seen", stage=stage, error=str(exc))
             continue
-        lost += await database.rpc(
-            "republish_volumes", p_stage=stage, p_older_seconds=min(older, LONGEST_KEPT_SECONDS)
+        lost += await database.republish_volumes(
+            stage=stage, older_seconds=min(older, LONGEST_KEPT_SECONDS)
         )
     if lost:
         log.warning("messages_lost", volumes=lost)

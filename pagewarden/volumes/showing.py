@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.padding import Padding
@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from rich.console import RenderableType
 
+    from pagewarden.database import rows
     from pagewarden.volumes.jobs import Board, StageCount
 
 # An orchestrator looks every 30 seconds.
@@ -23,15 +24,15 @@ _LATE_SECONDS = 120
 _BAR = 40
 
 
-def jobs(rows: Iterable[Mapping[str, Any]]) -> Table:
+def jobs(shown: Iterable[rows.ListedVolumeJob]) -> Table:
     """Show jobs, one in a line."""
     table = Table("job", "key", "status", "volumes", "done", "failed", "in hand", "since")
-    for row in rows:
+    for row in shown:
         table.add_row(
             str(row["job_id"]),
             Text(row["job_key"]),
             _coloured(row["status"]),
-            *(f"{row[name]:,}" for name in ("volumes", "done", "failed", "in_hand")),
+            *(f"{count:,}" for count in (row["volumes"], row["done"], row["failed"], row["in_hand"])),
             _moment(row["created_at"]),
         )
     return table
@@ -68,10 +69,10 @@ def notices(seen: Board, now: dt.datetime) -> list[Text]:
     return found
 
 
-def failures(rows: Iterable[Mapping[str, Any]]) -> Table:
+def failures(shown: Iterable[rows.ListedVolumeTask]) -> Table:
     """Show volumes that failed, and why."""
     table = Table("volume", "stage", "attempts", "error", "message")
-    for row in rows:
+    for row in shown:
         error = row["last_error"] or {}
         table.add_row(
             Text(f"{row['bdrc_w_id']}-{row['bdrc_i_id']}"),
@@ -83,30 +84,30 @@ def failures(rows: Iterable[Mapping[str, Any]]) -> Table:
     return table
 
 
-def volumes(rows: Iterable[Mapping[str, Any]]) -> Table:
+def volumes(shown: Iterable[rows.ListedVolumeTask]) -> Table:
     """Show volumes of a job, one in a line, with what came out of them."""
     # No frame, and names that stay whole: this fits into 80 columns.
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for name in ("volume", "stage", "status", "attempts", "pages", "lines", "characters"):
         table.add_column(name, no_wrap=True)
-    for row in rows:
-        result = row["result"] or {}
+    for row in shown:
+        result = row["result"]
         table.add_row(
             Text(f"{row['bdrc_w_id']}-{row['bdrc_i_id']}"),
             row["stage"],
             _coloured(row["status"]),
             f"{row['attempts']} of {row['max_attempts']}",
             _pages(row["pages_done"], row["pages_total"]),
-            _number(result.get("total_lines")),
-            _number(result.get("total_characters")),
+            _number(result["total_lines"] if result else None),
+            _number(result["total_characters"] if result else None),
         )
     return table
 
 
-def turns(rows: Iterable[Mapping[str, Any]]) -> RenderableType:
+def turns(shown: Iterable[rows.VolumeRuns]) -> RenderableType:
     """Show turns of workers at a volume: one in a line, and what went wrong below it."""
     lines: list[Text] = []
-    for row in rows:
+    for row in shown:
         pages = f"{_number(row['pages'])} pages" if row["pages"] is not None else ""
         failed = f", {row['failed_pages']:,} failed" if row["failed_pages"] else ""
         outcome = _coloured(f"{row['outcome'] or 'in hand':<10}")
@@ -138,9 +139,9 @@ def _stages(counts: Iterable[StageCount]) -> Table:
     return table
 
 
-def _in_hand(rows: Iterable[Mapping[str, Any]]) -> Table:
+def _in_hand(shown: Iterable[rows.VolumeInProgress]) -> Table:
     table = Table("volume", "stage", "pages", "for", "worker")
-    for row in rows:
+    for row in shown:
         table.add_row(
             Text(f"{row['bdrc_w_id']}-{row['bdrc_i_id']}"),
             row["stage"],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from pagewarden import errors
-from pagewarden.database import persistence
+from pagewarden.database import answers, persistence
 from pagewarden.volumes import config as configs
 from pagewarden.volumes import stages
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
     from pagewarden.volumes import artifacts, queues
 
 log = structlog.get_logger(__name__)
@@ -74,18 +74,18 @@ class Grant:
         return f"{self.w_id}-{self.i_id}"
 
     @classmethod
-    def from_answer(cls, answer: Mapping[str, Any]) -> Grant:
+    def from_answer(cls, answer: rows.StartVolumeStageAnswer) -> Grant:
         """Make it from what start_volume_stage answers."""
         return cls(
-            task_id=answer["task_id"],
-            token=answer["token"],
-            job_key=answer["job_key"],
-            w_id=answer["bdrc_w_id"],
-            i_id=answer["bdrc_i_id"],
-            config=answer["config"],
-            is_forced=answer["is_forced"],
-            seconds_before=answer["seconds_before"],
-            stage_seconds=answer["stage_seconds"],
+            task_id=answers.require(answer["task_id"]),
+            token=answers.require(answer["token"]),
+            job_key=answers.require(answer["job_key"]),
+            w_id=answers.require(answer["bdrc_w_id"]),
+            i_id=answers.require(answer["bdrc_i_id"]),
+            config=answers.require(answer["config"]),
+            is_forced=answers.require(answer["is_forced"]),
+            seconds_before=answers.require(answer["seconds_before"]),
+            stage_seconds=answers.require(answer["stage_seconds"]),
         )
 
 
@@ -103,7 +103,11 @@ class _Progress:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One stage of one volume, and all that is needed to do it."""
+    """One stage of one volume, and all that is needed to do it.
+
+    Calls of the database are retried while it is away. They carry the token, so a call that is
+    made twice does no harm: if the first one got through after all, the answer is LOCK_LOST.
+    """
 
     grant: Grant
     delivery: queues.Delivery
@@ -201,21 +205,27 @@ class Turn:
                 log.warning("message_not_extended", task=self.grant.task_id, error=str(exc))
 
     async def _beat(self) -> bool:
-        answer = await self._call(
-            "extend_volume_lock",
-            p_lock_seconds=math.ceil(self.lock_seconds),
-            p_pages_done=self.progress.done,
-            p_pages_total=self.progress.total,
+        answer = await persistence.persist(
+            lambda: self.database.extend_volume_lock(
+                task_id=self.grant.task_id,
+                token=self.grant.token,
+                lock_seconds=math.ceil(self.lock_seconds),
+                pages_done=self.progress.done,
+                pages_total=self.progress.total,
+            )
         )
-        return bool(answer["success"])
+        return answer["success"]
 
     async def _complete(self, done: stages.Done) -> Outcome:
-        answer = await self._call(
-            "complete_volume_stage",
-            p_pages=done.pages,
-            p_failed_pages=done.failed_pages,
-            p_skipped=done.skipped,
-            p_metrics=dict(done.metrics),
+        answer = await persistence.persist(
+            lambda: self.database.complete_volume_stage(
+                task_id=self.grant.task_id,
+                token=self.grant.token,
+                pages=done.pages,
+                failed_pages=done.failed_pages,
+                skipped=done.skipped,
+                metrics=dict(done.metrics),
+            )
         )
         return Outcome.DONE if answer["success"] else Outcome.LOST
 
@@ -232,11 +242,14 @@ class Turn:
     async def _fail(self, error: BaseException, category: errors.Category) -> Outcome:
         words = errors.in_words(error)
         log.warning("stage_failed", **self._named(), error=words)
-        answer = await self._call(
-            "fail_volume_stage",
-            p_error={"type": type(error).__name__, "message": words},
-            p_category=str(category),
-            p_retry_after=_retry_after(error),
+        answer = await persistence.persist(
+            lambda: self.database.fail_volume_stage(
+                task_id=self.grant.task_id,
+                token=self.grant.token,
+                error={"type": type(error).__name__, "message": words},
+                category=str(category),
+                retry_after=_retry_after(error),
+            )
         )
         return Outcome.FAILED if answer["success"] else Outcome.LOST
 
@@ -252,7 +265,11 @@ class Turn:
             return Outcome.LOST
 
     async def _give_back(self, reason: str, *, outage: bool) -> Outcome:
-        answer = await self._call("release_volume_stage", p_reason=reason, p_outage=outage)
+        answer = await persistence.persist(
+            lambda: self.database.release_volume_stage(
+                task_id=self.grant.task_id, token=self.grant.token, reason=reason, outage=outage
+            )
+        )
         if not answer["success"]:
             return Outcome.LOST
         if answer["is_counted"]:
@@ -261,15 +278,6 @@ class Turn:
             return Outcome.OUTAGE
         await self.queue.extend(self.delivery, 0)
         return Outcome.GIVEN_BACK
-
-    async def _call(self, name: str, **params: object) -> Any:  # noqa: ANN401  # JSON
-        """Call until the database is there again.
-
-        Calls carry the token, so making one a second time does no harm: if the first got
-        through after all, the answer is LOCK_LOST and the task is where it should be.
-        """
-        held = {"p_task_id": self.grant.task_id, "p_token": self.grant.token}
-        return await persistence.rpc(self.database, name, **held, **params)
 
 
 def _retry_after(error: BaseException) -> int | None:

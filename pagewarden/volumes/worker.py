@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pagewarden import errors, waking
+from pagewarden.database import answers
 from pagewarden.volumes import messages, turns
 from pagewarden.volumes import stages as stages_module
 
@@ -92,18 +93,17 @@ class Worker:
         if message is None:
             log.warning("message_unreadable", stage=delivery.stage, body=delivery.body)
             return Outcome.STALE
-        answer = await self.database.rpc(
-            "start_volume_stage",
-            p_task_id=message.task_id,
-            p_stage=delivery.stage,
-            p_attempt=message.attempt,
-            p_worker_id=self.worker_id,
-            p_lock_seconds=math.ceil(self.lock_seconds),
+        answer = await self.database.start_volume_stage(
+            task_id=message.task_id,
+            stage=delivery.stage,
+            attempt=message.attempt,
+            worker_id=self.worker_id,
+            lock_seconds=math.ceil(self.lock_seconds),
         )
         if answer["success"]:
             return await self._turn(turns.Grant.from_answer(answer), delivery, stop)
         if answer["error"] == "STAGE_HELD":
-            await self.queue.extend(delivery, answer["retry_after"] + 1)
+            await self.queue.extend(delivery, answers.require(answer["retry_after"]) + 1)
             return Outcome.HELD
         return Outcome.STALE
 

@@ -26,11 +26,8 @@ class PgmqQueue:
 
     async def receive(self, stages: Sequence[str], *, seconds: float) -> interface.Delivery | None:
         """Read a message."""
-        rows = await self.database.rpc(
-            "receive_volume_messages",
-            p_stages=list(stages),
-            p_limit=1,
-            p_visibility=math.ceil(seconds),
+        rows = await self.database.receive_volume_messages(
+            stages=list(stages), limit=1, visibility=math.ceil(seconds)
         )
         if not rows:
             return None
@@ -38,15 +35,12 @@ class PgmqQueue:
 
     async def extend(self, delivery: interface.Delivery, seconds: float) -> None:
         """Set when it is seen again."""
-        await self.database.rpc(
-            "extend_volume_message",
-            p_stage=delivery.stage,
-            p_handle=int(delivery.handle),
-            p_seconds=math.ceil(seconds),
+        await self.database.extend_volume_message(
+            stage=delivery.stage, handle=int(delivery.handle), seconds=math.ceil(seconds)
         )
 
     async def ack(self, delivery: interface.Delivery) -> None:
         """Archive it."""
-        await self.database.rpc(
-            "remove_volume_message", p_stage=delivery.stage, p_handle=int(delivery.handle)
+        await self.database.remove_volume_message(
+            stage=delivery.stage, handle=int(delivery.handle)
         )
