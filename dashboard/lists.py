@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 from pydantic import BaseModel
 
 Rows = Sequence[Mapping[str, Any]]
-
-Row = TypeVar("Row")
+Row = TypeVar("Row", bound=Mapping[str, Any])
 
 
 class Filter(BaseModel):

@@ -87,8 +87,8 @@ async def finished(
     """Have the job of the real volume ordered, and ended one way or another; return its id."""
     home = await ordering(place, person, scratch)
     if config and "sources" in config:  # of which one may only name one's own
-        await home.order(VOLUME, p_job_key="other")
-    job = await home.order(VOLUME, p_job_key=books.JOB, p_max_attempts=1, p_config=config or {})
+        await home.order(VOLUME, job_key="other")
+    job = await home.order(VOLUME, job_key=books.JOB, max_attempts=1, config=config or {})
     await home.work(home.worker(find or fakes.steady(), name="reader-1"))
     return job
 

@@ -90,7 +90,7 @@ async def test_what_is_typed_stays_while_the_volume_is_under_way(
     person = await place.person()
     assert book.artifacts.is_dir()
     home = await shelves.ordering(place, person, tmp_path)
-    await home.order(shelves.VOLUME, p_job_key=books.JOB)
+    await home.order(shelves.VOLUME, job_key=books.JOB)
     async with place.browser(person) as page:
         await page.goto(PATH)
         await page.get_by_label("Number or name").fill("pag")
@@ -107,8 +107,8 @@ async def test_a_volume_of_a_job_is_found_by_its_name(place: places.Place, tmp_p
     """By work and image group, or by the work; volumes of other jobs are not."""
     person, stranger = await place.person(), await place.person()
     home = await shelves.ordering(place, person, tmp_path)
-    await home.order("W1-I1", "W1-I2", "W2-I1", p_job_key=books.JOB)
-    await home.order("W1-I3", "W3-I1", p_job_key="second")
+    await home.order("W1-I1", "W1-I2", "W2-I1", job_key=books.JOB)
+    await home.order("W1-I3", "W3-I1", job_key="second")
     async with place.browser(person, script=False) as page:
         await page.goto(JOB)
         await page.get_by_label("Find a volume").fill(" W1-I2 ")

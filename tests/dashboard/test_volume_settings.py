@@ -39,7 +39,7 @@ async def test_a_job_is_ordered_with_whatever_can_be_set(
     person = await place.person()
     sources = "jobs/other/volumes/{w_id}-{i_id}/ocr/ocr_results.parquet"
     home = await shelves.ordering(place, person, tmp_path)
-    await home.order("W1-I1", p_job_key="other")
+    await home.order("W1-I1", job_key="other")
     async with place.browser(person) as page:
         await page.goto("/volumes")
         await page.get_by_text("Order volumes").click()

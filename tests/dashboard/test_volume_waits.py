@@ -21,7 +21,7 @@ async def test_a_job_that_stands_still_says_why(place: places.Place, tmp_path: P
     """No orchestrator that looks, no worker at a stage; nothing of it while all goes well."""
     person = await place.person()
     home = await shelves.ordering(place, person, tmp_path)
-    await home.order("W1-I1", "W1-I2", p_job_key=books.JOB)
+    await home.order("W1-I1", "W1-I2", job_key=books.JOB)
     conn = place.functions.factory.conn
     async with place.visitor(person) as client:
 
@@ -44,8 +44,9 @@ async def test_a_job_that_stands_still_says_why(place: places.Place, tmp_path: P
         html = (await client.get(JOB)).text
         assert "No orchestrator has looked after volumes for 60 min" in html
         (first, *_) = await home.tasks("id")
-        begun = {"p_task_id": first[0], "p_stage": "line_detection", "p_attempt": 1}
-        await home.link.rpc("start_volume_stage", **begun, p_worker_id="w7")
+        await home.link.start_volume_stage(
+            task_id=first[0], stage="line_detection", attempt=1, worker_id="w7"
+        )
         assert await said() == (True, False)
         await client.post(f"{JOB}/cancel", data={"csrf": await csrf(client)})
         assert await said() == (False, False)

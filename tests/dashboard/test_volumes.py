@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import expect
 
 from pagewarden import errors
-from pagewarden.database import tables
+from pagewarden.database import answers, tables
 from tests.dashboard import shelves
 from tests.dashboard.shelves import book, chosen, read
 from tests.dashboard.test_accessibility import require_usable
@@ -58,10 +58,13 @@ async def test_a_job_is_ordered_and_watched_to_its_end(place: places.Place, tmp_
         await expect(page.locator(".column.pending li")).to_have_count(3)
         await home.orchestrator.look()
         (first, *_) = await home.tasks("id")
-        begun = {"p_task_id": first[0], "p_stage": "line_detection", "p_attempt": 1}
-        answer = await home.link.rpc("start_volume_stage", **begun, p_worker_id="w7")
-        pages = {"p_pages_done": 3, "p_pages_total": 12, "p_token": answer["token"]}
-        await home.link.rpc("extend_volume_lock", p_task_id=first[0], **pages)
+        answer = await home.link.start_volume_stage(
+            task_id=first[0], stage="line_detection", attempt=1, worker_id="w7"
+        )
+        token = answers.require(answer["token"])
+        await home.link.extend_volume_lock(
+            task_id=first[0], token=token, pages_done=3, pages_total=12
+        )
         held = page.locator(".column.line_detection li.held")
         await expect(held).to_contain_text("3 of 12 pages")
         await expect(page.locator(".column.line_detection li")).to_have_count(3)
@@ -138,7 +141,7 @@ async def test_acts_need_the_token_of_the_session(place: places.Place, tmp_path:
     """Without it, or from another site, nothing is ordered, cancelled or done again."""
     person = await place.person()
     home = await shelves.ordering(place, person, tmp_path)
-    await home.order(shelves.VOLUME, p_job_key=books.JOB)
+    await home.order(shelves.VOLUME, job_key=books.JOB)
     acts = ("/volumes", f"{JOB}/cancel", f"{JOB}/retry", f"{JOB}/rerun", f"{PATH}/rerun")
     async with place.visitor(person) as client:
         right = await csrf(client)
@@ -169,7 +172,7 @@ async def test_stages_are_done_again_and_jobs_cancelled(
     """Of a volume, of all, of those that failed; a cancelled job goes on."""
     person = await place.person()
     home = await shelves.ordering(place, person, tmp_path)
-    await home.order("W1-I1", "W1-I2", p_job_key=books.JOB, p_max_attempts=1)
+    await home.order("W1-I1", "W1-I2", job_key=books.JOB, max_attempts=1)
     broken = errors.DamagedFile("it is no image")
     await home.work(home.worker(fakes.failing(broken, times=1)))
     assert sorted(await _tasks(place)) == [("done", "done", None), ("ocr", "failed", None)]
@@ -214,7 +217,7 @@ async def test_a_large_job_is_counted_and_listed_page_by_page(
     home = await shelves.ordering(place, person, tmp_path)
     names = [f"W1-I{number}" for number in range(5)]
     for key in ("early", "late"):
-        await home.order(*names, p_job_key=key, p_max_attempts=1)
+        await home.order(*names, job_key=key, max_attempts=1)
     await home.work(home.worker(fakes.failing(errors.DamagedFile("gone"), times=1)))
     async with place.visitor(person) as client:
         html = (await client.get("/volumes")).text
@@ -482,7 +485,7 @@ async def test_axe_finds_nothing_serious(
     broken = fakes.failing(errors.DamagedFile("it is no image"), times=1)
     await shelves.finished(place, person, tmp_path, broken)
     home = await shelves.ordering(place, person, tmp_path)
-    await home.order(*(f"W{number}-I1" for number in range(3)), p_job_key="open")
+    await home.order(*(f"W{number}-I1" for number in range(3)), job_key="open")
     await home.orchestrator.look()
     await place.functions.factory.conn.execute(
         "update volume_tasks set published_at = now() - interval '5 minutes' where token is null"

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no type
 from psycopg.types.json import Jsonb
 
 from pagewarden import waking
+from pagewarden.database import answers
 from pagewarden.volumes import orchestrator, queues, stages
 from pagewarden.volumes import worker as workers
 from pagewarden.volumes.queues import pgmq
@@ -42,11 +43,11 @@ class House:
     worker_url: str
     conn: psycopg.AsyncConnection
 
-    async def order(self, *names: str, **params: object) -> int:
+    async def order(self, *names: str, **params: Any) -> int:
         """Order volumes called W1-I1 and so on; return the id of the job."""
         volumes = [dict(zip(("bdrc_w_id", "bdrc_i_id"), n.split("-"), strict=True)) for n in names]
-        answer = await self.service.rpc("create_volume_job", p_volumes=volumes, **params)
-        return int(answer["job_id"])
+        answer = await self.service.create_volume_job(volumes=volumes, **params)
+        return answers.require(answer["job_id"])
 
     def worker(
         self,

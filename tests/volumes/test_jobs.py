@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from pagewarden import errors
+from pagewarden.database import client
 from pagewarden.volumes import jobs
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 
-class _Meanwhile:
+class _Meanwhile(client.Client):
     """A database in which something happens after every answer."""
 
     def __init__(self, database: Database, happens: Callable[[], Awaitable[object]]) -> None:

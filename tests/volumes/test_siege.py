@@ -36,7 +36,7 @@ def _programs(home: house.House, workers: int) -> list[program.Orders]:
 
 async def _undisturbed(home: house.House, names: list[str]) -> dict[str, str]:
     """Have the same volumes read in peace, and give their artifacts as those of the other job."""
-    await home.order(*names, p_job_key="peace")
+    await home.order(*names, job_key="peace")
     await home.work(home.worker())
     return {
         path.replace("jobs/peace", "jobs/war"): digest
@@ -55,7 +55,7 @@ async def test_nothing_is_lost_doubled_or_mixed(
     """With messages twice, late, in wrong queues; with artifacts equal to an undisturbed run's."""
     names = [f"W{n}-I{n}" for n in range(volumes)]
     expected = await _undisturbed(home, names)
-    job = await home.order(*names, p_job_key="war")
+    job = await home.order(*names, job_key="war")
 
     async with siege.laid(_programs(home, workers=3), SEED) as laid:
         await siege.storm(
@@ -96,7 +96,7 @@ async def test_real_stages_make_what_they_make_in_peace(
         )
         for each in _programs(home, workers=3)
     ]
-    job = await home.order(*names, p_job_key="book", p_config=given)
+    job = await home.order(*names, job_key="book", config=given)
     async with siege.laid(orders, SEED):
         await polling.until(functools.partial(_is_over, home, job), seconds=600)
     expected = _files(home.output)
@@ -104,7 +104,7 @@ async def test_real_stages_make_what_they_make_in_peace(
     # Files name each other with the key of their job, so the second one has the same.
     await home.conn.execute("delete from volume_jobs")
     await asyncio.to_thread(shutil.rmtree, home.output / "jobs")
-    job = await home.order(*names, p_job_key="book", p_config=given)
+    job = await home.order(*names, job_key="book", config=given)
     async with siege.laid(orders, SEED) as laid:
         await siege.storm(
             laid,

@@ -228,9 +228,9 @@ async def test_a_queue_that_is_away_holds_up_no_other(
     home: house.House, moto: cloud.Cloud, there: settings.Settings
 ) -> None:
     """What is for others is sent, however much waits for the one; then its error is raised."""
-    await home.order(*(f"W1-I{n}" for n in range(150)), p_job_key="many")
+    await home.order(*(f"W1-I{n}" for n in range(150)), job_key="many")
     await home.order("W2-I1")
-    await home.link.rpc("orchestrate_volumes", p_queue="sqs", p_process="test")
+    await home.link.orchestrate_volumes(queue="sqs", process="test")
     await home.conn.execute(
         "update private.volume_outbox set stage = 'ocr' where message ->> 'job_key' = 'many'"
     )
@@ -278,11 +278,11 @@ async def test_four_worker_processes_read_volumes_over_sqs_and_s3(
 ) -> None:
     """Some of them are killed, messages come twice; artifacts are those of a quiet run on disk."""
     names = [f"W{n}-I{n}" for n in range(volumes)]
-    await home.order(*names, p_job_key="key")
+    await home.order(*names, job_key="key")
     await home.work(home.worker())
     expected = house.artifacts_of(home.output)
     await home.conn.execute("delete from volume_jobs")
-    await home.order(*names, p_job_key="key")
+    await home.order(*names, job_key="key")
 
     async def is_over() -> bool:
         return await home.rows("select status <> 'running' from volume_jobs") == [(True,)]

@@ -153,7 +153,7 @@ async def _read_in_the_cloud(
             await crew.enter_async_context(_running(*words, environment=shared | known | own))
         leader = _running("volumes", "orchestrate", environment={**shared, **moto.environment})
         await crew.enter_async_context(leader)
-        job = await home.order(NAME, p_job_key="whole")
+        job = await home.order(NAME, job_key="whole")
 
         async def is_over() -> bool:
             query = f"select status <> 'running' from volume_jobs where id = {job}"

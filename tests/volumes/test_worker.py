@@ -101,7 +101,7 @@ async def test_the_last_stage_comes_first(home: house.House) -> None:
 
 async def test_whoever_is_told_to_stop_gives_its_volume_back(home: house.House) -> None:
     """Uncounted, and at once: the next worker need not wait for a lock to expire."""
-    await home.order("W1-I1", p_max_attempts=1)
+    await home.order("W1-I1", max_attempts=1)
     await home.orchestrator.look()
     gate = _Gate()
     async with _at_work(home, gate.find):
@@ -132,7 +132,7 @@ async def test_a_stage_that_was_just_done_when_told_to_stop_is_done(home: house.
 
 async def test_an_outage_is_not_the_volumes_fault(home: house.House) -> None:
     """It is given back uncounted, and nobody tries it again at once."""
-    await home.order("W1-I1", p_max_attempts=1)
+    await home.order("W1-I1", max_attempts=1)
     await home.orchestrator.look()
     one, stop = home.worker(fakes.away), asyncio.Event()
     assert await one.serve(stop) is Outcome.OUTAGE
@@ -185,12 +185,12 @@ async def test_a_worker_that_is_set_up_wrongly_uses_up_no_attempts(
     home: house.House, error: Exception
 ) -> None:
     """Its volumes are left to others, and the reason is seen."""
-    job = await home.order("W1-I1", p_max_attempts=1)
+    job = await home.order("W1-I1", max_attempts=1)
     await home.orchestrator.look()
     stop = asyncio.Event()
     wrong = home.worker(fakes.failing(error, times=1, at="line_detection"))
     assert await wrong.serve(stop) is Outcome.OUTAGE
-    board = await home.service.rpc("volume_board", p_job_id=job)
+    board = await home.service.volume_board(job_id=job)
     assert board["outage"]["message"] == str(error)
     await home.show_messages()
     assert await home.worker().serve(stop) is Outcome.DONE
@@ -199,7 +199,7 @@ async def test_a_worker_that_is_set_up_wrongly_uses_up_no_attempts(
 
 async def test_a_config_that_makes_no_sense_fails_for_good(home: house.House) -> None:
     """It is the job's, so it is the same for every worker."""
-    await home.order("W1-I1", p_config={"k_factor": 99})
+    await home.order("W1-I1", config={"k_factor": 99})
     await home.orchestrator.look()
     assert await home.worker().serve(asyncio.Event()) is Outcome.FAILED
     shown = ("status", "attempts", "max_attempts", "last_error ->> 'type'")
@@ -297,7 +297,7 @@ async def test_a_heartbeat_that_finds_the_volume_gone_ends_the_stage(home: house
     one = home.worker(gate.find, heartbeat_seconds=0.05)
     turn = asyncio.create_task(one.serve(asyncio.Event()))
     await gate.reached.wait()
-    await home.service.rpc("cancel_volume_job", p_job_id=job)
+    await home.service.cancel_volume_job(job_id=job)
     assert await turn is Outcome.LOST
 
 
@@ -342,7 +342,7 @@ async def test_a_rerun_does_not_skip_what_is_there(home: house.House) -> None:
     """The stage is told to do it again; those after it find out themselves."""
     job = await home.order("W1-I1")
     await home.work(home.worker())
-    await home.service.rpc("rerun_volumes", p_job_id=job, p_stage="ocr")
+    await home.service.rerun_volumes(job_id=job, stage="ocr")
     gate = _Gate()
     gate.go_on.set()
     await home.work(home.worker(gate.find))

@@ -41,6 +41,4 @@ class PgmqQueue:
 
     async def ack(self, delivery: interface.Delivery) -> None:
         """Archive it."""
-        await self.database.remove_volume_message(
-            stage=delivery.stage, handle=int(delivery.handle)
-        )
+        await self.database.remove_volume_message(stage=delivery.stage, handle=int(delivery.handle))
