@@ -32,10 +32,10 @@ def jobs(shown: Iterable[rows.ListedVolumeJob]) -> Table:
             str(row["job_id"]),
             Text(row["job_key"]),
             _coloured(row["status"]),
-            *(
-                f"{count:,}"
-                for count in (row["volumes"], row["done"], row["failed"], row["in_hand"])
-            ),
+            f"{row['volumes']:,}",
+            f"{row['done']:,}",
+            f"{row['failed']:,}",
+            f"{row['in_hand']:,}",
             _moment(row["created_at"]),
         )
     return table
