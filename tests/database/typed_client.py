@@ -31,13 +31,13 @@ async def wrong_type_of_a_parameter(database: Database) -> None:
 async def wrong_column_of_an_answer(database: Database) -> str:
     """The column is lock_token."""
     (row,) = await database.claim_documents(worker_id="w")
-    return row["token"]  # type: ignore[typeddict-item]
+    return str(row["token"])  # type: ignore[typeddict-item]
 
 
 async def wrong_column_of_a_table(database: Database) -> str:
     """The column is name."""
     (row,) = await database.select(tables.documents)
-    return row["title"]  # type: ignore[typeddict-item]
+    return str(row["title"])  # type: ignore[typeddict-item]
 
 
 async def misspelt_table(database: Database) -> None:
