@@ -333,7 +333,7 @@ begin
   end if;
   perform private.log_act(
     null, null, 'volumes_rerun',
-    format('%s of %s volumes: %s once more', v_job.job_key, cardinality(v_ids), coalesce(p_stage, 'the stage that failed')),
+    format('job %s: %s volumes run %s again', v_job.job_key, cardinality(v_ids), coalesce(p_stage, 'the stage that failed')),
     null, null,
     jsonb_build_object(
       'job_id', p_job_id, 'stage', p_stage, 'tasks', to_jsonb(v_ids[1:100]), 'old_config', v_job.config, 'config', v_config
