@@ -145,6 +145,17 @@ $$;
 comment on function private.refusal(text, uuid) is
   'The answer to a call that changed nothing, with its reason; those that came too late are counted.';
 
+create function private.refused(p_answer anyelement, p_error text, p_document_id uuid)
+returns anyelement
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select jsonb_populate_record(p_answer, private.refusal(p_error, p_document_id));
+$$;
+comment on function private.refused(anyelement, text, uuid) is 'private.refusal() as an answer of the given type.';
+
 create function private.require_category(p_category text)
 returns void
 language plpgsql
@@ -791,49 +802,6 @@ comment on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uui
 grant execute on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
-create function private.complete_documents(
-  p_document_ids uuid[],
-  p_lock_tokens uuid[],
-  p_ocr_data jsonb[],
-  p_confidences numeric[],
-  p_processing_times_ms integer[],
-  p_engine text,
-  p_version text,
-  p_profile text,
-  p_page_counts integer[],
-  p_now timestamptz default now()
-)
-returns public.claimed_document[]
-language plpgsql
-volatile
-security definer          -- workers hold no rights on tables
-set search_path = pg_catalog, pg_temp
--- A handful of rows by index, in the order of ids, planned once: whatever the statistics say.
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_bitmapscan = off
-set jit = off              -- before PostgreSQL 18 a scan that is off counts as dear enough for it
-as $$
-declare
-  v_refused public.claimed_document[] := private.complete(
-    p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_engine, p_version,
-    p_profile, p_page_counts, p_now
-  );
-begin
-  if v_refused is not null then
-    insert into private.conflicts (happened_at)
-    select p_now from unnest(v_refused) as r where r.refusal = 'LOCK_LOST';
-  end if;
-  return v_refused;
-end;
-$$;
-comment on function private.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], timestamptz) is
-  'The first half of public.complete_documents.';
-grant execute on function private.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], timestamptz)
-  to service_role, pagewarden_worker;
-
 create function public.complete_documents(
   p_document_ids uuid[],
   p_lock_tokens uuid[],
@@ -847,14 +815,21 @@ create function public.complete_documents(
   p_worker_id text default null,
   p_lanes text[] default null,
   p_claim_limit integer default 0,
-  p_lock_timeout integer default 20
+  p_lock_timeout integer default 20,
+  p_now timestamptz default now()
 )
 returns setof public.claimed_document
 language plpgsql
 volatile
-security invoker
-set search_path = ''
+security definer          -- workers hold no rights on tables
+set search_path = pg_catalog, pg_temp
+-- A handful of rows by index, in the order of ids, planned once: whatever the statistics say.
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+set jit = off              -- before PostgreSQL 18 a scan that is off counts as dear enough for it
 as $$
 declare
   v_refused public.claimed_document[];
@@ -863,23 +838,25 @@ begin
     raise exception 'p_claim_limit must be between 0 and 1000, got %', coalesce(p_claim_limit::text, 'null')
       using errcode = '22023', hint = 'With 0 it claims nothing.';
   end if;
-  v_refused := private.complete_documents(
+  v_refused := private.complete(
     p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_engine, p_version,
-    p_profile, p_page_counts
+    p_profile, p_page_counts, p_now
   );
   if v_refused is not null then
+    insert into private.conflicts (happened_at)
+    select p_now from unnest(v_refused) as r where r.refusal = 'LOCK_LOST';
     return query select * from unnest(v_refused);
   end if;
   if p_claim_limit > 0 then
-    return query select * from public.claim_documents(p_worker_id, p_lanes, p_claim_limit, p_lock_timeout);
+    return query select * from public.claim_documents(p_worker_id, p_lanes, p_claim_limit, p_lock_timeout, p_now);
   end if;
 end;
 $$;
-comment on function public.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer) is
+comment on function public.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer, timestamptz) is
   'Complete many documents of one engine at once, and claim the next p_claim_limit in the same transaction. '
   'Returns the documents whose result was not taken, each with its refusal and the missing pages, if any, and then the '
   'newly claimed.';
-grant execute on function public.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer)
+grant execute on function public.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer, timestamptz)
   to service_role, pagewarden_worker;
 
 create function private.note_error(

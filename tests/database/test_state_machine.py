@@ -314,8 +314,8 @@ class Engine(RuleBasedStateMachine):
         """Finish several documents at once, some of them perhaps no longer ours."""
         expected = {d: self.model.complete_refusal(d, t) for d, t in found}
         rows = self.conn.execute(
-            "select id::text, refusal from unnest(private.complete_documents(%s::uuid[],"
-            " %s::uuid[], %s::jsonb[], null, null, 'null', '1', 'fast', null, %s))",
+            "select id::text, refusal from public.complete_documents(%s::uuid[], %s::uuid[],"
+            " %s::jsonb[], p_engine => 'null', p_version => '1', p_profile => 'fast', p_now => %s)",
             ([d for d, _ in found], [t for _, t in found], ["{}"] * len(found), self.now),
         ).fetchall()
         assert {row["id"]: row["refusal"] for row in rows} == {
@@ -386,7 +386,7 @@ class Engine(RuleBasedStateMachine):
     def sweep(self, seconds: int) -> None:
         """Look for dead workers, often just when a lock has expired."""
         self.now += timedelta(seconds=seconds)
-        assert self.call("sweep") == self.model.sweep(self.now)
+        assert self.call("sweep_documents") == self.model.sweep(self.now)
         self.resync()
 
     @rule()
