@@ -89,3 +89,19 @@ begin
 end;
 $$;
 comment on function private.require_lane(text) is 'The lane of that name; 22023 when there is none.';
+
+create function private.backoff(p_lane text, p_times integer)
+returns interval
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  -- Doubles each time up to the lane's cap; the jitter keeps failures of one cause from returning together.
+  select make_interval(
+    secs => least(l.backoff_cap_seconds, l.backoff_seconds * 2 ^ least(p_times - 1, 30)) * (0.8 + 0.4 * random())
+  )
+  from public.lanes as l
+  where l.lane = p_lane;
+$$;
+comment on function private.backoff(text, integer) is 'How long to wait after the p_times-th failure.';

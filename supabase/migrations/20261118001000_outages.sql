@@ -65,7 +65,7 @@ $$;
 comment on function private.resume(text, text, timestamptz, boolean) is
   'Let a lane run again, because a probe succeeded (p_recovered) or by hand; false when it was not paused.';
 
-create function private.is_own_outage(p_document public.documents)
+create function private.fail_own_outage(p_document public.documents, p_reason text, p_now timestamptz)
 returns boolean
 language plpgsql
 volatile
@@ -82,11 +82,25 @@ begin
       where e.document_id = p_document.id and e.kind = 'outage' and e.created_at < l.recovered_at
         and e.created_at > coalesce(p_document.ocr_completed_at, '-infinity')
     );
-  return found;
+  if not found then
+    return false;
+  end if;
+  -- Ten probes later, so that two outages in a row, shorter than that, do not use up its attempts.
+  perform private.fail_attempt(
+    p_document, 'failure',
+    format(
+      '%s (others of lane %s are read, only %s is not; see to this file, then requeue it)',
+      p_reason, p_document.lane, coalesce(p_document.dropbox_path, p_document.name)
+    ),
+    '{"type": "OnlyThisDocument"}', 'configuration',
+    (select 10 * make_interval(secs => l.probe_seconds) from public.lanes as l where l.lane = p_document.lane), p_now
+  );
+  return true;
 end;
 $$;
-comment on function private.is_own_outage(public.documents) is
-  'Whether the outage that a document reports is its own failure: others of its lane do not meet it. Remembers which it was.';
+comment on function private.fail_own_outage(public.documents, text, timestamptz) is
+  'Count the outage that a document reports as its own failure where others of its lane do not meet it, and remember '
+  'which it was; false where it may be an outage of the lane.';
 
 create function private.put_probe_first(p_lane text, p_paused_at timestamptz)
 returns void
@@ -218,7 +232,7 @@ begin
   )
   select l.lane, l.description,
     (select count(*) from (select 1 from private.queue as q where q.lane = l.lane limit 10000) as k),
-    (select count(*) from (select 1 from private.later as q where q.lane = l.lane limit 10000) as k),
+    (select count(*) from (select 1 from private.queue_delayed as q where q.lane = l.lane limit 10000) as k),
     coalesce(h.documents, 0),
     l.paused_at, l.pause_kind, l.pause_reason, (select u.email::text from auth.users as u where u.id = l.paused_by),
     l.probe_at, l.max_attempts, l.max_rescues, l.backoff_seconds, l.backoff_cap_seconds, l.attempt_seconds,

@@ -156,7 +156,7 @@ $$;
 comment on function private.missing_pages(bigint, integer) is
   'The pages of a document that a run has neither read nor failed at; the first 1000 of them.';
 
-create function private.settle_pages(
+create function private.finalize_run(
   p_document public.documents,
   p_page_count integer,
   p_is_whole boolean,
@@ -178,7 +178,7 @@ begin
   into v_pages, v_failed, v_count
   from public.ocr_pages as o where o.run_id = p_document.open_run_id;
   if v_failed > (select l.failed_pages_allowed from public.lanes as l where l.lane = p_document.lane) * v_count then
-    perform private.fail(
+    perform private.fail_attempt(
       p_document, 'failure', format('%s of %s pages failed', v_failed, v_pages), '{}', 'unknown', null, p_now
     );
     return 'TOO_MANY_FAILED_PAGES';
@@ -186,7 +186,7 @@ begin
   -- Each number is there once, so that many pages are all of them.
   if v_pages < v_count and not p_is_whole then
     update public.documents as d set page_count = v_count where d.id = p_document.id;
-    perform private.fail(
+    perform private.fail_attempt(
       p_document, 'failure', format('%s of %s pages are missing', v_count - v_pages, v_count),
       jsonb_build_object('missing', private.missing_pages(p_document.open_run_id, v_count)), 'transient', null, p_now
     );
@@ -214,6 +214,69 @@ begin
   return null;
 end;
 $$;
-comment on function private.settle_pages(public.documents, integer, boolean, timestamptz) is
+comment on function private.finalize_run(public.documents, integer, boolean, timestamptz) is
   'Make the pages saved so far the text of a document that is about to be completed. Where too many of them failed, or '
   'some are missing though the text did not come whole, the attempt fails instead, and the answer is the refusal.';
+
+-- Whatever has pages, or text that becomes one, is looked at one by one.
+create function private.finalize_runs(
+  p_document_ids uuid[],
+  p_lock_tokens uuid[],
+  p_ocr_data jsonb[],
+  p_confidences numeric[],
+  p_engine text,
+  p_version text,
+  p_profile text,
+  p_page_counts integer[],
+  p_now timestamptz,
+  out v_finalized uuid[],
+  out v_refusals jsonb
+)
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_document public.documents;
+  v_at integer;
+  v_pages jsonb;
+  v_refusal text;
+begin
+  v_finalized := '{}';
+  v_refusals := '{}';
+  for v_document in
+    select d.* from public.documents as d where d.id = any (p_document_ids) order by d.id for update
+  loop
+    v_at := array_position(p_document_ids, v_document.id);
+    v_pages := private.inline_pages(p_ocr_data[v_at], p_confidences[v_at]);
+    if v_pages is not null then
+      perform private.require_run(
+        coalesce(p_engine, 'unknown'), coalesce(p_version, 'unknown'), coalesce(p_profile, 'balanced')
+      );
+      perform private.require_pages(v_pages);
+    end if;
+    continue when private.completion_refusal(v_document, p_lock_tokens[v_at]) is not null;
+    if v_pages is not null then
+      v_document.open_run_id := private.write_pages(
+        v_document, v_pages, coalesce(p_engine, 'unknown'), coalesce(p_version, 'unknown'),
+        coalesce(p_profile, 'balanced'), p_now
+      );
+    end if;
+    v_refusal := null;
+    if v_document.open_run_id is not null or greatest(p_page_counts[v_at], v_document.page_count) > 0 then
+      v_refusal := private.finalize_run(
+        v_document, p_page_counts[v_at], v_pages is not null and private.is_whole(p_ocr_data[v_at]), p_now
+      );
+    end if;
+    if v_refusal is null then
+      v_finalized := v_finalized || v_document.id;
+    else
+      v_refusals := v_refusals || jsonb_build_object(v_document.id, v_refusal);
+    end if;
+  end loop;
+end;
+$$;
+comment on function private.finalize_runs(uuid[], uuid[], jsonb[], numeric[], text, text, text, integer[], timestamptz) is
+  'Make saved pages and inline texts the text of documents that are about to be completed, and say which may be, '
+  'and of the others why not: {id: refusal}.';
