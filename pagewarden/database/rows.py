@@ -159,10 +159,9 @@ class CheckResults(TypedDict):
 
 
 class ClaimedDocument(TypedDict):
-    """A document in the hands of a worker, with the token that proves it.
+    """A document that a worker holds, with the token that proves it.
 
-    Documents claimed together share a token. With a refusal it is one that a call could not do its
-    work on; missing are the pages of PAGES_MISSING.
+    Documents claimed together share a token.
     """
 
     id: str
@@ -172,22 +171,49 @@ class ClaimedDocument(TypedDict):
     case_id: str
     name: str
     lane: str
-    dropbox_path: str
-    mime_type: str
-    sha256: str
-    size_bytes: int
+    dropbox_path: str | None
+    mime_type: str | None
+    sha256: str | None
+    size_bytes: int | None
     document_version: int
-    engine: str
-    language: str
-    profile: str
+    engine: str | None
+    language: str | None
+    profile: str | None
     reading: int
-    page_count: int
+    page_count: int | None
     attempts: int
     retry_count: int
     max_attempts: int
     priority: int
-    refusal: str
-    missing: list[int]
+
+
+class DeadLetterAnswer(TypedDict):
+    """A decision about a dead letter (dlq_id, as the caller named it); one that came second …
+
+    … says who decided first, what and when. investigated_by: who else was still investigating it.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    dlq_id: str
+    document_id: str | None
+    name: str | None
+    status: str | None
+    resolved_by: str | None
+    resolved_at: str | None
+    investigated_by: str | None
+
+
+class DeadLetterGroup(TypedDict):
+    """Dead letters of one error group: how many, since when, and when the last failed."""
+
+    error_group: str
+    letters: int
+    error_categories: list[str]
+    cases: int
+    first_failed_at: str
+    last_failed_at: str
 
 
 class Documents(TypedDict):
@@ -250,6 +276,16 @@ class EdgeFunctionConfig(TypedDict):
     lanes: list[str]
 
 
+class ExtendDocumentLockAnswer(TypedDict):
+    """Until when the lock holds, or why it is lost."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    lock_expires_at: str | None
+
+
 class ExtractionQueue(TypedDict):
     """Documents of the registry: 1 EN_ATTENTE, 2 EN_TRAITEMENT, 3 COMPLETE, 4 …
 
@@ -279,6 +315,19 @@ class ExtractionQueue(TypedDict):
     language: str
     created_at: str
     updated_at: str
+
+
+class FailDocumentAnswer(TypedDict):
+    """What became of the document: queued until retry_at, or a dead letter."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    status: str | None
+    retry_count: int | None
+    retry_at: str | None
+    dlq_id: str | None
 
 
 class HacActs(TypedDict):
@@ -337,6 +386,63 @@ class Lanes(TypedDict):
     probe_seconds: int
     failed_pages_allowed: float
     updated_at: str
+
+
+class ListedDeadLetter(TypedDict):
+    """A dead letter with its document, its case and the decision about it, if there was one."""
+
+    dlq_id: str
+    document_id: str
+    document_name: str
+    case_id: str
+    case_name: str
+    lane: str
+    ocr_status: str
+    page_count: int | None
+    status: str
+    error_category: str
+    error_group: str
+    last_error_message: str | None
+    failure_count: int
+    first_failed_at: str
+    last_failed_at: str
+    reviewed_by: str | None
+    reviewed_at: str | None
+    resolution_notes: str | None
+
+
+class ListedLane(TypedDict):
+    """A lane with what it holds (queued and later are counted up to 10,000; later waits for …
+
+    … its next attempt), whether, why and by whom it is paused, and its limits.
+    """
+
+    lane: str
+    description: str
+    queued: int
+    later: int
+    processing: int
+    paused_at: str | None
+    pause_kind: str | None
+    pause_reason: str | None
+    paused_by: str | None
+    probe_at: str | None
+    max_attempts: int
+    max_rescues: int
+    backoff_seconds: int
+    backoff_cap_seconds: int
+    attempt_seconds: int
+    failed_pages_allowed: float
+
+
+class MoveToDeadLetterQueueAnswer(TypedDict, total=False):
+    """The schema of what move_to_dead_letter_queue answers; fields that are null are left out."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    dlq_id: str | None
 
 
 class OcrDeadLetter(TypedDict):
@@ -524,6 +630,52 @@ class PageTexts(TypedDict):
     corrected_at: str
 
 
+class PauseLaneAnswer(TypedDict):
+    """The lane that is paused."""
+
+    success: bool
+    lane: str
+
+
+class ProcessOcrAtomicAnswer(TypedDict, total=False):
+    """The schema of what process_ocr_atomic answers; fields that are null are left out."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    log_id: str | None
+    missing: list[int] | None
+
+
+class RefusedDocument(TypedDict):
+    """Why nothing was done about a document."""
+
+    success: bool
+    error: str
+    message: str
+    document_id: str
+
+
+class ResumeLaneAnswer(TypedDict):
+    """The lane that runs, and whether it was paused."""
+
+    success: bool
+    lane: str
+    was_paused: bool
+
+
+class SaveDocumentPagesAnswer(TypedDict):
+    """The pages that are saved so far, of those that did not fail."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    run_id: int | None
+    saved: list[int] | None
+
+
 class Tasks(TypedDict):
     """What waits for a person."""
 
@@ -663,6 +815,50 @@ class Webhooks(TypedDict):
     job_id: str | None
 
 
+class AcquireDocumentLockAnswer(TypedDict, total=False):
+    """The schema of what acquire_document_lock answers; fields that are null are left out."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    lock_token: str | None
+    document: ClaimedDocument | None
+
+
+class CompleteDocumentsAnswer(TypedDict):
+    """Either a document whose result was not taken, with the refusal and the missing pages …
+
+    … of PAGES_MISSING, or a newly claimed one.
+    """
+
+    id: str
+    refusal: str | None
+    missing: list[int] | None
+    claimed: ClaimedDocument | None
+
+
+class ReleaseDocumentsAnswer(TypedDict):
+    """failed: documents whose outage others of their lane do not meet; the attempt counts.
+
+    lost: their lock was lost before.
+    """
+
+    success: bool
+    released: list[str]
+    failed: list[str]
+    lost: list[RefusedDocument]
+
+
+class ResolveDeadLettersAnswer(TypedDict):
+    """How many were resolved, which, and which were not, with the reason."""
+
+    success: bool
+    resolved: int
+    documents: list[DeadLetterAnswer]
+    skipped: list[DeadLetterAnswer]
+
+
 class CaseContents(TypedDict):
     """One row of case_contents."""
 
@@ -672,17 +868,6 @@ class CaseContents(TypedDict):
     files: int
     bytes: float
     statuses: Any
-
-
-class DeadLetterGroups(TypedDict):
-    """One row of dead_letter_groups."""
-
-    error_group: str
-    letters: int
-    error_categories: list[str]
-    cases: int
-    first_failed_at: str
-    last_failed_at: str
 
 
 class DocumentHistory(TypedDict):
@@ -744,29 +929,6 @@ class ListCases(TypedDict):
     attention: int
 
 
-class ListDeadLetters(TypedDict):
-    """One row of list_dead_letters."""
-
-    dlq_id: str
-    document_id: str
-    document_name: str
-    case_id: str
-    case_name: str
-    lane: str
-    ocr_status: str
-    page_count: int
-    status: str
-    error_category: str
-    error_group: str
-    last_error_message: str
-    failure_count: int
-    first_failed_at: str
-    last_failed_at: str
-    reviewed_by: str
-    reviewed_at: str
-    resolution_notes: str
-
-
 class ListDocuments(TypedDict):
     """One row of list_documents."""
 
@@ -806,27 +968,6 @@ class ListFunctions(TypedDict):
     updated_at: str
     last_run_at: str
     runs: Any
-
-
-class ListLanes(TypedDict):
-    """One row of list_lanes."""
-
-    lane: str
-    description: str
-    queued: int
-    later: int
-    processing: int
-    paused_at: str
-    pause_kind: str
-    pause_reason: str
-    paused_by: str
-    probe_at: str
-    max_attempts: int
-    max_rescues: int
-    backoff_seconds: int
-    backoff_cap_seconds: int
-    attempt_seconds: int
-    failed_pages_allowed: float
 
 
 class ListPeople(TypedDict):
