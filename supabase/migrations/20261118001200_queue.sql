@@ -605,7 +605,8 @@ $$;
 comment on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz) is
   'Complete a document: result, status and audit line in one transaction. Where pages were saved, '
   'p_ocr_data is a summary; otherwise its "text" or "pages" are kept as pages. Where a page is missing, the answer names '
-  'it (PAGES_MISSING), and the document is queued to be read again; a "text", or "pages" with "whole": true, may have fewer.';
+  'it (PAGES_MISSING), and the document is queued to be read again; a "text", or "pages" with "whole": true, may have '
+  'fewer. Nullable: p_confidence.';
 grant execute on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
