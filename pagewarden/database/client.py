@@ -1040,7 +1040,7 @@ class Client(abc.ABC):
         *,
         document_id: str,
         ocr_data: object,
-        confidence: float,
+        confidence: float | None,
         processing_time_ms: int,
         lock_token: str | None = None,
         engine: str | None = None,
