@@ -1,14 +1,15 @@
--- The queue's tables, and fair scheduling between cases.
+-- The queue's tables, fair scheduling between cases, and what the functions of the queue share: checks of
+-- arguments, refusals, the error history. The functions themselves are in queue.
 --
--- A waiting document is in exactly one list: queue (can be claimed now), later (waits for its next
--- attempt) or set_aside (waits for a person or an extractor, or is not to be read). documents.listed_in says which; a
--- trigger on documents keeps the lists in step, so no function has to. The lists are narrow tables of
+-- A waiting document is in exactly one list: queue (can be claimed now), queue_delayed (waits for its next
+-- attempt) or queue_parked (waits for a person or an extractor, or is not to be read). documents.listed_in
+-- says which; a trigger on documents updates the lists, so no function has to. The lists are narrow tables of
 -- their own, because updating one index entry of a wide table costs several times as much
 -- (docs/decisions/0001).
 --
 -- Fairness: each document gets a turn number when it is queued, and a claim takes the lowest. A case's
 -- documents get n, n+1, n+2, …, where n is the case's next turn, or the lane's clock if that is higher
--- (an idle case saves nothing up). The clock is about the turn being served. So ten cases with work
+-- (an idle case collects no credit). The clock is about the turn being served. So ten cases with work
 -- are served in turn, however many documents each has, a new case starts level with the others, and
 -- the claim stays one index scan.
 
@@ -39,7 +40,7 @@ create table private.queue_parked (
   document_id uuid not null,
   constraint queue_parked_pkey primary key (ocr_status, document_id)
 );
-comment on table private.queue_parked is 'Documents that wait for a person, an extractor, or for nobody any more, by status.';
+comment on table private.queue_parked is 'Documents that wait for a person or an extractor, or that are not read any more, by status.';
 alter table private.queue_parked enable row level security;
 
 create table private.claims (
@@ -88,7 +89,7 @@ create table private.sweep_state (
 comment on table private.sweep_state is 'When locks were last looked through, and when the database was last found to have been away.';
 alter table private.sweep_state enable row level security;
 insert into private.sweep_state (server_since) values (private.server_since());
-comment on column private.sweep_state.server_since is 'private.server_since() when somebody last looked.';
+comment on column private.sweep_state.server_since is 'private.server_since() at the last check.';
 
 create function private.detect_restart(p_now timestamptz)
 returns void
@@ -97,13 +98,13 @@ volatile
 security invoker
 set search_path = ''
 as $$
-  -- While the database was away nobody could send a heartbeat, however long its recovery took. From now on every
-  -- worker has one whole lock period to be heard again, or an outage would look like a massacre.
+  -- While the database was away no worker could send a heartbeat, however long its recovery took. From now on every
+  -- worker has one whole lock period to be heard again, or the sweep would take every worker for dead.
   update private.sweep_state as s
   set server_since = private.server_since(), resumed_at = p_now
   where s.is_one and s.server_since is distinct from private.server_since();
 $$;
-comment on function private.detect_restart(timestamptz) is 'Note when the database is found to have been away; the first who asks does.';
+comment on function private.detect_restart(timestamptz) is 'Record when the database was found to have been away; the first caller after a restart does.';
 
 create table private.fair_turns (
   case_id uuid not null references public.cases (id) on delete cascade,
@@ -175,7 +176,7 @@ volatile
 security invoker
 set search_path = ''
 as $$
-  -- Skip a locked row: somebody else is just writing nearly the same number.
+  -- Skip a locked row: another transaction is writing nearly the same number.
   update private.lane_clocks as c
   set turn = p_turn
   where c.lane = p_lane and c.priority = p_priority
@@ -236,8 +237,8 @@ as $$
 begin
   delete from private.queue_parked as a
   where a.ocr_status = p_document.ocr_status and a.document_id = p_document.id;
-  -- A row that is locked is just being claimed. Its claimer waits for the document, which we hold, will
-  -- find it no longer queued, and has then removed the row for us. Waiting for each other is no option.
+  -- A locked row is being claimed. That claim waits for the document, which this transaction holds, will find it no
+  -- longer queued, and has removed the row by then. Waiting for it here would be a deadlock.
   delete from private.queue as q
   where q.ctid = any (array(
     select k.ctid from private.queue as k
@@ -255,14 +256,14 @@ end;
 $$;
 comment on function private.leave_list(public.documents) is 'Take a document off the list it is on.';
 
--- The lists follow the documents, whoever changes them. Bulk upload, claim, heartbeat and completion, where it
+-- The lists follow every change of a document. Bulk upload, claim, heartbeat and completion, where it
 -- counts, keep them themselves, and say so by listed_in or a new version; every other change comes through here.
--- It also mends what a hand-written update forgets: the word of lane pdf for "queued", and that whoever leaves
+-- It also mends what a hand-written update forgets: the word of lane pdf for "queued", and that a document that leaves
 -- processing leaves its lock.
 create function private.normalize_document()
 returns trigger
 language plpgsql
-security definer          -- whoever may change documents need not know of the lists
+security definer          -- who may change documents holds no rights on the lists
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -284,7 +285,7 @@ begin
   end if;
   if new.ocr_status <> 'processing' or new.locked_by is null or new.locked_at is null then
     if tg_op = 'UPDATE' then
-      perform private.end_probe(old.lock_token, now());   -- its lane would wait for ever
+      perform private.end_probe(old.lock_token, now());   -- or its lane would stay paused
     end if;
     new.locked_by := null;
     new.locked_at := null;
@@ -293,7 +294,7 @@ begin
     new.attempt_deadline := null;
   end if;
   if new.ocr_status = 'processing' and new.lock_token is null then
-    -- Nobody has it; the sweep shall find it.
+    -- No worker holds it; the sweep has to find it.
     insert into private.claims (id, claimed_at, document_ids) values (gen_random_uuid(), now(), array[new.id]);
   end if;
   if new.ocr_status = 'completed' then
@@ -325,7 +326,7 @@ create trigger documents_normalize_update
 create function private.remove_from_list()
 returns trigger
 language plpgsql
-security definer          -- whoever may delete documents need not know of the queue
+security definer          -- who may delete documents holds no rights on the lists
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -333,7 +334,7 @@ begin
   return null;
 end;
 $$;
-comment on function private.remove_from_list() is 'Take a document that is no more off its list.';
+comment on function private.remove_from_list() is 'Take a deleted document off its list.';
 create trigger documents_remove_from_list
   after delete on public.documents
   for each row

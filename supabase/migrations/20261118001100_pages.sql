@@ -1,7 +1,10 @@
 -- Pages: saving what is read, and making a reading run the text of its document.
 --
--- Pages are saved as they are read, into the run of their engine, version and profile. A run becomes
--- the document's text when the document is completed, if no page is missing and not too many failed.
+-- Pages are saved as they are read (write_pages), into the run of their engine, version and profile;
+-- documents.open_run_id is the run being read. A result may also bring its pages inline. A run becomes
+-- the document's text (documents.run_id) when the document is completed (finalize_run), if no page is
+-- missing and not too many failed; otherwise the attempt fails. save_document_pages and the completions,
+-- which call these functions, are in queue; corrections of pages are in corrections.
 
 create function private.require_run(p_engine text, p_version text, p_profile text)
 returns void
@@ -45,7 +48,7 @@ begin
     error text, processing_time_ms integer
   );
   if v_sound < v_count or v_numbers < v_count then
-    raise exception 'a page makes no sense, or is named twice'
+    raise exception 'a page is invalid, or is named twice'
       using errcode = '22023',
         hint = 'Each needs page_number, from 1; status is read, blank, unread, or failed with its error; '
           'confidence is 0 to 1, lines a list, nothing negative.';
@@ -218,7 +221,7 @@ comment on function private.finalize_run(public.documents, integer, boolean, tim
   'Make the pages saved so far the text of a document that is about to be completed. Where too many of them failed, or '
   'some are missing though the text did not come whole, the attempt fails instead, and the answer is the refusal.';
 
--- Whatever has pages, or text that becomes one, is looked at one by one.
+-- Documents with pages, or with text that becomes a page, are handled one by one.
 create function private.finalize_runs(
   p_document_ids uuid[],
   p_lock_tokens uuid[],

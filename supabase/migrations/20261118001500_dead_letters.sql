@@ -1,7 +1,9 @@
 -- Dead letters, as HAC sees them: lists, groups by cause, decisions.
 --
--- queue moves documents here (move_to_dead_letter_queue); a decision sends one back to the queue, to a
--- person who types its text, or abandons it.
+-- The queue moves documents here (move_to_dead_letter in queue). HAC investigates a dead letter, requeues
+-- it (counts at zero, history kept), has its text typed by hand (manual), or abandons it; each decision is
+-- an audit line. Decisions about many take a filter, which must not be empty, and report what they skipped:
+-- of two decisions about one dead letter the second is refused and answers who made the first.
 
 create function private.require_action(p_action text, p_notes text)
 returns void
@@ -146,8 +148,8 @@ create type public.dead_letter_answer as (
   investigated_by text
 );
 comment on type public.dead_letter_answer is
-  'A decision about a dead letter (dlq_id, as the caller named it); one that came second says who decided first, what and when. investigated_by: who else '
-  'was still investigating it. '
+  'A decision about a dead letter (dlq_id as the caller named it). A second decision answers who made the first, which '
+  'and when. investigated_by: another person who was still investigating it. '
   'Nullable: error, message, document_id, name, status, resolved_by, resolved_at, investigated_by.';
 
 create function private.dead_letter_not_found(p_dlq_id text)
@@ -203,7 +205,7 @@ begin
 end;
 $$;
 comment on function private.already_resolved(public.ocr_dead_letter, text) is
-  'The answer to a decision that came second: who decided what, and when.';
+  'The answer to a second decision: who made the first, which and when.';
 
 create function private.apply_decision(p_dlq_id uuid, p_action text, p_notes text, p_now timestamptz)
 returns public.dead_letter_answer
