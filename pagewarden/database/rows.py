@@ -188,9 +188,10 @@ class ClaimedDocument(TypedDict):
 
 
 class DeadLetterAnswer(TypedDict):
-    """A decision about a dead letter (dlq_id, as the caller named it); one that came second …
+    """A decision about a dead letter (dlq_id as the caller named it).
 
-    … says who decided first, what and when. investigated_by: who else was still investigating it.
+    A second decision answers who made the first, which and when. investigated_by: another person
+    who was still investigating it.
     """
 
     success: bool
