@@ -10,7 +10,7 @@ from pagewarden import errors
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
 
 # Each batch is a transaction, and whoever uploads into one of its cases waits for its end.
 BATCH = 200
@@ -21,7 +21,7 @@ class Outcome:
     """How many were done, and the answers of those that were not."""
 
     done: int = 0
-    skipped: list[Mapping[str, Any]] = field(default_factory=list)
+    skipped: list[rows.DeadLetterAnswer] = field(default_factory=list)
 
 
 async def resolve(
@@ -38,8 +38,8 @@ async def resolve(
         )
     outcome = Outcome()
     async for ids in _batches(database, wanted):
-        answer = await database.rpc(
-            "resolve_dead_letters", p_filter={"ids": ids}, p_action=action, p_notes=notes
+        answer = await database.resolve_dead_letters(
+            filter={"ids": ids}, action=action, notes=notes
         )
         outcome.done += answer["resolved"]
         outcome.skipped += answer["skipped"]
@@ -51,7 +51,12 @@ async def _batches(database: Database, wanted: Mapping[str, Any]) -> AsyncIterat
         for start in range(0, len(wanted["ids"]), BATCH):
             yield wanted["ids"][start : start + BATCH]
         return
-    place: dict[str, Any] = {}
-    while rows := await database.rpc("list_dead_letters", p_filter=wanted, p_limit=BATCH, **place):
-        yield [row["dlq_id"] for row in rows]
-        place = {"p_before": rows[-1]["last_failed_at"], "p_before_id": rows[-1]["dlq_id"]}
+    last: rows.ListedDeadLetter | None = None
+    while found := await database.list_dead_letters(
+        filter=wanted,
+        before=last and last["last_failed_at"],
+        before_id=last and last["dlq_id"],
+        limit=BATCH,
+    ):
+        yield [row["dlq_id"] for row in found]
+        last = found[-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from dashboard import forgery, notices, rendering, route, visitors
 from dashboard.pages import dead_letters, document
+from pagewarden.database import rows
 
 router = APIRouter(prefix=dead_letters.PAGE.path, route_class=route.Route, include_in_schema=False)
 
@@ -40,8 +41,8 @@ _KINDS = {
 async def one(request: Request, visitor: visitors.Signed, dlq_id: uuid.UUID) -> Response:
     """Show a dead letter with all that happened to its document."""
     letter = await find(visitor, dlq_id)
-    history = await visitor.database.rpc(
-        "document_history", p_document_id=letter["document_id"], p_limit=_EVENTS
+    history = await visitor.database.document_history(
+        document_id=letter["document_id"], limit=_EVENTS
     )
     return rendering.page(
         request, "dead_letter.html",
@@ -71,24 +72,22 @@ async def decide(
     notes: dead_letters.Notes = "",
 ) -> Response:
     """Decide, unless somebody else was quicker; then say who, and what."""
-    answer = await visitor.database.rpc(
-        "resolve_dead_letter", p_dlq_id=str(dlq_id), p_action=act, p_notes=notes.strip() or None
+    answer = await visitor.database.resolve_dead_letter(
+        dlq_id=str(dlq_id), action=act, notes=notes.strip() or None
     )
     said = dead_letters.DONE[act].format("this one")
-    if other := answer.get("investigated_by"):
+    if other := answer["investigated_by"]:
         said = f"{said} {other} was still investigating it."
     typing = act is dead_letters.Act.MANUAL and answer["success"]
     return notices.answered(f"{path(dlq_id)}/type" if typing else path(dlq_id), answer, said)
 
 
-async def find(visitor: visitors.Visitor, dlq_id: uuid.UUID) -> Mapping[str, Any]:
+async def find(visitor: visitors.Visitor, dlq_id: uuid.UUID) -> rows.ListedDeadLetter:
     """Give the dead letter, or say that there is none for this person."""
-    rows: Sequence[Mapping[str, Any]] = await visitor.database.rpc(
-        "list_dead_letters", p_filter={"ids": [str(dlq_id)]}, p_limit=1
-    )
-    if not rows:
+    found = await visitor.database.list_dead_letters(filter={"ids": [str(dlq_id)]}, limit=1)
+    if not found:
         raise HTTPException(404, "there is no such dead letter, or not for you")
-    return rows[0]
+    return found[0]
 
 
 def path(dlq_id: uuid.UUID) -> str:
@@ -96,18 +95,18 @@ def path(dlq_id: uuid.UUID) -> str:
     return f"{dead_letters.PAGE.path}/{dlq_id}"
 
 
-def _told(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _told(history: Sequence[rows.DocumentHistory]) -> list[dict[str, Any]]:
     """Add to each event what it was in words, and the class of its error."""
     return [{**event, "what": _what(event), "error_type": _error_type(event)} for event in history]
 
 
-def _what(event: Mapping[str, Any]) -> str:
-    kind: str = event["kind"]
+def _what(event: rows.DocumentHistory) -> str:
+    kind = event["kind"]
     told = _KINDS.get(kind)
     return told.format(**event) if told else kind.replace("_", " ").capitalize()
 
 
-def _error_type(event: Mapping[str, Any]) -> str | None:
+def _error_type(event: rows.DocumentHistory) -> str | None:
     # Workers of others may send anything.
     details = event["details"] if event["source"] == "error" else None
     return str(details["type"]) if isinstance(details, dict) and "type" in details else None

@@ -99,10 +99,9 @@ async def listed(
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    place = {"p_before": chosen.before, "p_before_id": chosen.before_id}
-    rows = await visitor.database.rpc(
-        "list_dead_letters",
-        p_filter=chosen.wanted(), p_limit=ROWS + 1, **{k: v for k, v in place.items() if v},
+    rows = await visitor.database.list_dead_letters(
+        filter=chosen.wanted(), before=chosen.before or None, before_id=chosen.before_id or None,
+        limit=ROWS + 1,
     )  # fmt: skip
 
     def after(last: Mapping[str, Any]) -> str:
@@ -115,10 +114,9 @@ async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
 async def _groups(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
     if chosen.group or chosen.before:
         return {"groups": [], "more_groups": None}
-    groups = await visitor.database.rpc(
-        "dead_letter_groups",
-        p_filter=chosen.wanted(), p_limit=GROUPS + 1, p_offset=max(chosen.offset, 0),
-    )  # fmt: skip
+    groups = await visitor.database.dead_letter_groups(
+        filter=chosen.wanted(), limit=GROUPS + 1, offset=max(chosen.offset, 0)
+    )
     more = chosen.address(offset=chosen.offset + GROUPS) if len(groups) > GROUPS else None
     return {"groups": groups[:GROUPS], "more_groups": more}
 
@@ -127,7 +125,7 @@ async def _count(visitor: visitors.Visitor, chosen: Filter) -> int | None:
     """Count what an act on all would be about; nobody acts on everything there is."""
     if not visitor.is_admin or not chosen.wanted():
         return None
-    return int(await visitor.database.rpc("count_dead_letters", p_filter=chosen.wanted()))
+    return await visitor.database.count_dead_letters(filter=chosen.wanted())
 
 
 @router.post("/selected")

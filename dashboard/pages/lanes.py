@@ -20,7 +20,7 @@ COUNTED = 10_000
 async def listed(request: Request, visitor: visitors.Admin) -> Response:
     """Show the lanes; the page asks for their figures again and again."""
     part = request.headers.get("HX-Target") == "lanes"
-    rows = await visitor.database.rpc("list_lanes")
+    rows = await visitor.database.list_lanes()
     return rendering.page(request, "lanes.html", part=part, rows=rows, counted=COUNTED)
 
 
@@ -34,9 +34,9 @@ async def pause(
     """Hand out nothing more of a lane; what is in hand is read to its end."""
     if not reason.strip():
         return notices.after(PAGE.path, "Say why it is paused; others will ask.", bad=True)
-    answer = await visitor.database.rpc("pause_lane", p_lane=lane, p_reason=reason.strip())
+    answer = await visitor.database.pause_lane(lane=lane, reason=reason.strip())
     held = sum(
-        row["processing"] for row in await visitor.database.rpc("list_lanes") if row["lane"] == lane
+        row["processing"] for row in await visitor.database.list_lanes() if row["lane"] == lane
     )
     left = f"still in hand: {outcomes.count(held, 'document')}" if held else "nothing is in hand"
     return notices.answered(PAGE.path, answer, f"Lane {lane} is paused; {left}.")
@@ -45,6 +45,6 @@ async def pause(
 @router.post("/{lane}/resume")
 async def resume(visitor: visitors.Admin, _acting: forgery.Acting, lane: str) -> Response:
     """Let a lane run again."""
-    answer = await visitor.database.rpc("resume_lane", p_lane=lane)
-    done = f"Lane {lane} runs again." if answer.get("was_paused") else f"Lane {lane} was running."
+    answer = await visitor.database.resume_lane(lane=lane)
+    done = f"Lane {lane} runs again." if answer["was_paused"] else f"Lane {lane} was running."
     return notices.answered(PAGE.path, answer, done)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import datetime as dt
 import getpass
 import socket
@@ -23,7 +22,7 @@ from pagewarden.local import stack
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
 
 T = TypeVar("T")
 
@@ -78,10 +77,12 @@ def list_(  # noqa: PLR0913  # each is an option of the command
     """Show the dead letters that match: by what went wrong, and one by one, the last first."""
     chosen = _filter(category, group, case, status, name)
 
-    async def ask(database: Database) -> tuple[Any, Any, int]:
-        groups = await database.rpc("dead_letter_groups", p_filter=chosen, p_limit=_GROUPS)
-        letters = await database.rpc("list_dead_letters", p_filter=chosen, p_limit=limit)
-        return groups, letters, await database.rpc("count_dead_letters", p_filter=chosen)
+    async def ask(
+        database: Database,
+    ) -> tuple[list[rows.DeadLetterGroup], list[rows.ListedDeadLetter], int]:
+        groups = await database.dead_letter_groups(filter=chosen, limit=_GROUPS)
+        letters = await database.list_dead_letters(filter=chosen, limit=limit)
+        return groups, letters, await database.count_dead_letters(filter=chosen)
 
     groups, letters, count = _with_database(ask)
     if json:
@@ -105,12 +106,14 @@ def show(
 ) -> None:
     """Show a dead letter with everything that happened to its document, newest first."""
 
-    async def ask(database: Database) -> tuple[Any, Any]:
-        found = await database.rpc("list_dead_letters", p_filter={"ids": [str(dlq_id)]})
+    async def ask(
+        database: Database,
+    ) -> tuple[rows.ListedDeadLetter | None, list[rows.DocumentHistory]]:
+        found = await database.list_dead_letters(filter={"ids": [str(dlq_id)]})
         if not found:
             return None, []
         document_id = found[0]["document_id"]
-        return found[0], await database.rpc("document_history", p_document_id=document_id)
+        return found[0], await database.document_history(document_id=document_id)
 
     letter, history = _with_database(ask)
     if letter is None:
@@ -196,7 +199,7 @@ def _decide(
     action: str, wanted: Mapping[str, Any], notes: str | None, *, yes: bool, json: bool
 ) -> None:
     async def count(database: Database) -> int:
-        return int(await database.rpc("count_dead_letters", p_filter=wanted))
+        return await database.count_dead_letters(filter=wanted)
 
     async def act(database: Database) -> dead_letters.Outcome:
         return await dead_letters.resolve(database, wanted, action, _signed(notes))
@@ -206,7 +209,11 @@ def _decide(
         typer.confirm(f"{action} {_letters(number)}?", abort=True, err=True)
     outcome = _with_database(act)
     if json:
-        out.print_json(data=dataclasses.asdict(outcome))
+        skipped = [
+            {name: value for name, value in each.items() if value is not None}
+            for each in outcome.skipped
+        ]
+        out.print_json(data={"done": outcome.done, "skipped": skipped})
     else:
         _say(action, outcome)
     if outcome.skipped:
@@ -219,7 +226,7 @@ def _say(action: str, outcome: dead_letters.Outcome) -> None:
     if outcome.skipped:
         out.print(f"skipped: {_letters(len(outcome.skipped))}")
     for each in outcome.skipped:
-        said = f"  {each['dlq_id']} {each.get('name', '')}: {each['message']}"
+        said = f"  {each['dlq_id']} {each['name'] or ''}: {each['message']}"
         out.print(_text(said), soft_wrap=True)
 
 
@@ -261,19 +268,19 @@ def _text(said: str) -> Text:
     return Text("".join(sign if sign.isprintable() or sign == "\n" else "·" for sign in said))
 
 
-def _group_row(group: Mapping[str, Any]) -> Sequence[object]:
+def _group_row(group: rows.DeadLetterGroup) -> Sequence[object]:
     last = _moment(group["last_failed_at"])
     return group["letters"], ", ".join(group["error_categories"]), last, group["error_group"]
 
 
-def _row(letter: Mapping[str, Any]) -> Sequence[object]:
+def _row(letter: rows.ListedDeadLetter) -> Sequence[object]:
     return (
         letter["dlq_id"], letter["status"], letter["error_category"], letter["document_name"],
         letter["last_error_message"],
     )  # fmt: skip
 
 
-def _facts(letter: Mapping[str, Any]) -> Sequence[Sequence[object]]:
+def _facts(letter: rows.ListedDeadLetter) -> Sequence[Sequence[object]]:
     decided = letter["reviewed_at"] and f"{_moment(letter['reviewed_at'])}, {letter['reviewed_by']}"
     return (
         ("document", f"{letter['document_name']} ({letter['document_id']})"),
@@ -287,7 +294,7 @@ def _facts(letter: Mapping[str, Any]) -> Sequence[Sequence[object]]:
     )
 
 
-def _event_row(event: Mapping[str, Any]) -> Sequence[object]:
+def _event_row(event: rows.DocumentHistory) -> Sequence[object]:
     by = event["worker_id"] or event["person"] or "operator or machine"
     what = event["kind"].replace("_", " ")
     return _moment(event["at"]), what, event["attempt"], by, event["message"]

@@ -23,12 +23,12 @@ class Client(abc.ABC):
 
     async def acquire_document_lock(
         self, *, document_id: str, worker_id: str, lock_timeout: int = 20
-    ) -> Any:
+    ) -> rows.AcquireDocumentLockAnswer:
         """Claim one known document, also before its next attempt is due.
 
-        Says why when it cannot be had.
+        Says why when it cannot be claimed.
         """
-        answer: Any = await self.rpc(
+        answer: rows.AcquireDocumentLockAnswer = await self.rpc(
             "acquire_document_lock",
             p_document_id=document_id,
             p_worker_id=worker_id,
@@ -254,7 +254,7 @@ class Client(abc.ABC):
         lanes: Sequence[str | None] | None = None,
         claim_limit: int = 0,
         lock_timeout: int = 20,
-    ) -> list[rows.ClaimedDocument]:
+    ) -> list[rows.CompleteDocumentsAnswer]:
         """Complete many documents of one engine at once, and claim the next p_claim_limit in …
 
         … the same transaction. Returns the documents whose result was not taken, each with its
@@ -272,7 +272,7 @@ class Client(abc.ABC):
                 "p_lanes": lanes,
             }
         )
-        answer: list[rows.ClaimedDocument] = await self.rpc(
+        answer: list[rows.CompleteDocumentsAnswer] = await self.rpc(
             "complete_documents",
             p_document_ids=document_ids,
             p_lock_tokens=lock_tokens,
@@ -405,13 +405,13 @@ class Client(abc.ABC):
 
     async def dead_letter_groups(
         self, *, filter: object = None, limit: int = 50, offset: int = 0
-    ) -> list[rows.DeadLetterGroups]:
+    ) -> list[rows.DeadLetterGroup]:
         """The same dead letters as list_dead_letters, by what went wrong: how many, since …
 
         … when, when last; the largest groups first.
         """
         optional = _given({"p_filter": filter})
-        answer: list[rows.DeadLetterGroups] = await self.rpc(
+        answer: list[rows.DeadLetterGroup] = await self.rpc(
             "dead_letter_groups", p_limit=limit, p_offset=offset, **optional
         )
         return answer
@@ -535,12 +535,12 @@ class Client(abc.ABC):
 
     async def extend_document_lock(
         self, *, document_id: str, lock_token: str, lock_timeout: int = 20
-    ) -> Any:
+    ) -> rows.ExtendDocumentLockAnswer:
         """Heartbeat: keep the lock for p_lock_timeout seconds more, up to the deadline of …
 
         … the attempt.
         """
-        answer: Any = await self.rpc(
+        answer: rows.ExtendDocumentLockAnswer = await self.rpc(
             "extend_document_lock",
             p_document_id=document_id,
             p_lock_token=lock_token,
@@ -591,13 +591,13 @@ class Client(abc.ABC):
         error_details: object = None,
         error_category: str = "unknown",
         retry_after: int | None = None,
-    ) -> Any:
-        """The attempt failed: try again after a pause (at least p_retry_after seconds), or …
+    ) -> rows.FailDocumentAnswer:
+        """The attempt failed: retry after a backoff (at least p_retry_after seconds), or …
 
-        … give it to HAC when the error is permanent or the attempts are used up.
+        … give the document to HAC when the error is permanent or the attempts are used up.
         """
         optional = _given({"p_error_details": error_details, "p_retry_after": retry_after})
-        answer: Any = await self.rpc(
+        answer: rows.FailDocumentAnswer = await self.rpc(
             "fail_document",
             p_document_id=document_id,
             p_lock_token=lock_token,
@@ -798,14 +798,14 @@ class Client(abc.ABC):
         before: str | None = None,
         before_id: str | None = None,
         limit: int = 50,
-    ) -> list[rows.ListDeadLetters]:
+    ) -> list[rows.ListedDeadLetter]:
         """Dead letters the caller may see that match a filter as of resolve_dead_letters (an …
 
         … empty one: all that are open), the last failed first. Goes on after the one of
         p_before_id, which failed at p_before. Who decided is told to HAC only.
         """
         optional = _given({"p_filter": filter, "p_before": before, "p_before_id": before_id})
-        answer: list[rows.ListDeadLetters] = await self.rpc(
+        answer: list[rows.ListedDeadLetter] = await self.rpc(
             "list_dead_letters", p_limit=limit, **optional
         )
         return answer
@@ -865,12 +865,12 @@ class Client(abc.ABC):
         answer: list[rows.ListFunctions] = await self.rpc("list_functions")
         return answer
 
-    async def list_lanes(self) -> list[rows.ListLanes]:
-        """HAC: each lane with what waits (counted up to 10,000), what waits for its next …
+    async def list_lanes(self) -> list[rows.ListedLane]:
+        """HAC: each lane with what waits, what waits for its next attempt, what is being …
 
-        … attempt, what is being read, whether, why and by whose word it is paused, and its limits.
+        … read, its pause and its limits.
         """
-        answer: list[rows.ListLanes] = await self.rpc("list_lanes")
+        answer: list[rows.ListedLane] = await self.rpc("list_lanes")
         return answer
 
     async def list_people(
@@ -987,13 +987,13 @@ class Client(abc.ABC):
         error_details: object = None,
         error_category: str = "unknown",
         lock_token: str | None = None,
-    ) -> Any:
+    ) -> rows.MoveToDeadLetterQueueAnswer:
         """Give a document to HAC at once.
 
-        Refused while somebody else has it.
+        Refused while another worker holds it.
         """
         optional = _given({"p_error_details": error_details, "p_lock_token": lock_token})
-        answer: Any = await self.rpc(
+        answer: rows.MoveToDeadLetterQueueAnswer = await self.rpc(
             "move_to_dead_letter_queue",
             p_document_id=document_id,
             p_error_message=error_message,
@@ -1025,12 +1025,12 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def pause_lane(self, *, lane: str, reason: str) -> Any:
+    async def pause_lane(self, *, lane: str, reason: str) -> rows.PauseLaneAnswer:
         """HAC: hand out no more documents of a lane until it is resumed.
 
         What is being read goes on.
         """
-        answer: Any = await self.rpc("pause_lane", p_lane=lane, p_reason=reason)
+        answer: rows.PauseLaneAnswer = await self.rpc("pause_lane", p_lane=lane, p_reason=reason)
         return answer
 
     async def pool_status(self, *, hours: int = 24) -> Any:
@@ -1046,14 +1046,14 @@ class Client(abc.ABC):
         *,
         document_id: str,
         ocr_data: object,
-        confidence: float,
+        confidence: float | None,
         processing_time_ms: int,
         lock_token: str | None = None,
         engine: str | None = None,
         version: str | None = None,
         profile: str | None = None,
         page_count: int | None = None,
-    ) -> Any:
+    ) -> rows.ProcessOcrAtomicAnswer:
         """Complete a document: result, status and audit line in one transaction.
 
         Where pages were saved, p_ocr_data is a summary; otherwise its "text" or "pages" are kept as
@@ -1069,7 +1069,7 @@ class Client(abc.ABC):
                 "p_page_count": page_count,
             }
         )
-        answer: Any = await self.rpc(
+        answer: rows.ProcessOcrAtomicAnswer = await self.rpc(
             "process_ocr_atomic",
             p_document_id=document_id,
             p_ocr_data=ocr_data,
@@ -1146,14 +1146,13 @@ class Client(abc.ABC):
 
     async def release_documents(
         self, *, documents: object, reason: str = "the worker stops", outage: bool = False
-    ) -> Any:
-        """Give documents back unread, without counting an attempt: [{"document_id", …
+    ) -> rows.ReleaseDocumentsAnswer:
+        """Return documents to the queue unread, without counting an attempt: …
 
-        … "lock_token"}, …]. p_outage: because an engine, the GPU service or the store is away; then
-        their lanes pause. failed: documents whose outage others of the lane do not meet; the
-        attempt counts.
+        … [{"document_id", "lock_token"}, …]. p_outage: because an engine, the GPU service or the
+        store is away; then their lanes pause.
         """
-        answer: Any = await self.rpc(
+        answer: rows.ReleaseDocumentsAnswer = await self.rpc(
             "release_documents", p_documents=documents, p_reason=reason, p_outage=outage
         )
         return answer
@@ -1274,26 +1273,26 @@ class Client(abc.ABC):
 
     async def resolve_dead_letter(
         self, *, dlq_id: str, action: str, notes: str | None = None
-    ) -> Any:
+    ) -> rows.DeadLetterAnswer:
         """HAC: investigate, requeue (counts at zero, history kept), manual (a person will …
 
         … type it) or abandon.
         """
         optional = _given({"p_notes": notes})
-        answer: Any = await self.rpc(
+        answer: rows.DeadLetterAnswer = await self.rpc(
             "resolve_dead_letter", p_dlq_id=dlq_id, p_action=action, **optional
         )
         return answer
 
     async def resolve_dead_letters(
         self, *, filter: object, action: str, notes: str | None = None
-    ) -> Any:
+    ) -> rows.ResolveDeadLettersAnswer:
         """HAC: the same for all that match a filter (never an empty one).
 
         Says how many, and what was skipped and why.
         """
         optional = _given({"p_notes": notes})
-        answer: Any = await self.rpc(
+        answer: rows.ResolveDeadLettersAnswer = await self.rpc(
             "resolve_dead_letters", p_filter=filter, p_action=action, **optional
         )
         return answer
@@ -1316,9 +1315,9 @@ class Client(abc.ABC):
         answer: list[rows.ResultsByHour] = await self.rpc("results_by_hour", p_hours=hours)
         return answer
 
-    async def resume_lane(self, *, lane: str) -> Any:
+    async def resume_lane(self, *, lane: str) -> rows.ResumeLaneAnswer:
         """HAC: let a paused lane run again."""
-        answer: Any = await self.rpc("resume_lane", p_lane=lane)
+        answer: rows.ResumeLaneAnswer = await self.rpc("resume_lane", p_lane=lane)
         return answer
 
     async def revoke_role(self, *, user_id: str, role: str | None = None) -> Any:
@@ -1409,13 +1408,13 @@ class Client(abc.ABC):
         version: str,
         profile: str = "balanced",
         page_count: int | None = None,
-    ) -> Any:
+    ) -> rows.SaveDocumentPagesAnswer:
         """Keep pages as they are read: [{"page_number", "text", "lines", "confidence", …}, …].
 
-        Answers with the pages this run has so far, so an empty list asks where to go on.
+        Answers with the pages this run has so far, so an empty list asks where to continue.
         """
         optional = _given({"p_page_count": page_count})
-        answer: Any = await self.rpc(
+        answer: rows.SaveDocumentPagesAnswer = await self.rpc(
             "save_document_pages",
             p_document_id=document_id,
             p_lock_token=lock_token,

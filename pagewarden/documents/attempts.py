@@ -1,7 +1,11 @@
 """One attempt at one document, from the claim to its end.
 
 The process may be killed at any instruction. While it lives it sends heartbeats; what it cannot
-finish it gives back, and what it read stays. Reading itself is somebody else's business.
+finish it releases, and what it read stays. The reader does the reading.
+
+Calls are made until the database is there again. They carry the lock token, so making one a second
+time does no harm: if the first got through after all, the answer is LOCK_LOST and the document is
+where it should be.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import functools
 import math
 import time
 from dataclasses import dataclass
@@ -21,9 +26,11 @@ from pagewarden.database import persistence
 from pagewarden.documents import batches, checking, claims, manners
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from pagewarden.database import Database
+
+    Complete = Callable[..., Awaitable[Mapping[str, Any]]]
 
 log = structlog.get_logger(__name__)
 
@@ -90,55 +97,77 @@ class Attempt:
                 confidences += [page.confidence for page in batch if page.confidence is not None]
         tracing.note(engine=run.engine, pages=len(saved))
         with tracing.span("complete", pages=len(saved)):
-            name, result = await self._result(len(saved))
+            complete = await self._completion(len(saved))
             seconds = time.monotonic() - started
-            answer = await self._call(
-                name,
-                **result,
-                p_confidence=sum(confidences) / len(confidences) if confidences else None,
-                p_processing_time_ms=round(seconds * 1000),
-                p_engine=run.engine,
-                p_version=run.version,
-                p_profile=run.profile,
-                p_page_count=page_count or None,
+            answer = await persistence.persist(
+                lambda: complete(
+                    confidence=sum(confidences) / len(confidences) if confidences else None,
+                    processing_time_ms=round(seconds * 1000),
+                    engine=run.engine,
+                    version=run.version,
+                    profile=run.profile,
+                    page_count=page_count or None,
+                )
             )
         if not _is_done(answer):
             # The attempt is counted, and the next one reads exactly what is missing.
-            log.warning(answer["error"].lower(), pages=len(saved), missing=answer.get("missing"))
+            error, missing = answer["error"], answer.get("missing")
+            log.warning(str(error).lower(), pages=len(saved), missing=missing)
             return Outcome.FAILED
         log.info("completed", pages=len(saved), seconds=round(seconds, 3))
         return Outcome.COMPLETED
 
-    async def _result(self, pages: int) -> tuple[str, dict[str, object]]:
-        """Name the function that completes the document, and what it is told of the result."""
+    async def _completion(self, pages: int) -> Complete:
+        """Choose the call that completes the document, and give it the result."""
         if self.claim.lane == manners.CHECK:
-            asked = await self._call("get_check")
+            asked = await persistence.persist(
+                lambda: self.database.get_check(
+                    document_id=self.claim.id, lock_token=self.claim.lock_token
+                )
+            )
             _is_done(asked)
             if asked["images"]:
-                return "complete_check", {"p_results": await checking.results(asked)}
-        return "process_ocr_atomic", {"p_ocr_data": {"pages_read": pages}}
+                return functools.partial(
+                    self.database.complete_check,
+                    document_id=self.claim.id,
+                    lock_token=self.claim.lock_token,
+                    results=await checking.results(asked),
+                )
+        return functools.partial(
+            self.database.process_ocr_atomic,
+            document_id=self.claim.id,
+            lock_token=self.claim.lock_token,
+            ocr_data={"pages_read": pages},
+        )
 
     async def _save(self, run: claims.Run, pages: Sequence[claims.Page]) -> list[int]:
-        answer = await self._call(
-            "save_document_pages",
-            p_pages=[page.as_json() for page in pages],
-            p_engine=run.engine,
-            p_version=run.version,
-            p_profile=run.profile,
-            p_page_count=pages[-1].of if pages else None,
+        answer = await persistence.persist(
+            lambda: self.database.save_document_pages(
+                document_id=self.claim.id,
+                lock_token=self.claim.lock_token,
+                pages=[page.as_json() for page in pages],
+                engine=run.engine,
+                version=run.version,
+                profile=run.profile,
+                page_count=pages[-1].of if pages else None,
+            )
         )
         _is_done(answer)
         for page in pages:
             meters.here().pages.labels(self.claim.lane, page.status).inc()
-        numbers: list[int] = answer["saved"]
-        return numbers
+        return answer["saved"] or []
 
     async def _keep_alive(self) -> None:
         """Send heartbeats; returns when the document is no longer ours."""
         while True:
             await asyncio.sleep(self.heartbeat_seconds)
-            timeout = round(self.lock_seconds)
-            answer = await self._call("extend_document_lock", p_lock_timeout=timeout)
+            answer = await persistence.persist(
+                lambda: self.database.extend_document_lock(
+                    document_id=self.claim.id,
+                    lock_token=self.claim.lock_token,
+                    lock_timeout=round(self.lock_seconds),
+                )
+            )
             if not answer["success"]:
                 return
             meters.here().heartbeats.inc()
@@ -155,12 +184,15 @@ class Attempt:
         tracing.note(error=type(error).__name__)
         if known and known.outage:
             return await self._give_back(words, outage=True)
-        answer = await self._call(
-            "fail_document",
-            p_error_message=words,
-            p_error_details={"type": type(error).__name__},
-            p_error_category=str(known.category if known else errors.Category.UNKNOWN),
-            p_retry_after=_retry_after(error),
+        answer = await persistence.persist(
+            lambda: self.database.fail_document(
+                document_id=self.claim.id,
+                lock_token=self.claim.lock_token,
+                error_message=words,
+                error_details={"type": type(error).__name__},
+                error_category=str(known.category if known else errors.Category.UNKNOWN),
+                retry_after=_retry_after(error),
+            )
         )
         return Outcome.FAILED if answer["success"] else self._lost()
 
@@ -174,8 +206,8 @@ class Attempt:
 
     async def _give_back(self, reason: str, *, outage: bool) -> Outcome:
         held = {"document_id": self.claim.id, "lock_token": self.claim.lock_token}
-        answer = await self._persist(
-            "release_documents", p_documents=[held], p_reason=reason, p_outage=outage
+        answer = await persistence.persist(
+            lambda: self.database.release_documents(documents=[held], reason=reason, outage=outage)
         )
         if not answer["success"]:
             return self._lost()
@@ -189,23 +221,11 @@ class Attempt:
         meters.here().lock_losses.labels(self.claim.lane).inc()
         return Outcome.LOST
 
-    async def _call(self, name: str, **params: object) -> Any:  # noqa: ANN401  # JSON
-        held = {"p_document_id": self.claim.id, "p_lock_token": self.claim.lock_token}
-        return await self._persist(name, **held, **params)
 
-    async def _persist(self, name: str, **params: object) -> Any:  # noqa: ANN401  # JSON
-        """Call until the database is there again.
-
-        Calls carry the token, so making one a second time does no harm: if the first got
-        through after all, the answer is LOCK_LOST and the document is where it should be.
-        """
-        return await persistence.rpc(self.database, name, **params)
-
-
-def _is_done(answer: Mapping[str, Any]) -> bool:
+def _is_done(answer: Mapping[str, object]) -> bool:
     """Tell a success from a failure that the database has counted; raises LockLost."""
     if not answer["success"] and answer["error"] not in _FAILED_ATTEMPTS:
-        raise errors.LockLost(f"{answer['error']}: {answer.get('message')}")
+        raise errors.LockLost(f"{answer['error']}: {answer['message']}")
     return bool(answer["success"])
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
+    from pagewarden.database import rows
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -24,11 +26,11 @@ class Claim:
     attempts: int
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Claim:
+    def from_row(cls, row: rows.ClaimedDocument | rows.Documents) -> Claim:
         """Make it from what claim_documents returns, or from a row of documents that is locked."""
         return cls(
             id=row["id"],
-            lock_token=row["lock_token"],
+            lock_token=str(row["lock_token"]),
             name=row["name"],
             lane=row["lane"],
             path=row["dropbox_path"],

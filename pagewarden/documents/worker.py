@@ -99,7 +99,7 @@ class Worker:
         try:
             if (claim := await self.claim(self.lanes)) is not None:
                 return claim
-            await self.database.rpc("wait_for_documents", p_lanes=list(self.lanes))
+            await self.database.wait_for_documents(lanes=list(self.lanes))
             return await self.claim(self.lanes)
         except (errors.DatabaseAway, errors.Conflict) as exc:
             log.warning("claim_failed", error=str(exc))
@@ -108,12 +108,11 @@ class Worker:
     async def claim(self, lanes: Sequence[str]) -> claims.Claim | None:
         """Claim the next document of the first of these lanes that has one."""
         began = tracing.now()
-        rows = await self.database.rpc(
-            "claim_documents",
-            p_worker_id=self.worker_id,
-            p_lanes=list(lanes),
-            p_limit=1,
-            p_lock_timeout=round(self.lock_seconds),
+        rows = await self.database.claim_documents(
+            worker_id=self.worker_id,
+            lanes=list(lanes),
+            limit=1,
+            lock_timeout=round(self.lock_seconds),
         )
         if not rows:
             return None

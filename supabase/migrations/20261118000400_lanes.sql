@@ -3,7 +3,7 @@
 -- Pausing and outages are in outages, claiming in queue.
 
 -- Rules for a single column are domains: Postgres keeps those ready, while a check of the table is
--- parsed anew for every statement (with all rules as checks a claim of one document took half as long again).
+-- parsed again for every statement (with all rules as checks a claim of one document took half as long again).
 create domain public.document_lane as text
   constraint document_lane_is_known check (value in ('image', 'pdf', 'index', 'acte', 'check'));
 comment on domain public.document_lane is 'Which workers take a document.';
@@ -42,13 +42,13 @@ create table public.lanes (
   )
 );
 comment on table public.lanes is 'One row a lane: paused or not, why, and its limits.';
-comment on column public.lanes.pause_kind is 'manual: until somebody resumes it. outage: one probe document at a time finds out when it is over.';
+comment on column public.lanes.pause_kind is 'manual: until HAC resumes it. outage: one probe document at a time finds out when it is over.';
 comment on column public.lanes.probe_at is 'When the next probe document may be handed out.';
 comment on column public.lanes.probe_token is 'Lock token of the probe that is out now.';
 comment on column public.lanes.recovered_at is 'When a probe last succeeded, which showed that an outage was over or never was.';
 comment on column public.lanes.outage_document_id is
   'The only document that reported an outage since recovered_at: its failure. A second one makes it an outage of the lane.';
-comment on column public.lanes.max_rescues is 'Expired locks a document survives; one more and it is held to kill its workers.';
+comment on column public.lanes.max_rescues is 'Expired locks of a document; with one more it is a dead letter, because it seems to kill its workers.';
 comment on column public.lanes.attempt_seconds is 'Hard deadline of one attempt, however alive its worker is.';
 comment on column public.lanes.failed_pages_allowed is 'Share of pages that may fail without failing the document.';
 insert into public.lanes (lane, description, attempt_seconds, failed_pages_allowed)
@@ -89,3 +89,19 @@ begin
 end;
 $$;
 comment on function private.require_lane(text) is 'The lane of that name; 22023 when there is none.';
+
+create function private.backoff(p_lane text, p_times integer)
+returns interval
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  -- Doubles each time up to the lane's cap; the jitter keeps failures of one cause from returning together.
+  select make_interval(
+    secs => least(l.backoff_cap_seconds, l.backoff_seconds * 2 ^ least(p_times - 1, 30)) * (0.8 + 0.4 * random())
+  )
+  from public.lanes as l
+  where l.lane = p_lane;
+$$;
+comment on function private.backoff(text, integer) is 'How long to wait after the p_times-th failure.';

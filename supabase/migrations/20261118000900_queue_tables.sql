@@ -1,14 +1,15 @@
--- The queue's tables, and fair scheduling between cases.
+-- The queue's tables, fair scheduling between cases, and what the functions of the queue share: checks of
+-- arguments, refusals, the error history. The functions themselves are in queue.
 --
--- A waiting document is in exactly one list: queue (can be claimed now), later (waits for its next
--- attempt) or set_aside (waits for a person or an extractor, or is not to be read). documents.listed_in says which; a
--- trigger on documents keeps the lists in step, so no function has to. The lists are narrow tables of
+-- A waiting document is in exactly one list: queue (can be claimed now), queue_delayed (waits for its next
+-- attempt) or queue_parked (waits for a person or an extractor, or is not to be read). documents.listed_in
+-- says which; a trigger on documents updates the lists, so no function has to. The lists are narrow tables of
 -- their own, because updating one index entry of a wide table costs several times as much
 -- (docs/decisions/0001).
 --
 -- Fairness: each document gets a turn number when it is queued, and a claim takes the lowest. A case's
 -- documents get n, n+1, n+2, …, where n is the case's next turn, or the lane's clock if that is higher
--- (an idle case saves nothing up). The clock is about the turn being served. So ten cases with work
+-- (an idle case collects no credit). The clock is about the turn being served. So ten cases with work
 -- are served in turn, however many documents each has, a new case starts level with the others, and
 -- the claim stays one index scan.
 
@@ -25,22 +26,22 @@ with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, au
 comment on table private.queue is 'Documents that may be claimed, in order: most urgent first (urgency is minus priority), then by turn.';
 alter table private.queue enable row level security;
 
-create table private.later (
+create table private.queue_delayed (
   lane text not null,
   retry_at timestamptz not null,
   document_id uuid not null,
-  constraint later_pkey primary key (lane, retry_at, document_id)
+  constraint queue_delayed_pkey primary key (lane, retry_at, document_id)
 );
-comment on table private.later is 'Documents that wait for their next attempt.';
-alter table private.later enable row level security;
+comment on table private.queue_delayed is 'Documents that wait for their next attempt.';
+alter table private.queue_delayed enable row level security;
 
-create table private.set_aside (
+create table private.queue_parked (
   ocr_status text not null,
   document_id uuid not null,
-  constraint set_aside_pkey primary key (ocr_status, document_id)
+  constraint queue_parked_pkey primary key (ocr_status, document_id)
 );
-comment on table private.set_aside is 'Documents that wait for a person, an extractor, or for nobody any more, by status.';
-alter table private.set_aside enable row level security;
+comment on table private.queue_parked is 'Documents that wait for a person or an extractor, or that are not read any more, by status.';
+alter table private.queue_parked enable row level security;
 
 create table private.claims (
   id uuid not null,
@@ -64,16 +65,57 @@ as $$
 $$;
 comment on function private.claimed_ids() is 'Every document that may be in hand, and some that no longer are.';
 
-create table private.turns (
+create function private.server_since()
+returns timestamptz
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  -- After a crash of one process the server recovers without a start; its statistics start again then.
+  select greatest(pg_catalog.pg_postmaster_start_time(), b.stats_reset) from pg_catalog.pg_stat_bgwriter as b;
+$$;
+comment on function private.server_since() is
+  'Another one after each start and each recovery of the server. Not the moment from which on it answers: recovery takes time.';
+
+create table private.sweep_state (
+  is_one boolean not null default true,
+  swept_at timestamptz,
+  resumed_at timestamptz,
+  server_since timestamptz,
+  constraint sweep_state_pkey primary key (is_one),
+  constraint sweep_state_is_one_row check (is_one)
+);
+comment on table private.sweep_state is 'When locks were last looked through, and when the database was last found to have been away.';
+alter table private.sweep_state enable row level security;
+insert into private.sweep_state (server_since) values (private.server_since());
+comment on column private.sweep_state.server_since is 'private.server_since() at the last check.';
+
+create function private.detect_restart(p_now timestamptz)
+returns void
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  -- While the database was away no worker could send a heartbeat, however long its recovery took. From now on every
+  -- worker has one whole lock period to be heard again, or the sweep would take every worker for dead.
+  update private.sweep_state as s
+  set server_since = private.server_since(), resumed_at = p_now
+  where s.is_one and s.server_since is distinct from private.server_since();
+$$;
+comment on function private.detect_restart(timestamptz) is 'Record when the database was found to have been away; the first caller after a restart does.';
+
+create table private.fair_turns (
   case_id uuid not null references public.cases (id) on delete cascade,
   lane text not null,
   priority integer not null,
   next_turn bigint not null,
-  constraint turns_pkey primary key (case_id, lane, priority)
+  constraint fair_turns_pkey primary key (case_id, lane, priority)
 )
 with (fillfactor = 50);
-comment on table private.turns is 'The turn the next document of a case gets, by lane and priority.';
-alter table private.turns enable row level security;
+comment on table private.fair_turns is 'The turn the next document of a case gets, by lane and priority.';
+alter table private.fair_turns enable row level security;
 
 create table private.lane_clocks (
   lane text not null,
@@ -100,7 +142,7 @@ end;
 $$;
 comment on function private.start_clock(text, integer) is 'Begin to count the turns of a priority that a lane has not had yet.';
 
-create function private.take_turns(p_case_id uuid, p_lane text, p_priority integer, p_count integer)
+create function private.reserve_turns(p_case_id uuid, p_lane text, p_priority integer, p_count integer)
 returns bigint
 language plpgsql
 volatile
@@ -116,15 +158,15 @@ begin
   if not found then
     v_clock := private.start_clock(p_lane, p_priority);
   end if;
-  insert into private.turns as t (case_id, lane, priority, next_turn)
+  insert into private.fair_turns as t (case_id, lane, priority, next_turn)
   values (p_case_id, p_lane, p_priority, v_clock + p_count)
-  on conflict on constraint turns_pkey
+  on conflict on constraint fair_turns_pkey
   do update set next_turn = greatest(t.next_turn, v_clock) + p_count
   returning t.next_turn into v_next;
   return v_next - p_count;
 end;
 $$;
-comment on function private.take_turns(uuid, text, integer, integer) is
+comment on function private.reserve_turns(uuid, text, integer, integer) is
   'Reserve turns for p_count documents of a case and return the first.';
 
 create function private.advance_clock(p_lane text, p_priority integer, p_turn bigint)
@@ -134,7 +176,7 @@ volatile
 security invoker
 set search_path = ''
 as $$
-  -- Skip a locked row: somebody else is just writing nearly the same number.
+  -- Skip a locked row: another transaction is writing nearly the same number.
   update private.lane_clocks as c
   set turn = p_turn
   where c.lane = p_lane and c.priority = p_priority
@@ -169,7 +211,7 @@ set search_path = ''
 as $$
 begin
   if p_document.listed_in = 'aside' then
-    insert into private.set_aside (ocr_status, document_id) values (p_document.ocr_status, p_document.id);
+    insert into private.queue_parked (ocr_status, document_id) values (p_document.ocr_status, p_document.id);
   elsif p_document.listed_in is null then
     return;
   elsif p_document.retry_at is null then
@@ -177,9 +219,9 @@ begin
     values (p_document.lane, -p_document.priority, p_document.turn, p_document.id)
     on conflict on constraint queue_pkey do nothing;
   else
-    insert into private.later (lane, retry_at, document_id)
+    insert into private.queue_delayed (lane, retry_at, document_id)
     values (p_document.lane, p_document.retry_at, p_document.id)
-    on conflict on constraint later_pkey do nothing;
+    on conflict on constraint queue_delayed_pkey do nothing;
   end if;
 end;
 $$;
@@ -193,10 +235,10 @@ security invoker
 set search_path = ''
 as $$
 begin
-  delete from private.set_aside as a
+  delete from private.queue_parked as a
   where a.ocr_status = p_document.ocr_status and a.document_id = p_document.id;
-  -- A row that is locked is just being claimed. Its claimer waits for the document, which we hold, will
-  -- find it no longer queued, and has then removed the row for us. Waiting for each other is no option.
+  -- A locked row is being claimed. That claim waits for the document, which this transaction holds, will find it no
+  -- longer queued, and has removed the row by then. Waiting for it here would be a deadlock.
   delete from private.queue as q
   where q.ctid = any (array(
     select k.ctid from private.queue as k
@@ -204,9 +246,9 @@ begin
       and k.document_id = p_document.id
     for update skip locked
   ));
-  delete from private.later as l
+  delete from private.queue_delayed as l
   where l.ctid = any (array(
-    select k.ctid from private.later as k
+    select k.ctid from private.queue_delayed as k
     where k.lane = p_document.lane and k.retry_at = p_document.retry_at and k.document_id = p_document.id
     for update skip locked
   ));
@@ -214,14 +256,14 @@ end;
 $$;
 comment on function private.leave_list(public.documents) is 'Take a document off the list it is on.';
 
--- The lists follow the documents, whoever changes them. Bulk upload, claim, heartbeat and completion, where it
+-- The lists follow every change of a document. Bulk upload, claim, heartbeat and completion, where it
 -- counts, keep them themselves, and say so by listed_in or a new version; every other change comes through here.
--- It also mends what a hand-written update forgets: the word of lane pdf for "queued", and that whoever leaves
+-- It also mends what a hand-written update forgets: the word of lane pdf for "queued", and that a document that leaves
 -- processing leaves its lock.
-create function private.tidy_document()
+create function private.normalize_document()
 returns trigger
 language plpgsql
-security definer          -- whoever may change documents need not know of the lists
+security definer          -- who may change documents holds no rights on the lists
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -243,7 +285,7 @@ begin
   end if;
   if new.ocr_status <> 'processing' or new.locked_by is null or new.locked_at is null then
     if tg_op = 'UPDATE' then
-      perform private.end_probe(old.lock_token, now());   -- its lane would wait for ever
+      perform private.end_probe(old.lock_token, now());   -- or its lane would stay paused
     end if;
     new.locked_by := null;
     new.locked_at := null;
@@ -252,7 +294,7 @@ begin
     new.attempt_deadline := null;
   end if;
   if new.ocr_status = 'processing' and new.lock_token is null then
-    -- Nobody has it; the sweep shall find it.
+    -- No worker holds it; the sweep has to find it.
     insert into private.claims (id, claimed_at, document_ids) values (gen_random_uuid(), now(), array[new.id]);
   end if;
   if new.ocr_status = 'completed' then
@@ -269,22 +311,22 @@ begin
   return new;
 end;
 $$;
-comment on function private.tidy_document() is 'Keep the lists and a hand-written change of a document consistent.';
-create trigger documents_tidy_insert
+comment on function private.normalize_document() is 'Keep the lists and a hand-written change of a document consistent.';
+create trigger documents_normalize_insert
   before insert on public.documents
   for each row
   when (new.listed_in is null)
-  execute function private.tidy_document();
-create trigger documents_tidy_update
+  execute function private.normalize_document();
+create trigger documents_normalize_update
   before update on public.documents
   for each row
   when (new.version = old.version)
-  execute function private.tidy_document();
+  execute function private.normalize_document();
 
-create function private.forget_document()
+create function private.remove_from_list()
 returns trigger
 language plpgsql
-security definer          -- whoever may delete documents need not know of the queue
+security definer          -- who may delete documents holds no rights on the lists
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -292,9 +334,151 @@ begin
   return null;
 end;
 $$;
-comment on function private.forget_document() is 'Take a document that is no more off its list.';
-create trigger documents_forget
+comment on function private.remove_from_list() is 'Take a deleted document off its list.';
+create trigger documents_remove_from_list
   after delete on public.documents
   for each row
   when (old.listed_in is not null)
-  execute function private.forget_document();
+  execute function private.remove_from_list();
+
+-- Arguments, refusals and the error history, as the functions of the queue share them.
+
+create function private.require_category(p_category text)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  if (p_category in ('transient', 'permanent', 'resource', 'configuration', 'unknown')) is not true then
+    raise exception 'there is no error category %', coalesce(p_category, 'null')
+      using errcode = '22023', hint = 'Categories are transient, permanent, resource, configuration, unknown.';
+  end if;
+end;
+$$;
+comment on function private.require_category(text) is 'Refuse an unknown error category (22023).';
+
+create function private.require_claim_arguments(p_worker_id text, p_lock_timeout integer)
+returns void
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+begin
+  perform private.require_text('p_worker_id', p_worker_id, 200);
+  if (p_lock_timeout between 1 and 86400) is not true then
+    raise exception 'p_lock_timeout must be 1 to 86400 seconds, got %', coalesce(p_lock_timeout::text, 'null')
+      using errcode = '22023', hint = 'Locks are renewed by heartbeat; 20 seconds is a good length.';
+  end if;
+end;
+$$;
+comment on function private.require_claim_arguments(text, integer) is 'Refuse senseless arguments of a claim (22023).';
+
+create function private.lock_refusal(p_document public.documents, p_lock_token uuid)
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select case
+    when (p_document).id is null then 'DOCUMENT_NOT_FOUND'
+    when p_lock_token is not null and (p_document).lock_token is distinct from p_lock_token then 'LOCK_LOST'
+    when p_lock_token is null and (p_document).lock_token is not null then 'DOCUMENT_LOCKED'
+  end;
+$$;
+comment on function private.lock_refusal(public.documents, uuid) is
+  'Why a call with this token may not touch the document; null when it may.';
+
+create function private.completion_refusal(p_document public.documents, p_lock_token uuid)
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select coalesce(
+    private.lock_refusal(p_document, p_lock_token),
+    case when (p_document).ocr_status not in ('processing', 'queued', 'queued_for_pdf', 'pending', 'pending_review')
+      then 'WRONG_STATE' end
+  );
+$$;
+comment on function private.completion_refusal(public.documents, uuid) is
+  'Why a result for the document is not taken; null when it is.';
+
+create type public.refused_document as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid
+);
+comment on type public.refused_document is 'Why nothing was done about a document.';
+
+create function private.refusal(p_error text, p_document_id uuid)
+returns jsonb
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+begin
+  if p_error = 'LOCK_LOST' then
+    insert into private.conflicts default values;
+  end if;
+  return jsonb_build_object(
+    'success', false, 'error', p_error, 'document_id', p_document_id,
+    'message', case p_error
+      when 'DOCUMENT_NOT_FOUND' then 'there is no such document'
+      when 'LOCK_LOST' then 'the document was taken away from this worker; drop what was read'
+      when 'DOCUMENT_LOCKED' then 'a worker has the document; call again with its lock token'
+      when 'WRONG_STATE' then 'the document is not in a state that allows this'
+      when 'DEADLINE_EXCEEDED' then 'the attempt took too long; stop reading'
+      when 'LANE_PAUSED' then 'the lane is paused'
+      when 'ARCHIVE_OUTDATED' then 'the document has changed since it was archived; archive it again'
+      when 'TOO_MANY_FAILED_PAGES' then 'more pages failed than the lane allows; if it was being read, the attempt counts as failed'
+      when 'PAGES_MISSING' then 'pages are missing; if it was being read, the attempt counts as failed, and they are read next'
+    end
+  );
+end;
+$$;
+comment on function private.refusal(text, uuid) is
+  'The answer to a call that changed nothing, with its reason; those that came too late are counted.';
+
+create function private.refused(p_answer anyelement, p_error text, p_document_id uuid)
+returns anyelement
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select jsonb_populate_record(p_answer, private.refusal(p_error, p_document_id));
+$$;
+comment on function private.refused(anyelement, text, uuid) is 'private.refusal() as an answer of the given type.';
+
+create function private.record_error(
+  p_document public.documents,
+  p_kind text,
+  p_message text,
+  p_details jsonb,
+  p_category text,
+  p_now timestamptz
+)
+returns void
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  insert into public.ocr_errors (
+    document_id, case_id, lane, kind, attempt, worker_id, error_category, error_message,
+    error_details, created_at
+  )
+  values (
+    (p_document).id, (p_document).case_id, (p_document).lane, p_kind, (p_document).attempts,
+    (p_document).locked_by, p_category, p_message, p_details, p_now
+  );
+$$;
+comment on function private.record_error(public.documents, text, text, jsonb, text, timestamptz) is
+  'Add to the error history of a document.';

@@ -1,8 +1,13 @@
 -- Outages: lanes that pause while an engine, the GPU service or the file store is away.
 --
--- An outage is not counted against a document. The lane pauses, and one probe document at a time finds
--- out when it is over. Where only one document meets the outage, it is that document's failure.
--- HAC pauses and resumes lanes by hand with pause_lane and resume_lane.
+-- An outage is not counted against a document. release_documents (queue) reports it with p_outage, and
+-- the lane pauses. From then on a claim hands out one document of the lane at a time, the probe, whose
+-- token lanes.probe_token holds. A probe that is completed resumes the lane; one that reports the outage
+-- again, or is lost, lets the next probe go probe_seconds later.
+--
+-- Where others of the lane are read and only one document reports the outage, it is that document's
+-- failure: the attempt counts (fail_own_outage). HAC pauses and resumes lanes by hand with pause_lane and
+-- resume_lane; a lane that is paused by hand hands out nothing.
 
 create function private.pause_for_outage(p_lane text, p_reason text, p_now timestamptz)
 returns void
@@ -33,7 +38,7 @@ begin
 end;
 $$;
 comment on function private.pause_for_outage(text, text, timestamptz) is
-  'Stop a lane whose engine or store cannot be reached, until a probe finds it back.';
+  'Pause a lane whose engine or store cannot be reached, until a probe succeeds.';
 
 create function private.resume(p_lane text, p_reason text, p_now timestamptz, p_recovered boolean default true)
 returns boolean
@@ -65,7 +70,7 @@ $$;
 comment on function private.resume(text, text, timestamptz, boolean) is
   'Let a lane run again, because a probe succeeded (p_recovered) or by hand; false when it was not paused.';
 
-create function private.is_own_outage(p_document public.documents)
+create function private.fail_own_outage(p_document public.documents, p_reason text, p_now timestamptz)
 returns boolean
 language plpgsql
 volatile
@@ -82,11 +87,25 @@ begin
       where e.document_id = p_document.id and e.kind = 'outage' and e.created_at < l.recovered_at
         and e.created_at > coalesce(p_document.ocr_completed_at, '-infinity')
     );
-  return found;
+  if not found then
+    return false;
+  end if;
+  -- Ten probes later, so that two outages in a row, shorter than that, do not use up its attempts.
+  perform private.fail_attempt(
+    p_document, 'failure',
+    format(
+      '%s (others of lane %s are read, only %s is not; see to this file, then requeue it)',
+      p_reason, p_document.lane, coalesce(p_document.dropbox_path, p_document.name)
+    ),
+    '{"type": "OnlyThisDocument"}', 'configuration',
+    (select 10 * make_interval(secs => l.probe_seconds) from public.lanes as l where l.lane = p_document.lane), p_now
+  );
+  return true;
 end;
 $$;
-comment on function private.is_own_outage(public.documents) is
-  'Whether the outage that a document reports is its own failure: others of its lane do not meet it. Remembers which it was.';
+comment on function private.fail_own_outage(public.documents, text, timestamptz) is
+  'Count the outage that a document reports as its own failure where others of its lane do not meet it, and remember '
+  'which it was; false where it may be an outage of the lane.';
 
 create function private.put_probe_first(p_lane text, p_paused_at timestamptz)
 returns void
@@ -108,7 +127,7 @@ begin
     for update of k skip locked
   ));
   if not found then
-    -- All have reported it: the one whose report is the oldest asks again.
+    -- All have reported it: the one whose report is the oldest goes again.
     update private.queue as q set urgency = -2147483647, turn = 0
     where q.ctid = any (array(
       select k.ctid from private.queue as k
@@ -121,7 +140,7 @@ begin
 end;
 $$;
 comment on function private.put_probe_first(text, timestamptz) is
-  'Let the next claim of a paused lane find a document that has not reported the outage itself, while there is one.';
+  'Put a document that has not reported the outage itself at the head of a paused lane, while there is one.';
 
 -- A probe is the one document that finds out whether an outage is over.
 create function private.end_probe(p_lock_token uuid, p_now timestamptz)
@@ -136,10 +155,16 @@ as $$
   where l.probe_token = p_lock_token;
 $$;
 comment on function private.end_probe(uuid, timestamptz) is
-  'The probe, if the document was one, came back without an answer: another may go later.';
+  'If the document was the probe, it ended without a result: another probe may go later.';
+
+create type public.pause_lane_answer as (
+  success boolean,
+  lane text
+);
+comment on type public.pause_lane_answer is 'The lane that is paused.';
 
 create function private.pause_lane(p_lane text, p_reason text, p_now timestamptz default now())
-returns jsonb
+returns public.pause_lane_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights on tables
@@ -157,14 +182,21 @@ begin
     null, null, 'lane_paused', format('lane %s paused: %s', p_lane, p_reason), null, null,
     jsonb_build_object('lane', p_lane, 'kind', 'manual')
   );
-  return jsonb_build_object('success', true, 'lane', p_lane);
+  return (true, p_lane);
 end;
 $$;
 comment on function private.pause_lane(text, text, timestamptz) is 'See public.pause_lane.';
 grant execute on function private.pause_lane(text, text, timestamptz) to authenticated, service_role;
 
+create type public.resume_lane_answer as (
+  success boolean,
+  lane text,
+  was_paused boolean
+);
+comment on type public.resume_lane_answer is 'The lane that runs, and whether it was paused.';
+
 create function private.resume_lane(p_lane text, p_now timestamptz default now())
-returns jsonb
+returns public.resume_lane_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights on tables
@@ -173,16 +205,13 @@ as $$
 begin
   perform private.require_admin();
   perform private.require_lane(p_lane);
-  return jsonb_build_object(
-    'success', true, 'lane', p_lane, 'was_paused', private.resume(p_lane, 'by hand', p_now, false)
-  );
+  return (true, p_lane, private.resume(p_lane, 'by hand', p_now, false));
 end;
 $$;
 comment on function private.resume_lane(text, timestamptz) is 'See public.resume_lane.';
 grant execute on function private.resume_lane(text, timestamptz) to authenticated, service_role;
 
-create function private.list_lanes()
-returns table (
+create type public.listed_lane as (
   lane text,
   description text,
   queued bigint,
@@ -199,13 +228,19 @@ returns table (
   backoff_cap_seconds integer,
   attempt_seconds integer,
   failed_pages_allowed numeric
-)
+);
+comment on type public.listed_lane is
+  'A lane with what it holds (queued and later are counted up to 10,000; later waits for its next attempt), whether, why '
+  'and by whom it is paused, and its limits. Nullable: paused_at, pause_kind, pause_reason, paused_by, probe_at.';
+
+create function private.list_lanes()
+returns setof public.listed_lane
 language plpgsql
 stable
 security definer          -- reads what the caller may not, after asking who it is
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
-set enable_bitmapscan = off   -- it would look at all of them before the limit is heard
+set enable_bitmapscan = off   -- it would read all rows before the limit applies
 as $$
 begin
   perform private.require_admin();
@@ -218,7 +253,7 @@ begin
   )
   select l.lane, l.description,
     (select count(*) from (select 1 from private.queue as q where q.lane = l.lane limit 10000) as k),
-    (select count(*) from (select 1 from private.later as q where q.lane = l.lane limit 10000) as k),
+    (select count(*) from (select 1 from private.queue_delayed as q where q.lane = l.lane limit 10000) as k),
     coalesce(h.documents, 0),
     l.paused_at, l.pause_kind, l.pause_reason, (select u.email::text from auth.users as u where u.id = l.paused_by),
     l.probe_at, l.max_attempts, l.max_rescues, l.backoff_seconds, l.backoff_cap_seconds, l.attempt_seconds,
@@ -234,42 +269,24 @@ grant execute on function private.list_lanes() to authenticated, service_role;
 -- What people may call. Each function only calls the private one of its name, which checks the caller.
 
 create function public.pause_lane(p_lane text, p_reason text)
-returns jsonb
+returns public.pause_lane_answer
 language sql volatile security invoker set search_path = ''
-as $$ select private.pause_lane(p_lane, p_reason) $$;
+as $$ select * from private.pause_lane(p_lane, p_reason) $$;
 comment on function public.pause_lane(text, text) is
   'HAC: hand out no more documents of a lane until it is resumed. What is being read goes on.';
 grant execute on function public.pause_lane(text, text) to authenticated, service_role;
 
 create function public.resume_lane(p_lane text)
-returns jsonb
+returns public.resume_lane_answer
 language sql volatile security invoker set search_path = ''
-as $$ select private.resume_lane(p_lane) $$;
+as $$ select * from private.resume_lane(p_lane) $$;
 comment on function public.resume_lane(text) is 'HAC: let a paused lane run again.';
 grant execute on function public.resume_lane(text) to authenticated, service_role;
 
 create function public.list_lanes()
-returns table (
-  lane text,
-  description text,
-  queued bigint,
-  later bigint,
-  processing bigint,
-  paused_at timestamptz,
-  pause_kind text,
-  pause_reason text,
-  paused_by text,
-  probe_at timestamptz,
-  max_attempts integer,
-  max_rescues integer,
-  backoff_seconds integer,
-  backoff_cap_seconds integer,
-  attempt_seconds integer,
-  failed_pages_allowed numeric
-)
+returns setof public.listed_lane
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_lanes() $$;
 comment on function public.list_lanes() is
-  'HAC: each lane with what waits (counted up to 10,000), what waits for its next attempt, what is being read, '
-  'whether, why and by whose word it is paused, and its limits.';
+  'HAC: each lane with what waits, what waits for its next attempt, what is being read, its pause and its limits.';
 grant execute on function public.list_lanes() to authenticated, service_role;

@@ -1,7 +1,10 @@
 -- Pages: saving what is read, and making a reading run the text of its document.
 --
--- Pages are saved as they are read, into the run of their engine, version and profile. A run becomes
--- the document's text when the document is completed, if no page is missing and not too many failed.
+-- Pages are saved as they are read (write_pages), into the run of their engine, version and profile;
+-- documents.open_run_id is the run being read. A result may also bring its pages inline. A run becomes
+-- the document's text (documents.run_id) when the document is completed (finalize_run), if no page is
+-- missing and not too many failed; otherwise the attempt fails. save_document_pages and the completions,
+-- which call these functions, are in queue; corrections of pages are in corrections.
 
 create function private.require_run(p_engine text, p_version text, p_profile text)
 returns void
@@ -45,7 +48,7 @@ begin
     error text, processing_time_ms integer
   );
   if v_sound < v_count or v_numbers < v_count then
-    raise exception 'a page makes no sense, or is named twice'
+    raise exception 'a page is invalid, or is named twice'
       using errcode = '22023',
         hint = 'Each needs page_number, from 1; status is read, blank, unread, or failed with its error; '
           'confidence is 0 to 1, lines a list, nothing negative.';
@@ -156,7 +159,7 @@ $$;
 comment on function private.missing_pages(bigint, integer) is
   'The pages of a document that a run has neither read nor failed at; the first 1000 of them.';
 
-create function private.settle_pages(
+create function private.finalize_run(
   p_document public.documents,
   p_page_count integer,
   p_is_whole boolean,
@@ -178,7 +181,7 @@ begin
   into v_pages, v_failed, v_count
   from public.ocr_pages as o where o.run_id = p_document.open_run_id;
   if v_failed > (select l.failed_pages_allowed from public.lanes as l where l.lane = p_document.lane) * v_count then
-    perform private.fail(
+    perform private.fail_attempt(
       p_document, 'failure', format('%s of %s pages failed', v_failed, v_pages), '{}', 'unknown', null, p_now
     );
     return 'TOO_MANY_FAILED_PAGES';
@@ -186,7 +189,7 @@ begin
   -- Each number is there once, so that many pages are all of them.
   if v_pages < v_count and not p_is_whole then
     update public.documents as d set page_count = v_count where d.id = p_document.id;
-    perform private.fail(
+    perform private.fail_attempt(
       p_document, 'failure', format('%s of %s pages are missing', v_count - v_pages, v_count),
       jsonb_build_object('missing', private.missing_pages(p_document.open_run_id, v_count)), 'transient', null, p_now
     );
@@ -214,6 +217,69 @@ begin
   return null;
 end;
 $$;
-comment on function private.settle_pages(public.documents, integer, boolean, timestamptz) is
+comment on function private.finalize_run(public.documents, integer, boolean, timestamptz) is
   'Make the pages saved so far the text of a document that is about to be completed. Where too many of them failed, or '
   'some are missing though the text did not come whole, the attempt fails instead, and the answer is the refusal.';
+
+-- Documents with pages, or with text that becomes a page, are handled one by one.
+create function private.finalize_runs(
+  p_document_ids uuid[],
+  p_lock_tokens uuid[],
+  p_ocr_data jsonb[],
+  p_confidences numeric[],
+  p_engine text,
+  p_version text,
+  p_profile text,
+  p_page_counts integer[],
+  p_now timestamptz,
+  out v_finalized uuid[],
+  out v_refusals jsonb
+)
+language plpgsql
+volatile
+security invoker
+set search_path = ''
+as $$
+declare
+  v_document public.documents;
+  v_at integer;
+  v_pages jsonb;
+  v_refusal text;
+begin
+  v_finalized := '{}';
+  v_refusals := '{}';
+  for v_document in
+    select d.* from public.documents as d where d.id = any (p_document_ids) order by d.id for update
+  loop
+    v_at := array_position(p_document_ids, v_document.id);
+    v_pages := private.inline_pages(p_ocr_data[v_at], p_confidences[v_at]);
+    if v_pages is not null then
+      perform private.require_run(
+        coalesce(p_engine, 'unknown'), coalesce(p_version, 'unknown'), coalesce(p_profile, 'balanced')
+      );
+      perform private.require_pages(v_pages);
+    end if;
+    continue when private.completion_refusal(v_document, p_lock_tokens[v_at]) is not null;
+    if v_pages is not null then
+      v_document.open_run_id := private.write_pages(
+        v_document, v_pages, coalesce(p_engine, 'unknown'), coalesce(p_version, 'unknown'),
+        coalesce(p_profile, 'balanced'), p_now
+      );
+    end if;
+    v_refusal := null;
+    if v_document.open_run_id is not null or greatest(p_page_counts[v_at], v_document.page_count) > 0 then
+      v_refusal := private.finalize_run(
+        v_document, p_page_counts[v_at], v_pages is not null and private.is_whole(p_ocr_data[v_at]), p_now
+      );
+    end if;
+    if v_refusal is null then
+      v_finalized := v_finalized || v_document.id;
+    else
+      v_refusals := v_refusals || jsonb_build_object(v_document.id, v_refusal);
+    end if;
+  end loop;
+end;
+$$;
+comment on function private.finalize_runs(uuid[], uuid[], jsonb[], numeric[], text, text, text, integer[], timestamptz) is
+  'Make saved pages and inline texts the text of documents that are about to be completed, and say which may be, '
+  'and of the others why not: {id: refusal}.';

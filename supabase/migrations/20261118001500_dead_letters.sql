@@ -1,7 +1,9 @@
 -- Dead letters, as HAC sees them: lists, groups by cause, decisions.
 --
--- queue moves documents here (move_to_dead_letter_queue); a decision sends one back to the queue, to a
--- person who types its text, or abandons it.
+-- The queue moves documents here (move_to_dead_letter in queue). HAC investigates a dead letter, requeues
+-- it (counts at zero, history kept), has its text typed by hand (manual), or abandons it; each decision is
+-- an audit line. Decisions about many take a filter, which must not be empty, and report what they skipped:
+-- of two decisions about one dead letter the second is refused and answers who made the first.
 
 create function private.require_action(p_action text, p_notes text)
 returns void
@@ -133,38 +135,80 @@ $$;
 comment on function private.matching_dead_letters(jsonb, timestamptz, uuid, integer) is
   'The dead letters that match a filter and that the caller may see, the last failed first; without a status, open ones.';
 
-create function private.already_settled(p_letter public.ocr_dead_letter, p_ocr_status text)
-returns jsonb
-language sql
+create type public.dead_letter_answer as (
+  success boolean,
+  error text,
+  message text,
+  dlq_id text,
+  document_id uuid,
+  name text,
+  status text,
+  resolved_by text,
+  resolved_at timestamptz,
+  investigated_by text
+);
+comment on type public.dead_letter_answer is
+  'A decision about a dead letter (dlq_id as the caller named it). A second decision answers who made the first, which '
+  'and when. investigated_by: another person who was still investigating it. '
+  'Nullable: error, message, document_id, name, status, resolved_by, resolved_at, investigated_by.';
+
+create function private.dead_letter_not_found(p_dlq_id text)
+returns public.dead_letter_answer
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_answer public.dead_letter_answer;
+begin
+  v_answer.success := false;
+  v_answer.error := 'DEAD_LETTER_NOT_FOUND';
+  v_answer.message := 'there is no such dead letter';
+  v_answer.dlq_id := p_dlq_id;
+  return v_answer;
+end;
+$$;
+comment on function private.dead_letter_not_found(text) is 'The answer to a decision about a dead letter that does not exist.';
+
+create function private.already_resolved(p_letter public.ocr_dead_letter, p_ocr_status text)
+returns public.dead_letter_answer
+language plpgsql
 stable
 security invoker
 set search_path = ''
 as $$
-  select jsonb_build_object(
-    'success', false, 'dlq_id', (p_letter).id, 'document_id', (p_letter).document_id, 'name', (p_letter).document_name,
-    'status', (p_letter).status, 'resolved_by', private.name_of((p_letter).reviewed_by), 'resolved_at', (p_letter).reviewed_at
-  ) || case (p_letter).status
-    when 'investigating' then jsonb_build_object(
-      'error', 'BEING_INVESTIGATED',
-      'message', format(
-        '%s has been investigating it since %s', private.name_of((p_letter).reviewed_by), private.moment((p_letter).reviewed_at)
-      )
-    )
-    else jsonb_build_object(
-      'error', 'ALREADY_RESOLVED',
-      'message', format(
-        '%s by %s at %s; its document is %s',
-        case (p_letter).status when 'manual' then 'sent to be typed' else (p_letter).status end,
-        private.name_of((p_letter).reviewed_by), private.moment((p_letter).reviewed_at), replace(p_ocr_status, '_', ' ')
-      )
-    )
-  end;
+declare
+  v_answer public.dead_letter_answer;
+begin
+  v_answer.success := false;
+  v_answer.dlq_id := p_letter.id;
+  v_answer.document_id := p_letter.document_id;
+  v_answer.name := p_letter.document_name;
+  v_answer.status := p_letter.status;
+  v_answer.resolved_by := private.name_of(p_letter.reviewed_by);
+  v_answer.resolved_at := p_letter.reviewed_at;
+  if p_letter.status = 'investigating' then
+    v_answer.error := 'BEING_INVESTIGATED';
+    v_answer.message := format(
+      '%s has been investigating it since %s', v_answer.resolved_by, private.moment(p_letter.reviewed_at)
+    );
+  else
+    v_answer.error := 'ALREADY_RESOLVED';
+    v_answer.message := format(
+      '%s by %s at %s; its document is %s',
+      case p_letter.status when 'manual' then 'sent to be typed' else p_letter.status end,
+      v_answer.resolved_by, private.moment(p_letter.reviewed_at), replace(p_ocr_status, '_', ' ')
+    );
+  end if;
+  return v_answer;
+end;
 $$;
-comment on function private.already_settled(public.ocr_dead_letter, text) is
-  'The answer to a decision that came second: who decided what, and when.';
+comment on function private.already_resolved(public.ocr_dead_letter, text) is
+  'The answer to a second decision: who made the first, which and when.';
 
-create function private.settle_dead_letter(p_dlq_id uuid, p_action text, p_notes text, p_now timestamptz)
-returns jsonb
+create function private.apply_decision(p_dlq_id uuid, p_action text, p_notes text, p_now timestamptz)
+returns public.dead_letter_answer
 language plpgsql
 volatile
 security invoker
@@ -174,6 +218,7 @@ declare
   v_document public.documents;
   v_letter public.ocr_dead_letter;
   v_status text;
+  v_answer public.dead_letter_answer;
 begin
   -- The document first, as everywhere; then the letter, which may have changed while we waited.
   select d.* into v_document from public.documents as d
@@ -182,13 +227,11 @@ begin
   for update of d;
   select l.* into v_letter from public.ocr_dead_letter as l where l.id = p_dlq_id for update;
   if v_letter.id is null then
-    return jsonb_build_object(
-      'success', false, 'error', 'DEAD_LETTER_NOT_FOUND', 'dlq_id', p_dlq_id, 'message', 'there is no such dead letter'
-    );
+    return private.dead_letter_not_found(p_dlq_id::text);
   end if;
   if v_letter.status not in ('pending', 'investigating') or v_document.ocr_status <> 'dead_letter'
     or (p_action = 'investigate' and v_letter.status = 'investigating' and v_letter.reviewed_by <> auth.uid()) then
-    return private.already_settled(v_letter, v_document.ocr_status);
+    return private.already_resolved(v_letter, v_document.ocr_status);
   end if;
   if p_action = 'requeue' then
     perform private.requeue(v_document, coalesce(p_notes, 'by HAC'), p_now);
@@ -220,19 +263,20 @@ begin
       reviewed_by = auth.uid(), reviewed_at = p_now, updated_at = p_now,
       resolution_notes = coalesce(p_notes, l.resolution_notes)
   where l.id = p_dlq_id;
-  return jsonb_strip_nulls(jsonb_build_object(
-    'success', true, 'dlq_id', p_dlq_id, 'document_id', v_document.id,
-    'investigated_by', case when v_letter.status = 'investigating' and v_letter.reviewed_by <> auth.uid()
-      then private.name_of(v_letter.reviewed_by) end
-  ));
+  v_answer.success := true;
+  v_answer.dlq_id := p_dlq_id;
+  v_answer.document_id := v_document.id;
+  if v_letter.status = 'investigating' and v_letter.reviewed_by <> auth.uid() then
+    v_answer.investigated_by := private.name_of(v_letter.reviewed_by);
+  end if;
+  return v_answer;
 end;
 $$;
-comment on function private.settle_dead_letter(uuid, text, text, timestamptz) is
-  'Carry out one decision about one dead letter; who decides second is told who was first. investigated_by: somebody '
-  'else was still looking into it.';
+comment on function private.apply_decision(uuid, text, text, timestamptz) is
+  'Carry out one decision about one dead letter; the second of two decisions answers who made the first.';
 
 create function private.resolve_dead_letter(p_dlq_id uuid, p_action text, p_notes text, p_now timestamptz default now())
-returns jsonb
+returns public.dead_letter_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -240,11 +284,20 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.require_action(p_action, p_notes);
-  return private.settle_dead_letter(p_dlq_id, p_action, p_notes, p_now);
+  return private.apply_decision(p_dlq_id, p_action, p_notes, p_now);
 end;
 $$;
 comment on function private.resolve_dead_letter(uuid, text, text, timestamptz) is 'See public.resolve_dead_letter.';
 grant execute on function private.resolve_dead_letter(uuid, text, text, timestamptz) to authenticated, service_role;
+
+create type public.resolve_dead_letters_answer as (
+  success boolean,
+  resolved integer,
+  documents public.dead_letter_answer[],
+  skipped public.dead_letter_answer[]
+);
+comment on type public.resolve_dead_letters_answer is
+  'How many were resolved, which, and which were not, with the reason.';
 
 create function private.resolve_dead_letters(
   p_filter jsonb,
@@ -252,7 +305,7 @@ create function private.resolve_dead_letters(
   p_notes text,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.resolve_dead_letters_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -261,39 +314,34 @@ as $$
 declare
   v_filter jsonb := jsonb_strip_nulls(p_filter);   -- a null in it asks for nothing
   v_id uuid;
-  v_answer jsonb;
-  v_resolved jsonb[] := '{}';   -- not one jsonb, which would be copied for each of thousands
-  v_skipped jsonb[] := '{}';
+  v_answer public.dead_letter_answer;
+  v_resolved public.dead_letter_answer[] := '{}';
+  v_skipped public.dead_letter_answer[] := '{}';
 begin
   perform private.require_action(p_action, p_notes);
   perform private.require_filter(v_filter);
   for v_id in
     select l.id from private.matching_dead_letters(v_filter) as l order by l.document_id
   loop
-    v_answer := private.settle_dead_letter(v_id, p_action, p_notes, p_now);
-    if (v_answer ->> 'success')::boolean then
+    v_answer := private.apply_decision(v_id, p_action, p_notes, p_now);
+    if v_answer.success then
       v_resolved := v_resolved || v_answer;
     else
       v_skipped := v_skipped || v_answer;
     end if;
   end loop;
   v_skipped := v_skipped || array(
-    select jsonb_build_object(
-      'success', false, 'error', 'DEAD_LETTER_NOT_FOUND', 'dlq_id', i, 'message', 'there is no such dead letter'
-    )
+    select private.dead_letter_not_found(i)
     from jsonb_array_elements_text(v_filter -> 'ids') as i
     where not exists (select 1 from public.ocr_dead_letter as l where l.id::text = lower(i))
   );
-  return jsonb_build_object(
-    'success', true, 'resolved', cardinality(v_resolved), 'documents', to_jsonb(v_resolved), 'skipped', to_jsonb(v_skipped)
-  );
+  return (true, cardinality(v_resolved), v_resolved, v_skipped);
 end;
 $$;
 comment on function private.resolve_dead_letters(jsonb, text, text, timestamptz) is 'See public.resolve_dead_letters.';
 grant execute on function private.resolve_dead_letters(jsonb, text, text, timestamptz) to authenticated, service_role;
 
-create function private.list_dead_letters(p_filter jsonb, p_before timestamptz, p_before_id uuid, p_limit integer)
-returns table (
+create type public.listed_dead_letter as (
   dlq_id uuid,
   document_id uuid,
   document_name text,
@@ -312,7 +360,13 @@ returns table (
   reviewed_by text,
   reviewed_at timestamptz,
   resolution_notes text
-)
+);
+comment on type public.listed_dead_letter is
+  'A dead letter with its document, its case and the decision about it, if there was one. '
+  'Nullable: page_count, last_error_message, reviewed_by, reviewed_at, resolution_notes.';
+
+create function private.list_dead_letters(p_filter jsonb, p_before timestamptz, p_before_id uuid, p_limit integer)
+returns setof public.listed_dead_letter
 language plpgsql
 stable
 security definer          -- asks who the caller is; names of people are not the caller's to read
@@ -338,15 +392,19 @@ $$;
 comment on function private.list_dead_letters(jsonb, timestamptz, uuid, integer) is 'See public.list_dead_letters.';
 grant execute on function private.list_dead_letters(jsonb, timestamptz, uuid, integer) to authenticated, service_role;
 
-create function private.dead_letter_groups(p_filter jsonb, p_limit integer, p_offset integer)
-returns table (
+create type public.dead_letter_group as (
   error_group text,
   letters bigint,
   error_categories text[],
   cases bigint,
   first_failed_at timestamptz,
   last_failed_at timestamptz
-)
+);
+comment on type public.dead_letter_group is
+  'Dead letters of one error group: how many, since when, and when the last failed.';
+
+create function private.dead_letter_groups(p_filter jsonb, p_limit integer, p_offset integer)
+returns setof public.dead_letter_group
 language plpgsql
 stable
 security definer          -- asks who the caller is
@@ -388,17 +446,17 @@ grant execute on function private.count_dead_letters(jsonb) to authenticated, se
 -- What people may call. Each function only calls the private one of its name, which checks the caller.
 
 create function public.resolve_dead_letter(p_dlq_id uuid, p_action text, p_notes text default null)
-returns jsonb
+returns public.dead_letter_answer
 language sql volatile security invoker set search_path = ''
-as $$ select private.resolve_dead_letter(p_dlq_id, p_action, p_notes) $$;
+as $$ select * from private.resolve_dead_letter(p_dlq_id, p_action, p_notes) $$;
 comment on function public.resolve_dead_letter(uuid, text, text) is
   'HAC: investigate, requeue (counts at zero, history kept), manual (a person will type it) or abandon.';
 grant execute on function public.resolve_dead_letter(uuid, text, text) to authenticated, service_role;
 
 create function public.resolve_dead_letters(p_filter jsonb, p_action text, p_notes text default null)
-returns jsonb
+returns public.resolve_dead_letters_answer
 language sql volatile security invoker set search_path = ''
-as $$ select private.resolve_dead_letters(p_filter, p_action, p_notes) $$;
+as $$ select * from private.resolve_dead_letters(p_filter, p_action, p_notes) $$;
 comment on function public.resolve_dead_letters(jsonb, text, text) is
   'HAC: the same for all that match a filter (never an empty one). Says how many, and what was skipped and why.';
 grant execute on function public.resolve_dead_letters(jsonb, text, text) to authenticated, service_role;
@@ -409,26 +467,7 @@ create function public.list_dead_letters(
   p_before_id uuid default null,
   p_limit integer default 50
 )
-returns table (
-  dlq_id uuid,
-  document_id uuid,
-  document_name text,
-  case_id uuid,
-  case_name text,
-  lane text,
-  ocr_status text,
-  page_count integer,
-  status text,
-  error_category text,
-  error_group text,
-  last_error_message text,
-  failure_count integer,
-  first_failed_at timestamptz,
-  last_failed_at timestamptz,
-  reviewed_by text,
-  reviewed_at timestamptz,
-  resolution_notes text
-)
+returns setof public.listed_dead_letter
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_dead_letters(p_filter, p_before, p_before_id, p_limit) $$;
 comment on function public.list_dead_letters(jsonb, timestamptz, uuid, integer) is
@@ -441,14 +480,7 @@ create function public.dead_letter_groups(
   p_limit integer default 50,
   p_offset integer default 0
 )
-returns table (
-  error_group text,
-  letters bigint,
-  error_categories text[],
-  cases bigint,
-  first_failed_at timestamptz,
-  last_failed_at timestamptz
-)
+returns setof public.dead_letter_group
 language sql stable security invoker set search_path = ''
 as $$ select * from private.dead_letter_groups(p_filter, p_limit, p_offset) $$;
 comment on function public.dead_letter_groups(jsonb, integer, integer) is

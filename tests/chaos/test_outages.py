@@ -185,7 +185,9 @@ async def _release(
 ) -> list[str]:
     """Report an outage; return the documents whose failure it is."""
     listed = json.dumps([{"document_id": claim[0], "lock_token": claim[1]}])
-    query = "select public.release_documents(%s, 'the engine is away', true, %s)"
+    query = (
+        "select to_jsonb(r) from public.release_documents(%s, 'the engine is away', true, %s) as r"
+    )
     answer = await crowd.call(conn, query, listed, now)
     assert answer["success"]
     return [str(document) for document in answer["failed"]]

@@ -286,7 +286,9 @@ async def test_every_function_is_tried(world: World) -> None:
         (function, name)
         for function, parameters in (await _functions(world)).items()
         for name, type_ in parameters.items()
-        if (function, name) not in tried and not (type_ == "uuid" and function in answered)
+        if name != "p_now"  # the time that tests inject
+        and (function, name) not in tried
+        and not (type_ == "uuid" and function in answered)
     }
 
     assert untried == bad_input.TAKES_ANYTHING

@@ -166,7 +166,7 @@ async def test_a_list_sent_twice_takes_its_turns_once(database: databases.Databa
     conn = await database.connect()
     turns = await queries.rows(conn, "select turn from public.documents order by turn")
     assert [row["turn"] for row in turns] == list(range(53))
-    assert (await queries.one(conn, "select next_turn from private.turns"))["next_turn"] == 53
+    assert (await queries.one(conn, "select next_turn from private.fair_turns"))["next_turn"] == 53
 
 
 async def test_what_waits_for_a_file_or_a_person_takes_no_turn_yet(
@@ -179,5 +179,5 @@ async def test_what_waits_for_a_file_or_a_person_takes_no_turn_yet(
         await factory.awaiting_file(case)
         await factory.queued(case, lane=None)
     await factory.queued(case, lane="image")
-    taken = await queries.rows(await database.connect(), "select * from private.turns")
+    taken = await queries.rows(await database.connect(), "select * from private.fair_turns")
     assert [(row["lane"], row["next_turn"]) for row in taken] == [("image", 1)]

@@ -159,7 +159,7 @@ async def _entry_points(catalog: databases.Database, role: str) -> set[str]:
         catalog,
         """
         select prosrc from pg_proc
-        where pronamespace = 'public'::regnamespace
+        where pronamespace = 'public'::regnamespace and not prosecdef
           and has_function_privilege(%(role)s, oid, 'execute')
         union all
         select pg_get_viewdef(oid) from pg_class

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from tests.support import databases
 
-SAVE = "select public.save_document_pages(%s, %s, %s, 'fake', '1')"
+SAVE = "select to_jsonb(r) from public.save_document_pages(%s, %s, %s, 'fake', '1') as r"
 COMPLETE = "select public.process_ocr_atomic(%s, '{}', 1, 1, %s, 'fake', '1')"
-BEAT = "select public.extend_document_lock(%s, %s)"
+BEAT = "select to_jsonb(r) from public.extend_document_lock(%s, %s) as r"
 PAGE = json.dumps([{"page_number": 1, "text": "a"}])
 
 
@@ -133,13 +133,13 @@ async def test_a_late_worker_of_a_broken_build_is_accused(hall: Hall, name: str)
 async def test_a_lock_taken_away_early_is_seen_unless_hac_did_it(hall: Hall) -> None:
     """Another program may not release it; HAC may take it for stuck."""
     document = await hall.first.claim()
-    stuck = "select public.recover_stuck_documents(0, array[%s::uuid])"
+    stuck = "select to_jsonb(r) from public.recover_stuck_documents(0, array[%s::uuid]) as r"
     assert await crowd.call(hall.admin, stuck, document)
     assert await hall.rules() == []
 
     await hall.first.claim()
     held = json.dumps([{"document_id": document, "lock_token": hall.first.token}])
-    assert await hall.second.call("select public.release_documents(%s)", held)
+    assert await hall.second.call("select to_jsonb(r) from public.release_documents(%s) as r", held)
     assert await hall.rules() == ["nobody takes away a lock that has not expired"]
 
 

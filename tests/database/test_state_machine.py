@@ -85,7 +85,7 @@ class Engine(RuleBasedStateMachine):
     def call(self, name: str, *params: object) -> Any:
         """Call a function that takes the time as its last parameter."""
         marks = ", ".join(["%s"] * (len(params) + 1))
-        return self.one(f"select {name}({marks})", *params, self.now)
+        return self.one(f"select to_jsonb(r) from {name}({marks}) as r", *params, self.now)
 
     def expect(self, answer: dict[str, Any], refusal: str | None) -> bool:
         """Compare an answer with what the model says; True when the call took effect."""
@@ -314,8 +314,8 @@ class Engine(RuleBasedStateMachine):
         """Finish several documents at once, some of them perhaps no longer ours."""
         expected = {d: self.model.complete_refusal(d, t) for d, t in found}
         rows = self.conn.execute(
-            "select id::text, refusal from unnest(private.complete_documents(%s::uuid[],"
-            " %s::uuid[], %s::jsonb[], null, null, 'null', '1', 'fast', null, %s))",
+            "select id::text, refusal from public.complete_documents(%s::uuid[], %s::uuid[],"
+            " %s::jsonb[], p_engine => 'null', p_version => '1', p_profile => 'fast', p_now => %s)",
             ([d for d, _ in found], [t for _, t in found], ["{}"] * len(found), self.now),
         ).fetchall()
         assert {row["id"]: row["refusal"] for row in rows} == {
@@ -386,7 +386,7 @@ class Engine(RuleBasedStateMachine):
     def sweep(self, seconds: int) -> None:
         """Look for dead workers, often just when a lock has expired."""
         self.now += timedelta(seconds=seconds)
-        assert self.call("sweep") == self.model.sweep(self.now)
+        assert self.call("sweep_documents") == self.model.sweep(self.now)
         self.resync()
 
     @rule()
@@ -478,7 +478,7 @@ class Engine(RuleBasedStateMachine):
     def erase(self, document: str) -> None:
         """Remove a document for good."""
         doc = self.model.documents.get(document)
-        answer = self.one("select private.erase_document(%s)", document)
+        answer = self.one("select to_jsonb(private.erase_document(%s))", document)
         if self.expect(answer, None if doc else "DOCUMENT_NOT_FOUND"):
             assert doc is not None
             self.model.end_probe(doc.token, datetime.now(UTC))

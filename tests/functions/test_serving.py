@@ -84,7 +84,7 @@ async def test_a_server_that_stops_gives_back_what_it_reads(
         (await client.post("/functions/v1/upload-to-dropbox", files=page)).raise_for_status()
         body: dict[str, Any] = {}
         if name == "ocr-universal":
-            (claim,) = await gateway.rpc("claim_documents", p_worker_id="w")
+            (claim,) = await gateway.claim_documents(worker_id="w")
             body = {"document_id": claim["id"], "lock_token": claim["lock_token"]}
         calling = asyncio.create_task(client.post(f"/functions/v1/{name}", json=body))
 

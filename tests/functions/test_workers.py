@@ -105,7 +105,7 @@ async def test_a_claimed_document_is_read_and_completed(
 ) -> None:
     """Whoever claimed it hands over its id and token."""
     await functions.upload(await functions.factory.user(), content)
-    (claim,) = await functions.used.database.rpc("claim_documents", p_worker_id="w")
+    (claim,) = await functions.used.database.claim_documents(worker_id="w")
     held = {"document_id": claim["id"], "lock_token": claim["lock_token"]}
     answer = await functions.serve(name, json=held)
     assert answer.json() == {"document_id": claim["id"], "outcome": "completed"}
@@ -119,7 +119,7 @@ async def test_a_claimed_document_of_another_lane_is_refused_and_stays_claimed(
 ) -> None:
     """A PDF is nothing for ocr-universal."""
     await functions.upload(await functions.factory.user(), house.PDF)
-    (claim,) = await functions.used.database.rpc("claim_documents", p_worker_id="w")
+    (claim,) = await functions.used.database.claim_documents(worker_id="w")
     held = {"document_id": claim["id"], "lock_token": claim["lock_token"]}
     answer = await functions.serve("ocr-universal", json=held)
     assert (answer.status_code, answer.json()["error"]) == (409, "WRONG_LANE")
@@ -153,7 +153,7 @@ async def test_a_reading_that_fails_is_counted_and_answered_as_such(functions: H
 async def test_stale_monitor_gives_back_what_a_dead_worker_held(functions: House) -> None:
     """It tells how many there were."""
     await functions.upload(await functions.factory.user(), house.PNG)
-    await functions.used.database.rpc("claim_documents", p_worker_id="w", p_lock_timeout=1)
+    await functions.used.database.claim_documents(worker_id="w", lock_timeout=1)
     await functions.factory.conn.execute(
         "update documents set lock_expires_at = now() - interval '1 second'"
     )

@@ -32,7 +32,7 @@ def test_every_refusal_of_the_database_is_documented() -> None:
     """The table of refusals has each word that private.refusal knows, and a few more."""
     migrations = (ROOT / "supabase" / "migrations").glob("*.sql")
     sql = "".join(path.read_text("utf-8") for path in migrations)
-    said = set(re.findall(r"'error', '([A-Z_]+)'", sql))
+    said = set(re.findall(r"(?:'error',|\.error :=) '([A-Z_]+)'", sql))
     said |= set(re.findall(r"when '([A-Z_]{5,})' then '", sql))
     documented = set(
         re.findall(r"`([A-Z_]{5,})`", (ROOT / "docs" / "errors.md").read_text("utf-8"))

@@ -55,11 +55,11 @@ BREAKS: Mapping[str, Mapping[str, Mapping[str, str]]] = MappingProxyType(
         },
     }
 )
-"""By name: which functions of the schema private lose what, and what stands there instead."""
+"""By name: which functions of the queue lose what, and what stands there instead."""
 
 _DEFINITION = """
 select pg_get_functiondef(p.oid) from pg_proc as p
-where p.pronamespace = 'private'::regnamespace and p.proname = %s
+where p.pronamespace in ('private'::regnamespace, 'public'::regnamespace) and p.proname = %s
 """
 
 

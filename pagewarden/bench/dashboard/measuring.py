@@ -67,7 +67,7 @@ async def _fill(system: systems.System, documents: int) -> None:
     ):
         # Nobody is to read what has no file.
         for lane in await connection.select(tables.lanes, columns="lane"):
-            await connection.rpc("pause_lane", p_lane=lane["lane"], p_reason="a measurement")
+            await connection.pause_lane(lane=lane["lane"], reason="a measurement")
         url = local.url(cluster.SUPERUSER)
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as conn:
             await filling.fill(conn, documents)

@@ -43,7 +43,7 @@ update documents
 set ocr_status = 'cancelled', listed_in = 'aside', lock_token = null, locked_by = null,
   locked_at = null, lock_expires_at = null, attempt_deadline = null
 where id in (select id from documents where listed_in = 'queue' or ocr_status = 'processing');
-insert into private.set_aside select ocr_status, id from documents where ocr_status = 'cancelled'
+insert into private.queue_parked select ocr_status, id from documents where ocr_status = 'cancelled'
 on conflict do nothing;
 set session_replication_role = origin;
 """
@@ -127,7 +127,7 @@ async def _fill(system: systems.System, documents: int) -> list[str]:
     ):
         lanes = [row["lane"] for row in await connection.select(tables.lanes, columns="lane")]
         for lane in lanes:
-            await connection.rpc("pause_lane", p_lane=lane, p_reason="a measurement")
+            await connection.pause_lane(lane=lane, reason="a measurement")
         url = local.url(cluster.SUPERUSER)
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as conn:
             await filling.fill(conn, documents)
@@ -135,7 +135,7 @@ async def _fill(system: systems.System, documents: int) -> list[str]:
             await conn.execute("analyze")
             ids = [row[0] for row in await (await conn.execute(_SOME)).fetchall()]
         for lane in lanes:
-            await connection.rpc("resume_lane", p_lane=lane)
+            await connection.resume_lane(lane=lane)
     return ids
 
 

@@ -28,11 +28,11 @@ AS_WORKER = "set role pagewarden_worker"
 _CREATE_CASE = "select public.create_case($1, 'client')"
 _ADD = "select id::text from public.add_documents($1, $2::jsonb, 'image') as id"
 CLAIM = """
-select id, lock_token, name, dropbox_path, refusal
+select id, lock_token, name, dropbox_path, null as refusal
 from public.claim_documents($1, array['image'], $2, $3)
 """
 _COMPLETE = """
-select id, lock_token, name, dropbox_path, refusal
+select id, (claimed).lock_token, (claimed).name, (claimed).dropbox_path, refusal
 from public.complete_documents(
   $1, $2, $3::jsonb[], p_engine => 'bench', p_version => '1',
   p_worker_id => $4, p_lanes => array['image'], p_claim_limit => $5, p_lock_timeout => $6
