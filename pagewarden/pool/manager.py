@@ -44,7 +44,7 @@ class Manager:
             seen = await self.database.rpc(
                 "lead_pool", p_process=self.process, p_lease_seconds=self.plan.lease_seconds
             )
-            if seen is None:
+            if seen["term"] is None:
                 return False
             await self._assign(seen)
         except errors.DatabaseError as exc:

@@ -116,8 +116,17 @@ comment on function public.end_function_run(bigint, text, text, jsonb) is
   'Note how a function ended: completed, refused (the caller was at fault) or failed. False when nobody knows of the run.';
 grant execute on function public.end_function_run(bigint, text, text, jsonb) to service_role;
 
-create function private.list_functions()
-returns table (
+create type public.function_run as (
+  started_at timestamptz,
+  seconds numeric,
+  outcome text,
+  error text,
+  result jsonb
+);
+comment on type public.function_run is
+  'A call of a function; without an outcome it is running, or was killed. Nullable: seconds, outcome, error, result.';
+
+create type public.listed_function as (
   function_name text,
   enabled boolean,
   schedule text,
@@ -125,8 +134,13 @@ returns table (
   lanes text[],
   updated_at timestamptz,
   last_run_at timestamptz,
-  runs jsonb
-)
+  runs public.function_run[]
+);
+comment on type public.listed_function is
+  'A function with its switch, its schedule and its last ten runs, newest first. Nullable: schedule, last_run_at.';
+
+create function private.list_functions()
+returns setof public.listed_function
 language plpgsql
 stable
 security definer          -- reads what the caller may not, after asking who it is
@@ -138,19 +152,16 @@ begin
   select c.function_name, c.enabled, c.schedule, c.description, c.lanes, c.updated_at,
     -- The sweep is done in SQL, and notes the time itself.
     greatest(r.last_at, case c.function_name when 'stale-monitor' then (select s.swept_at from private.sweep_state as s) end),
-    coalesce(r.runs, '[]')
+    coalesce(r.runs, '{}')
   from public.edge_function_config as c
   cross join lateral (
-    select max(k.started_at) as last_at,
-      jsonb_agg(
-        jsonb_build_object(
-          'started_at', k.started_at, 'seconds', round(extract(epoch from k.ended_at - k.started_at), 3),
-          'outcome', k.outcome, 'error', k.error, 'result', k.result
-        )
-        order by k.id desc
-      ) as runs
+    select max(k.started_at) as last_at, array_agg(k::public.function_run) as runs
     from (
-      select f.* from private.function_runs as f where f.function_name = c.function_name order by f.id desc limit 10
+      select f.started_at, round(extract(epoch from f.ended_at - f.started_at), 3) as seconds, f.outcome, f.error, f.result
+      from private.function_runs as f
+      where f.function_name = c.function_name
+      order by f.id desc
+      limit 10
     ) as k
   ) as r
   order by c.function_name;
@@ -199,8 +210,19 @@ end;
 $$;
 comment on function private.require_schedule(text) is 'Refuse what neither pg_cron nor our own scheduler would keep (22023).';
 
+create type public.set_function_answer as (
+  success boolean,
+  error text,
+  message text,
+  function_name text,
+  enabled boolean,
+  schedule text
+);
+comment on type public.set_function_answer is
+  'The switch and the schedule of a function after set_function. Nullable: error, message, function_name, enabled, schedule.';
+
 create function private.set_function(p_function_name text, p_enabled boolean, p_schedule text)
-returns jsonb
+returns public.set_function_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -209,14 +231,16 @@ as $$
 declare
   v_old public.edge_function_config;
   v_new public.edge_function_config;
+  v_answer public.set_function_answer;
 begin
   perform private.require_admin();
+  v_answer.function_name := p_function_name;
   select c.* into v_old from public.edge_function_config as c where c.function_name = p_function_name for update;
   if not found then
-    return jsonb_build_object(
-      'success', false, 'error', 'FUNCTION_NOT_FOUND', 'function_name', p_function_name,
-      'message', 'there is no such function'
-    );
+    v_answer.success := false;
+    v_answer.error := 'FUNCTION_NOT_FOUND';
+    v_answer.message := 'there is no such function';
+    return v_answer;
   end if;
   v_new := v_old;
   v_new.enabled := coalesce(p_enabled, v_old.enabled);
@@ -240,9 +264,10 @@ begin
     ) as f (field, old, new)
     where f.old is distinct from f.new;
   end if;
-  return jsonb_build_object(
-    'success', true, 'function_name', p_function_name, 'enabled', v_new.enabled, 'schedule', v_new.schedule
-  );
+  v_answer.success := true;
+  v_answer.enabled := v_new.enabled;
+  v_answer.schedule := v_new.schedule;
+  return v_answer;
 end;
 $$;
 comment on function private.set_function(text, boolean, text) is 'See public.set_function.';
@@ -399,16 +424,7 @@ create trigger edge_function_config_schedules
 -- What people may call. Each function only calls the private one of its name, which checks the caller.
 
 create function public.list_functions()
-returns table (
-  function_name text,
-  enabled boolean,
-  schedule text,
-  description text,
-  lanes text[],
-  updated_at timestamptz,
-  last_run_at timestamptz,
-  runs jsonb
-)
+returns setof public.listed_function
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_functions() $$;
 comment on function public.list_functions() is
@@ -420,7 +436,7 @@ create function public.set_function(
   p_enabled boolean default null,
   p_schedule text default null
 )
-returns jsonb
+returns public.set_function_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.set_function(p_function_name, p_enabled, p_schedule) $$;
 comment on function public.set_function(text, boolean, text) is

@@ -289,21 +289,64 @@ $$;
 comment on function private.require_check_request(text, jsonb, text[], integer) is
   'Refuse a job that makes no sense (22023).';
 
-create function private.known_check_job(p_job public.check_jobs, p_request_digest text)
-returns jsonb
+create function private.check_job_refused(p_answer anyelement, p_error text, p_job_id uuid, p_message text)
+returns anyelement
 language sql
-immutable
+stable
 security invoker
 set search_path = ''
 as $$
-  select case when (p_job).request_digest = p_request_digest then
-    jsonb_build_object('success', true, 'job_id', (p_job).id, 'existing', true)
-  else
-    jsonb_build_object(
-      'success', false, 'error', 'IDEMPOTENCY_KEY_REUSED', 'job_id', (p_job).id,
-      'message', 'this key came with another request before; send a new key for a new job'
-    )
-  end;
+  select jsonb_populate_record(p_answer, jsonb_build_object(
+    'success', false, 'error', p_error, 'job_id', p_job_id, 'message', p_message
+  ));
+$$;
+comment on function private.check_job_refused(anyelement, text, uuid, text) is
+  'The refusal of a call about a check job, as an answer of the given type.';
+
+create function private.check_job_not_found(p_answer anyelement, p_job_id uuid)
+returns anyelement
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.check_job_refused(p_answer, 'JOB_NOT_FOUND', p_job_id, 'there is no such job, or no longer');
+$$;
+comment on function private.check_job_not_found(anyelement, uuid) is
+  'The refusal for a job that is unknown, purged or deleted, as an answer of the given type.';
+
+create type public.submit_check_job_answer as (
+  success boolean,
+  error text,
+  message text,
+  job_id uuid,
+  existing boolean
+);
+comment on type public.submit_check_job_answer is
+  'A check job that is queued; existing: an earlier call with the same idempotency key created it. '
+  'Nullable: error, message, existing.';
+
+create function private.known_check_job(p_job public.check_jobs, p_request_digest text)
+returns public.submit_check_job_answer
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_answer public.submit_check_job_answer;
+begin
+  if (p_job.request_digest = p_request_digest) is not true then
+    return private.check_job_refused(
+      v_answer, 'IDEMPOTENCY_KEY_REUSED', p_job.id,
+      'this key came with another request before; send a new key for a new job'
+    );
+  end if;
+  v_answer.success := true;
+  v_answer.job_id := p_job.id;
+  v_answer.existing := true;
+  return v_answer;
+end;
 $$;
 comment on function private.known_check_job(public.check_jobs, text) is
   'The answer to a submission whose key is known.';
@@ -355,7 +398,7 @@ create function private.submit_check_job(
   p_request_digest text,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.submit_check_job_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -364,6 +407,7 @@ as $$
 declare
   v_known public.check_jobs;
   v_user uuid := auth.uid();
+  v_answer public.submit_check_job_answer;
 begin
   if v_user is null and not private.is_service() then
     raise exception 'only somebody can submit a job' using errcode = '42501', hint = 'Sign in.';
@@ -404,7 +448,10 @@ begin
   if p_callback_url is not null then
     perform private.request_job_webhook(p_job_id, p_callback_url);
   end if;
-  return jsonb_build_object('success', true, 'job_id', p_job_id, 'existing', false);
+  v_answer.success := true;
+  v_answer.job_id := p_job_id;
+  v_answer.existing := false;
+  return v_answer;
 end;
 $$;
 comment on function private.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text, timestamptz) is
@@ -412,8 +459,49 @@ comment on function private.submit_check_job(uuid, text, jsonb, text[], text, te
 grant execute on function private.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text, timestamptz)
   to authenticated, service_role;
 
+create type public.expected_check_image as (
+  position integer,
+  image text,
+  reference text[]
+);
+comment on type public.expected_check_image is
+  'A name of a picture with the strings expected in it; without a list, none are compared. Nullable: reference.';
+
+create type public.read_check_page as (
+  run_id bigint,
+  page_number integer,
+  document_id uuid,
+  case_id uuid,
+  status text,
+  text text,
+  language text,
+  lines jsonb,
+  confidence numeric,
+  width integer,
+  height integer,
+  error text,
+  processing_time_ms integer,
+  details jsonb,
+  created_at timestamptz
+);
+comment on type public.read_check_page is
+  'A row of ocr_pages without its search vector. Nullable: language, confidence, width, height, error, processing_time_ms.';
+
+create type public.get_check_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  language text,
+  allowed text[],
+  images public.expected_check_image[],
+  pages public.read_check_page[]
+);
+comment on type public.get_check_answer is
+  'What a picture that was read is checked by. Nullable: error, message, document_id, language, allowed, images, pages.';
+
 create function public.get_check(p_document_id uuid, p_lock_token uuid default null)
-returns jsonb
+returns public.get_check_answer
 language plpgsql
 stable
 security definer          -- workers hold no rights on tables
@@ -422,33 +510,52 @@ as $$
 declare
   v_document public.documents;
   v_refusal text;
+  v_answer public.get_check_answer;
 begin
   select d.* into v_document from public.documents as d where d.id = p_document_id;
   v_refusal := private.lock_refusal(v_document, p_lock_token);
   if v_refusal is not null then
-    return private.refusal(v_refusal, p_document_id);
+    return private.refused(v_answer, v_refusal, p_document_id);
   end if;
-  return jsonb_build_object(
-    'success', true,
-    'language', (select j.language from public.check_jobs as j where j.id = v_document.case_id),
-    'allowed', (select to_jsonb(j.allowed) from public.check_jobs as j where j.id = v_document.case_id),
-    'images', (
-      select coalesce(jsonb_agg(
-        jsonb_build_object('position', i.position, 'image', i.name, 'reference', i.reference) order by i.position
-      ), '[]')
-      from public.check_images as i where i.document_id = p_document_id
-    ),
-    'pages', (
-      select coalesce(jsonb_agg(to_jsonb(o) - 'text_search' order by o.page_number), '[]')
-      from public.ocr_pages as o where o.run_id = v_document.open_run_id
-    )
+  v_answer.success := true;
+  select j.language, j.allowed into v_answer.language, v_answer.allowed
+  from public.check_jobs as j where j.id = v_document.case_id;
+  v_answer.images := array(
+    select x::public.expected_check_image
+    from (
+      select i.position, i.name::text, i.reference from public.check_images as i
+      where i.document_id = p_document_id
+      order by i.position
+    ) as x
   );
+  v_answer.pages := array(
+    select x::public.read_check_page
+    from (
+      select o.run_id, o.page_number, o.document_id, o.case_id, o.status, o.text, o.language, o.lines, o.confidence,
+        o.width, o.height, o.error, o.processing_time_ms, o.details, o.created_at
+      from public.ocr_pages as o
+      where o.run_id = v_document.open_run_id
+      order by o.page_number
+    ) as x
+  );
+  return v_answer;
 end;
 $$;
 comment on function public.get_check(uuid, uuid) is
   'What a worker that has read a picture checks it by: language, allowed words, the strings expected under each of its '
   'names, and the pages that were saved. A document that is of no job has no images.';
 grant execute on function public.get_check(uuid, uuid) to service_role, pagewarden_worker;
+
+create type public.complete_check_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  log_id uuid,
+  missing integer[]
+);
+comment on type public.complete_check_answer is
+  'As process_ocr_atomic answers. Nullable: error, message, log_id, missing.';
 
 create function public.complete_check(
   p_document_id uuid,
@@ -462,21 +569,21 @@ create function public.complete_check(
   p_page_count integer default null,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.complete_check_answer
 language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_answer jsonb;
+  v_answer public.complete_check_answer;
 begin
   perform private.require_list('p_results', p_results);
-  v_answer := public.process_ocr_atomic(
+  v_answer := jsonb_populate_record(v_answer, public.process_ocr_atomic(
     p_document_id, jsonb_build_object('checked', jsonb_array_length(p_results)), p_confidence, p_processing_time_ms,
     p_lock_token, p_engine, p_version, p_profile, p_page_count, p_now
-  );
-  if not (v_answer ->> 'success')::boolean then
+  ));
+  if not v_answer.success then
     return v_answer;
   end if;
   begin
@@ -517,31 +624,52 @@ $$;
 comment on function private.check_job_status(public.check_jobs) is
   'PENDING until its first picture is taken, PROCESSING until its end.';
 
-create function private.check_job_head(p_job public.check_jobs)
-returns jsonb
+create type public.check_job_summary as (
+  "jobId" uuid,
+  name text,
+  status text,
+  language text,
+  "languageChecked" boolean,
+  run integer,
+  error text,
+  "createdAt" timestamptz,
+  "startedAt" timestamptz,
+  "endedAt" timestamptz,
+  images bigint,
+  checked bigint,
+  pass bigint,
+  manual bigint,
+  undecided bigint
+);
+comment on type public.check_job_summary is
+  'A check job as the API shows it, without its results. Nullable: language, error, startedAt, endedAt.';
+
+create function private.check_job_summary(p_job public.check_jobs)
+returns public.check_job_summary
 language sql
 stable
 security invoker
 set search_path = ''
 as $$
-  select jsonb_build_object(
-    'jobId', (p_job).id, 'name', c.name, 'status', private.check_job_status(p_job), 'language', (p_job).language,
-    'languageChecked', (p_job).language is not null, 'run', (p_job).run, 'error', (p_job).error, 'createdAt', (p_job).created_at, 'endedAt', (p_job).ended_at,
-    'startedAt', (select min(d.claimed_at) from public.documents as d where d.case_id = (p_job).id),
-    'images', n.images, 'checked', n.checked, 'pass', n.pass, 'manual', n.manual, 'undecided', n.undecided
-  )
-  from public.cases as c
-  cross join lateral (
-    select count(*) as images, count(r.verdict) as checked, count(*) filter (where r.verdict = 'PASS') as pass,
-      count(*) filter (where r.verdict = 'MANUAL') as manual,
-      count(*) filter (where r.verdict = 'MANUAL' and r.decision is null) as undecided
-    from public.check_images as i
-    left join public.check_results as r on r.job_id = i.job_id and r.position = i.position
-    where i.job_id = (p_job).id
-  ) as n
-  where c.id = (p_job).id;
+  select x::public.check_job_summary
+  from (
+    select (p_job).id, c.name::text, private.check_job_status(p_job), (p_job).language::text,
+      (p_job).language is not null, (p_job).run::integer, (p_job).error, (p_job).created_at,
+      (select min(d.claimed_at) from public.documents as d where d.case_id = (p_job).id), (p_job).ended_at,
+      n.images, n.checked, n.pass, n.manual, n.undecided
+    from public.cases as c
+    cross join lateral (
+      select count(*) as images, count(r.verdict) as checked, count(*) filter (where r.verdict = 'PASS') as pass,
+        count(*) filter (where r.verdict = 'MANUAL') as manual,
+        count(*) filter (where r.verdict = 'MANUAL' and r.decision is null) as undecided
+      from public.check_images as i
+      left join public.check_results as r on r.job_id = i.job_id and r.position = i.position
+      where i.job_id = (p_job).id
+    ) as n
+    where c.id = (p_job).id
+  ) as x;
 $$;
-comment on function private.check_job_head(public.check_jobs) is 'A job as the API shows it, without its results.';
+comment on function private.check_job_summary(public.check_jobs) is 'A job as the API shows it, without its results.';
 
 create function private.find_check_job(p_job_id uuid, p_rank integer)
 returns public.check_jobs
@@ -563,21 +691,59 @@ $$;
 comment on function private.find_check_job(uuid, integer) is
   'The job, for a caller of that rank (42501 otherwise; also where there is none, so nobody can probe).';
 
-create function private.no_check_job(p_job_id uuid)
-returns jsonb
-language sql
-immutable
-security invoker
-set search_path = ''
-as $$
-  select jsonb_build_object(
-    'success', false, 'error', 'JOB_NOT_FOUND', 'job_id', p_job_id, 'message', 'there is no such job, or no longer'
-  );
-$$;
-comment on function private.no_check_job(uuid) is 'The answer about a job that is unknown, purged or put away.';
+create type public.check_job_result as (
+  image text,
+  position integer,
+  "documentId" uuid,
+  reference text[],
+  "extractedText" text,
+  match boolean,
+  verdict text,
+  issues jsonb,
+  strings jsonb,
+  width integer,
+  height integer,
+  decision text,
+  "languageChecked" boolean,
+  error text
+);
+comment on type public.check_job_result is
+  'What was found in a picture of a check job; without a verdict it has not been checked. Nullable: reference, '
+  'extractedText, match, verdict, issues, strings, width, height, decision, languageChecked, error.';
+
+create type public.check_job_details as (
+  "jobId" uuid,
+  name text,
+  status text,
+  language text,
+  "languageChecked" boolean,
+  run integer,
+  error text,
+  "createdAt" timestamptz,
+  "startedAt" timestamptz,
+  "endedAt" timestamptz,
+  images bigint,
+  checked bigint,
+  pass bigint,
+  manual bigint,
+  undecided bigint,
+  results public.check_job_result[]
+);
+comment on type public.check_job_details is
+  'A check job as the API shows it. Nullable: language, error, startedAt, endedAt.';
+
+create type public.check_job_answer as (
+  success boolean,
+  error text,
+  message text,
+  job_id uuid,
+  job public.check_job_details
+);
+comment on type public.check_job_answer is
+  'A check job, or in a refusal the id that was asked for. Nullable: error, message, job_id, job.';
 
 create function private.check_job(p_job_id uuid)
-returns jsonb
+returns public.check_job_answer
 language plpgsql
 stable
 security definer          -- who may see it is asked first
@@ -585,26 +751,29 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_job public.check_jobs := private.find_check_job(p_job_id, 1);
+  v_details public.check_job_details;
+  v_answer public.check_job_answer;
 begin
   if v_job.id is null then
-    return private.no_check_job(p_job_id);
+    return private.check_job_not_found(v_answer, p_job_id);
   end if;
-  return jsonb_build_object('success', true, 'job', private.check_job_head(v_job) || jsonb_build_object('results', (
-    select coalesce(jsonb_agg(
-      jsonb_build_object(
-        'image', i.name, 'position', i.position, 'documentId', d.id, 'reference', i.reference,
-        'extractedText', r.extracted_text, 'match', r.match, 'verdict', r.verdict, 'issues', r.issues,
-        'strings', r.strings, 'width', r.width, 'height', r.height, 'decision', r.decision,
-        'languageChecked', case when r.verdict is not null then v_job.language is not null end,
-        'error', case when r.verdict is null and d.ocr_status in ('failed', 'dead_letter') then d.ocr_error end
-      )
+  v_details := jsonb_populate_record(v_details, to_jsonb(private.check_job_summary(v_job)));
+  v_details.results := array(
+    select x::public.check_job_result
+    from (
+      select i.name::text, i.position, d.id, i.reference, r.extracted_text, r.match, r.verdict, r.issues, r.strings,
+        r.width, r.height, r.decision, case when r.verdict is not null then v_job.language is not null end,
+        case when r.verdict is null and d.ocr_status in ('failed', 'dead_letter') then d.ocr_error end
+      from public.check_images as i
+      join public.documents as d on d.id = i.document_id
+      left join public.check_results as r on r.job_id = i.job_id and r.position = i.position
+      where i.job_id = p_job_id
       order by i.position
-    ), '[]')
-    from public.check_images as i
-    join public.documents as d on d.id = i.document_id
-    left join public.check_results as r on r.job_id = i.job_id and r.position = i.position
-    where i.job_id = p_job_id
-  )));
+    ) as x
+  );
+  v_answer.success := true;
+  v_answer.job := v_details;
+  return v_answer;
 end;
 $$;
 comment on function private.check_job(uuid) is 'See public.check_job.';
@@ -617,7 +786,7 @@ create function private.list_check_jobs(
   p_before_id uuid,
   p_limit integer
 )
-returns setof jsonb
+returns setof public.check_job_summary
 language plpgsql
 stable
 security definer          -- behind a policy the index by time cannot be used
@@ -635,8 +804,9 @@ begin
       hint = 'It is PENDING, PROCESSING, SUCCEEDED, FAILED or CANCELLED.';
   end if;
   return query
-  select private.check_job_head(j)
+  select h.*
   from public.check_jobs as j
+  cross join lateral private.check_job_summary(j) as h
   where (v_all or j.submitted_by = auth.uid())
     and (j.created_at, j.id) < (coalesce(p_before, 'infinity'), coalesce(p_before_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     and j.purged_at is null
@@ -674,8 +844,20 @@ $$;
 comment on function private.lock_check_job(uuid) is
   'The job with all its pictures, locked in the order in which everybody does; for whoever may change it.';
 
+create type public.check_job_change as (
+  success boolean,
+  error text,
+  message text,
+  job_id uuid,
+  status text,
+  images integer
+);
+comment on type public.check_job_change is
+  'The status of a check job after it was cancelled or run again, and how many pictures are read again. '
+  'Nullable: error, message, status, images.';
+
 create function private.cancel_check_job(p_job_id uuid, p_now timestamptz default now())
-returns jsonb
+returns public.check_job_change
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -683,25 +865,29 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_job public.check_jobs := private.lock_check_job(p_job_id);
+  v_answer public.check_job_change;
 begin
   if v_job.id is null then
-    return private.no_check_job(p_job_id);
+    return private.check_job_not_found(v_answer, p_job_id);
   end if;
   if v_job.outcome is not null then
-    return jsonb_build_object(
-      'success', false, 'error', 'JOB_HAS_ENDED', 'job_id', p_job_id, 'message', format('the job is %s already', v_job.outcome)
+    return private.check_job_refused(
+      v_answer, 'JOB_HAS_ENDED', p_job_id, format('the job is %s already', v_job.outcome)
     );
   end if;
   perform private.end_check_job(p_job_id, 'CANCELLED', null, p_now);
   perform private.log_act(p_job_id, null, 'check_cancelled', 'the check job was cancelled');
-  return jsonb_build_object('success', true, 'job_id', p_job_id, 'status', 'CANCELLED');
+  v_answer.success := true;
+  v_answer.job_id := p_job_id;
+  v_answer.status := 'CANCELLED';
+  return v_answer;
 end;
 $$;
 comment on function private.cancel_check_job(uuid, timestamptz) is 'See public.cancel_check_job.';
 grant execute on function private.cancel_check_job(uuid, timestamptz) to authenticated, service_role;
 
 create function private.rerun_check_job(p_job_id uuid, p_all boolean, p_now timestamptz default now())
-returns jsonb
+returns public.check_job_change
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -711,14 +897,15 @@ declare
   v_job public.check_jobs := private.lock_check_job(p_job_id);
   v_document public.documents;
   v_count integer := 0;
+  v_answer public.check_job_change;
 begin
   if v_job.id is null then
-    return private.no_check_job(p_job_id);
+    return private.check_job_not_found(v_answer, p_job_id);
   end if;
   if v_job.outcome is null or (v_job.outcome = 'SUCCEEDED' and p_all is not true) then
-    return jsonb_build_object(
-      'success', false, 'error', 'WRONG_STATE', 'job_id', p_job_id,
-      'message', case when v_job.outcome is null then 'the job has not ended; cancel it first, or wait'
+    return private.check_job_refused(
+      v_answer, 'WRONG_STATE', p_job_id,
+      case when v_job.outcome is null then 'the job has not ended; cancel it first, or wait'
         else 'every picture has its result; ask for all of them to be read again' end
     );
   end if;
@@ -743,11 +930,26 @@ begin
   where w.job_id = p_job_id;
   perform private.settle_check_job(p_job_id, p_now);   -- where nothing was left to be read
   perform private.log_act(p_job_id, null, 'check_rerun', format('the check job is run again: %s pictures', v_count));
-  return jsonb_build_object('success', true, 'job_id', p_job_id, 'status', 'PENDING', 'images', v_count);
+  v_answer.success := true;
+  v_answer.job_id := p_job_id;
+  v_answer.status := 'PENDING';
+  v_answer.images := v_count;
+  return v_answer;
 end;
 $$;
 comment on function private.rerun_check_job(uuid, boolean, timestamptz) is 'See public.rerun_check_job.';
 grant execute on function private.rerun_check_job(uuid, boolean, timestamptz) to authenticated, service_role;
+
+create type public.decide_check_answer as (
+  success boolean,
+  error text,
+  message text,
+  job_id uuid,
+  position integer,
+  decision text
+);
+comment on type public.decide_check_answer is
+  'The decision about a picture of a check job. Nullable: error, message, position, decision.';
 
 create function private.decide_check(
   p_job_id uuid,
@@ -755,7 +957,7 @@ create function private.decide_check(
   p_decision text,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.decide_check_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -763,13 +965,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_job public.check_jobs := private.find_check_job(p_job_id, 2);
+  v_answer public.decide_check_answer;
 begin
   if p_decision not in ('accepted', 'rejected') then
     raise exception 'a picture cannot be %', p_decision using errcode = '22023',
       hint = 'It is accepted or rejected; null takes a decision back.';
   end if;
   if v_job.id is null then
-    return private.no_check_job(p_job_id);
+    return private.check_job_not_found(v_answer, p_job_id);
   end if;
   update public.check_results as r
   set decision = p_decision,
@@ -777,19 +980,27 @@ begin
       decided_at = case when p_decision is not null then p_now end
   where r.job_id = p_job_id and r.position = p_position;
   if not found then
-    return jsonb_build_object(
-      'success', false, 'error', 'NOT_CHECKED', 'job_id', p_job_id, 'message', 'there is no result to decide about'
-    );
+    return private.check_job_refused(v_answer, 'NOT_CHECKED', p_job_id, 'there is no result to decide about');
   end if;
   perform private.log_act(
     p_job_id, (select i.document_id from public.check_images as i where i.job_id = p_job_id and i.position = p_position),
     'check_' || coalesce(p_decision, 'undecided'), null, null, null, jsonb_build_object('position', p_position)
   );
-  return jsonb_build_object('success', true, 'job_id', p_job_id, 'position', p_position, 'decision', p_decision);
+  v_answer.success := true;
+  v_answer.job_id := p_job_id;
+  v_answer.position := p_position;
+  v_answer.decision := p_decision;
+  return v_answer;
 end;
 $$;
 comment on function private.decide_check(uuid, integer, text, timestamptz) is 'See public.decide_check.';
 grant execute on function private.decide_check(uuid, integer, text, timestamptz) to authenticated, service_role;
+
+create type public.check_job_purge as (
+  purged integer,
+  erased integer
+);
+comment on type public.check_job_purge is 'Jobs whose results were removed, and jobs that were erased with their pictures.';
 
 create function public.purge_check_jobs(
   p_result_days numeric default 7,
@@ -797,7 +1008,7 @@ create function public.purge_check_jobs(
   p_limit integer default 100,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.check_job_purge
 language plpgsql
 volatile
 security definer          -- nobody else may write the tables
@@ -806,7 +1017,7 @@ as $$
 declare
   v_purged uuid[];
   v_job_id uuid;
-  v_erased integer := 0;
+  v_answer public.check_job_purge;
 begin
   if (0 < p_result_days and p_result_days <= p_input_days and p_limit between 1 and 1000) is not true then
     raise exception 'p_result_days must be positive, p_input_days no less, and p_limit 1 to 1000'
@@ -834,6 +1045,8 @@ begin
   -- No pages, so none that are missing.
   update public.documents as d set run_id = null, open_run_id = null, page_count = null where d.case_id = any (v_purged);
   delete from public.ocr_runs as r using public.documents as d where d.case_id = any (v_purged) and r.document_id = d.id;
+  v_answer.purged := coalesce(cardinality(v_purged), 0);
+  v_answer.erased := 0;
   for v_job_id in
     select j.id from public.check_jobs as j
     where j.ended_at < p_now - make_interval(secs => (p_input_days * 86400)::double precision)
@@ -841,9 +1054,9 @@ begin
     limit p_limit
   loop
     perform private.end_case(v_job_id, 'erase', p_now);
-    v_erased := v_erased + 1;
+    v_answer.erased := v_answer.erased + 1;
   end loop;
-  return jsonb_build_object('purged', coalesce(cardinality(v_purged), 0), 'erased', v_erased);
+  return v_answer;
 end;
 $$;
 comment on function public.purge_check_jobs(numeric, numeric, integer, timestamptz) is
@@ -856,25 +1069,25 @@ create function public.count_old_check_jobs(
   p_input_days numeric default 30,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.check_job_purge
 language plpgsql
 stable
 security definer          -- nobody else may read the tables
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_answer public.check_job_purge;
 begin
   if (0 < p_result_days and p_result_days <= p_input_days) is not true then
     raise exception 'p_result_days must be positive, and p_input_days no less'
       using errcode = '22023', hint = 'Results go with their pictures at the latest.';
   end if;
-  return (
-    select jsonb_build_object(
-      'purged', count(*) filter (where j.purged_at is null),
-      'erased', count(*) filter (where j.ended_at < p_now - make_interval(secs => (p_input_days * 86400)::double precision))
-    )
-    from public.check_jobs as j
-    where j.ended_at < p_now - make_interval(secs => (p_result_days * 86400)::double precision)
-  );
+  select count(*) filter (where j.purged_at is null),
+    count(*) filter (where j.ended_at < p_now - make_interval(secs => (p_input_days * 86400)::double precision))
+  into v_answer.purged, v_answer.erased
+  from public.check_jobs as j
+  where j.ended_at < p_now - make_interval(secs => (p_result_days * 86400)::double precision);
+  return v_answer;
 end;
 $$;
 comment on function public.count_old_check_jobs(numeric, numeric, timestamptz) is 'How many jobs purge_check_jobs would remove.';
@@ -895,7 +1108,7 @@ create function public.submit_check_job(
   p_idempotency_key text default null,
   p_request_digest text default null
 )
-returns jsonb
+returns public.submit_check_job_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.submit_check_job(p_job_id, p_language, p_images, p_allowed, p_name, p_reading_language, p_engine, p_seconds, p_callback_url, p_idempotency_key, p_request_digest) $$;
 comment on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text) is
@@ -905,7 +1118,7 @@ grant execute on function public.submit_check_job(uuid, text, jsonb, text[], tex
   to authenticated, service_role;
 
 create function public.check_job(p_job_id uuid)
-returns jsonb
+returns public.check_job_answer
 language sql stable security invoker set search_path = ''
 as $$ select private.check_job(p_job_id) $$;
 comment on function public.check_job(uuid) is
@@ -919,15 +1132,15 @@ create function public.list_check_jobs(
   p_before_id uuid default null,
   p_limit integer default 50
 )
-returns setof jsonb
+returns setof public.check_job_summary
 language sql stable security invoker set search_path = ''
-as $$ select private.list_check_jobs(p_status, p_everybody, p_before, p_before_id, p_limit) $$;
+as $$ select * from private.list_check_jobs(p_status, p_everybody, p_before, p_before_id, p_limit) $$;
 comment on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) is
   'The caller''s check jobs without their results, newest first; services see all, HAC may ask for everybody''s.';
 grant execute on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) to authenticated, service_role;
 
 create function public.cancel_check_job(p_job_id uuid)
-returns jsonb
+returns public.check_job_change
 language sql volatile security invoker set search_path = ''
 as $$ select private.cancel_check_job(p_job_id) $$;
 comment on function public.cancel_check_job(uuid) is
@@ -935,7 +1148,7 @@ comment on function public.cancel_check_job(uuid) is
 grant execute on function public.cancel_check_job(uuid) to authenticated, service_role;
 
 create function public.rerun_check_job(p_job_id uuid, p_all boolean default false)
-returns jsonb
+returns public.check_job_change
 language sql volatile security invoker set search_path = ''
 as $$ select private.rerun_check_job(p_job_id, p_all) $$;
 comment on function public.rerun_check_job(uuid, boolean) is
@@ -943,7 +1156,7 @@ comment on function public.rerun_check_job(uuid, boolean) is
 grant execute on function public.rerun_check_job(uuid, boolean) to authenticated, service_role;
 
 create function public.decide_check(p_job_id uuid, p_position integer, p_decision text)
-returns jsonb
+returns public.decide_check_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.decide_check(p_job_id, p_position, p_decision) $$;
 comment on function public.decide_check(uuid, integer, text) is

@@ -63,7 +63,7 @@ set search_path = ''
 as $$
 begin
   return (
-    select jsonb_build_object('type', 'check_job.' || lower(j.outcome), 'data', private.check_job_head(j))
+    select jsonb_build_object('type', 'check_job.' || lower(j.outcome), 'data', to_jsonb(private.check_job_summary(j)))
     from public.check_jobs as j
     where j.id = p_job_id
   );
@@ -71,8 +71,18 @@ end;
 $$;
 comment on function private.job_news(uuid) is 'What a webhook tells of a check job that has ended.';
 
+create type public.request_webhook_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  webhook_id uuid
+);
+comment on type public.request_webhook_answer is
+  'The webhook that was registered. Nullable: error, message, document_id, webhook_id.';
+
 create function private.request_webhook(p_document_id uuid, p_url text)
-returns jsonb
+returns public.request_webhook_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -80,24 +90,26 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
-  v_id uuid;
+  v_answer public.request_webhook_answer;
 begin
   select d.* into v_document from public.documents as d where d.id = p_document_id;
   perform private.require_case_rank(v_document.case_id, 2);
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   begin
     insert into public.webhooks as w (document_id, url, requested_by) values (p_document_id, p_url, auth.uid())
     on conflict on constraint webhooks_one_of_a_kind
     do update set attempts = 0, next_attempt_at = now(), settled_at = null, delivered = null, error = null
-    returning w.id into v_id;
+    returning w.id into v_answer.webhook_id;
   exception
     when check_violation or not_null_violation then
       raise exception 'p_url must be an address of at most 2000 bytes that begins with https:// or http://'
         using errcode = '22023', hint = 'Send one like https://example.org/pagewarden.';
   end;
-  return jsonb_build_object('success', true, 'document_id', p_document_id, 'webhook_id', v_id);
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  return v_answer;
 end;
 $$;
 comment on function private.request_webhook(uuid, text) is 'See public.request_webhook.';
@@ -120,12 +132,20 @@ end;
 $$;
 comment on function private.request_job_webhook(uuid, text) is 'Have an address told when a job has ended.';
 
+create type public.claimed_webhook as (
+  id uuid,
+  url text,
+  attempt integer,
+  body jsonb
+);
+comment on type public.claimed_webhook is 'A webhook to send: its URL and its body, and the number of the attempt.';
+
 create function public.claim_webhooks(
   p_limit integer default 10,
   p_lease_seconds integer default 60,
   p_now timestamptz default now()
 )
-returns setof jsonb
+returns setof public.claimed_webhook
 language plpgsql
 volatile
 security definer          -- nobody else may write them
@@ -157,10 +177,8 @@ begin
   set attempts = w.attempts + 1, next_attempt_at = p_now + make_interval(secs => p_lease_seconds)
   from due
   where w.id = due.id
-  returning jsonb_build_object(
-    'id', w.id, 'url', w.url, 'attempt', w.attempts,
-    'body', coalesce(private.document_news(w.document_id), private.job_news(w.job_id)) || jsonb_build_object('timestamp', p_now)
-  );
+  returning w.id, w.url::text, w.attempts::integer,
+    coalesce(private.document_news(w.document_id), private.job_news(w.job_id)) || jsonb_build_object('timestamp', p_now);
 end;
 $$;
 comment on function public.claim_webhooks(integer, integer, timestamptz) is
@@ -199,7 +217,7 @@ grant execute on function public.settle_webhook(uuid, integer, text, boolean, ti
 -- What people may call. Each function only calls the private one of its name, which checks the caller.
 
 create function public.request_webhook(p_document_id uuid, p_url text)
-returns jsonb
+returns public.request_webhook_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.request_webhook(p_document_id, p_url) $$;
 comment on function public.request_webhook(uuid, text) is

@@ -68,7 +68,7 @@ class Desk:
         """Check a picture under all its names, and end it."""
         key = {"p_document_id": claim["id"], "p_lock_token": claim["lock_token"]}
         asked = await self.call("get_check", **key)
-        results = [result(image["position"]) for image in asked.get("images", [])]
+        results = [result(image["position"]) for image in asked["images"] or []]
         done = {"p_results": Jsonb(results), "p_confidence": "0.9", "p_processing_time_ms": 1}
         (answer,) = await factories.call(
             conn or self.factory.conn, "complete_check", **key, **RUN, **done
