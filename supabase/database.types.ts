@@ -1717,7 +1717,13 @@ export type Database = {
           p_term: number
           p_workers: Json
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["assign_pool_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "assign_pool_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       assign_task: {
         Args: { p_from?: string; p_task_id: string; p_user_id?: string }
@@ -1725,7 +1731,16 @@ export type Database = {
       }
       begin_function_run: { Args: { p_function_name: string }; Returns: number }
       cancel_case: { Args: { p_case_id: string }; Returns: Json }
-      cancel_check_job: { Args: { p_job_id: string }; Returns: Json }
+      cancel_check_job: {
+        Args: { p_job_id: string }
+        Returns: Database["public"]["CompositeTypes"]["check_job_change"]
+        SetofOptions: {
+          from: "*"
+          to: "check_job_change"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       cancel_document: {
         Args: { p_document_id: string; p_reason?: string }
         Returns: Json
@@ -1745,7 +1760,16 @@ export type Database = {
           statuses: Json
         }[]
       }
-      check_job: { Args: { p_job_id: string }; Returns: Json }
+      check_job: {
+        Args: { p_job_id: string }
+        Returns: Database["public"]["CompositeTypes"]["check_job_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "check_job_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       claim_alert_notices: {
         Args: { p_lease_seconds?: number; p_limit?: number; p_now?: string }
         Returns: Json[]
@@ -1772,7 +1796,13 @@ export type Database = {
       }
       claim_webhooks: {
         Args: { p_lease_seconds?: number; p_limit?: number; p_now?: string }
-        Returns: Json[]
+        Returns: Database["public"]["CompositeTypes"]["claimed_webhook"][]
+        SetofOptions: {
+          from: "*"
+          to: "claimed_webhook"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       complete_check: {
         Args: {
@@ -1787,7 +1817,13 @@ export type Database = {
           p_results: Json
           p_version?: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["complete_check_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "complete_check_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       complete_documents: {
         Args: {
@@ -1839,7 +1875,13 @@ export type Database = {
       count_dead_letters: { Args: { p_filter?: Json }; Returns: number }
       count_old_check_jobs: {
         Args: { p_input_days?: number; p_now?: string; p_result_days?: number }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["check_job_purge"]
+        SetofOptions: {
+          from: "*"
+          to: "check_job_purge"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       create_case: {
         Args: {
@@ -1882,7 +1924,13 @@ export type Database = {
       }
       decide_check: {
         Args: { p_decision: string; p_job_id: string; p_position: number }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["decide_check_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "decide_check_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       delete_case: { Args: { p_case_id: string }; Returns: Json }
       delete_document: { Args: { p_document_id: string }; Returns: Json }
@@ -1981,7 +2029,13 @@ export type Database = {
       }
       get_check: {
         Args: { p_document_id: string; p_lock_token?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["get_check_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "get_check_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       give_back_documents: { Args: { p_documents: Json }; Returns: Json }
       grant_role: {
@@ -2000,7 +2054,13 @@ export type Database = {
       }
       lead_pool: {
         Args: { p_lease_seconds: number; p_now?: string; p_process: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["lead_pool_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "lead_pool_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       list_action_types: { Args: Record<PropertyKey, never>; Returns: string[] }
       list_acts: {
@@ -2095,7 +2155,13 @@ export type Database = {
           p_limit?: number
           p_status?: string
         }
-        Returns: Json[]
+        Returns: Database["public"]["CompositeTypes"]["check_job_summary"][]
+        SetofOptions: {
+          from: "*"
+          to: "check_job_summary"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_dead_letters: {
         Args: {
@@ -2169,16 +2235,13 @@ export type Database = {
       }
       list_functions: {
         Args: Record<PropertyKey, never>
-        Returns: {
-          description: string
-          enabled: boolean
-          function_name: string
-          lanes: string[]
-          last_run_at: string
-          runs: Json
-          schedule: string
-          updated_at: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_function"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_function"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_lanes: {
         Args: Record<PropertyKey, never>
@@ -2305,16 +2368,13 @@ export type Database = {
       }
       list_workers: {
         Args: Record<PropertyKey, never>
-        Returns: {
-          completed: number
-          documents: Json
-          in_hand: number
-          lanes: string[]
-          seen_at: string
-          started_at: string
-          state: string
-          worker_id: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_worker"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_worker"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       move_to_dead_letter_queue: {
         Args: {
@@ -2348,7 +2408,16 @@ export type Database = {
         }[]
       }
       pause_lane: { Args: { p_lane: string; p_reason: string }; Returns: Json }
-      pool_status: { Args: { p_hours?: number }; Returns: Json }
+      pool_status: {
+        Args: { p_hours?: number }
+        Returns: Database["public"]["CompositeTypes"]["pool_status_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "pool_status_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       process_ocr_atomic: {
         Args: {
           p_confidence: number
@@ -2371,7 +2440,13 @@ export type Database = {
           p_now?: string
           p_result_days?: number
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["check_job_purge"]
+        SetofOptions: {
+          from: "*"
+          to: "check_job_purge"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       read_again: {
         Args: {
@@ -2432,7 +2507,13 @@ export type Database = {
       }
       report_pool: {
         Args: { p_now?: string; p_process: string; p_workers: Json }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["report_pool_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "report_pool_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       report_worker: {
         Args: {
@@ -2449,11 +2530,23 @@ export type Database = {
       }
       request_webhook: {
         Args: { p_document_id: string; p_url: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["request_webhook_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "request_webhook_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       rerun_check_job: {
         Args: { p_all?: boolean; p_job_id: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["check_job_change"]
+        SetofOptions: {
+          from: "*"
+          to: "check_job_change"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       rerun_volumes: {
         Args: {
@@ -2559,7 +2652,13 @@ export type Database = {
           p_function_name: string
           p_schedule?: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["set_function_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "set_function_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       set_task_priority: {
         Args: { p_priority: string; p_task_id: string }
@@ -2647,7 +2746,13 @@ export type Database = {
           p_request_digest?: string
           p_seconds?: number
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["submit_check_job_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "submit_check_job_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       sweep_documents: { Args: { p_now?: string }; Returns: number }
       system_metrics: { Args: { p_now?: string }; Returns: Json }
@@ -2693,6 +2798,84 @@ export type Database = {
       app_role: "admin" | "user"
     }
     CompositeTypes: {
+      assign_pool_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        switches: number | null
+      }
+      check_job_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        job_id: string | null
+        job: Database["public"]["CompositeTypes"]["check_job_details"] | null
+      }
+      check_job_change: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        job_id: string | null
+        status: string | null
+        images: number | null
+      }
+      check_job_details: {
+        jobId: string | null
+        name: string | null
+        status: string | null
+        language: string | null
+        languageChecked: boolean | null
+        run: number | null
+        error: string | null
+        createdAt: string | null
+        startedAt: string | null
+        endedAt: string | null
+        images: number | null
+        checked: number | null
+        pass: number | null
+        manual: number | null
+        undecided: number | null
+        results:
+          | Database["public"]["CompositeTypes"]["check_job_result"][]
+          | null
+      }
+      check_job_purge: {
+        purged: number | null
+        erased: number | null
+      }
+      check_job_result: {
+        image: string | null
+        position: number | null
+        documentId: string | null
+        reference: string[] | null
+        extractedText: string | null
+        match: boolean | null
+        verdict: string | null
+        issues: Json | null
+        strings: Json | null
+        width: number | null
+        height: number | null
+        decision: string | null
+        languageChecked: boolean | null
+        error: string | null
+      }
+      check_job_summary: {
+        jobId: string | null
+        name: string | null
+        status: string | null
+        language: string | null
+        languageChecked: boolean | null
+        run: number | null
+        error: string | null
+        createdAt: string | null
+        startedAt: string | null
+        endedAt: string | null
+        images: number | null
+        checked: number | null
+        pass: number | null
+        manual: number | null
+        undecided: number | null
+      }
       claimed_document: {
         id: string | null
         lock_token: string | null
@@ -2717,6 +2900,173 @@ export type Database = {
         priority: number | null
         refusal: string | null
         missing: number[] | null
+      }
+      claimed_webhook: {
+        id: string | null
+        url: string | null
+        attempt: number | null
+        body: Json | null
+      }
+      complete_check_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        log_id: string | null
+        missing: number[] | null
+      }
+      decide_check_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        job_id: string | null
+        position: number | null
+        decision: string | null
+      }
+      expected_check_image: {
+        position: number | null
+        image: string | null
+        reference: string[] | null
+      }
+      function_run: {
+        started_at: string | null
+        seconds: number | null
+        outcome: string | null
+        error: string | null
+        result: Json | null
+      }
+      get_check_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        language: string | null
+        allowed: string[] | null
+        images:
+          | Database["public"]["CompositeTypes"]["expected_check_image"][]
+          | null
+        pages: Database["public"]["CompositeTypes"]["read_check_page"][] | null
+      }
+      lead_pool_answer: {
+        term: number | null
+        backlog: Json | null
+        workers:
+          | Database["public"]["CompositeTypes"]["pool_lead_worker"][]
+          | null
+      }
+      listed_function: {
+        function_name: string | null
+        enabled: boolean | null
+        schedule: string | null
+        description: string | null
+        lanes: string[] | null
+        updated_at: string | null
+        last_run_at: string | null
+        runs: Database["public"]["CompositeTypes"]["function_run"][] | null
+      }
+      listed_worker: {
+        worker_id: string | null
+        state: string | null
+        lanes: string[] | null
+        started_at: string | null
+        seen_at: string | null
+        in_hand: number | null
+        documents:
+          | Database["public"]["CompositeTypes"]["worker_document"][]
+          | null
+        completed: number | null
+      }
+      pool_history_point: {
+        at: string | null
+        backlog: Json | null
+        allocation: Json | null
+        switches: number | null
+      }
+      pool_lead_worker: {
+        worker_id: string | null
+        lane: string | null
+        is_idle: boolean | null
+        seconds: number | null
+      }
+      pool_leader: {
+        process: string | null
+        term: number | null
+        since: string | null
+        is_late: boolean | null
+      }
+      pool_member: {
+        worker_id: string | null
+        process: string | null
+        lane: string | null
+        lane_since: string | null
+        switches: number | null
+        reads_lane: string | null
+        reads_document: string | null
+        started_at: string | null
+        seen_at: string | null
+        document_name: string | null
+        claimed_at: string | null
+      }
+      pool_status_answer: {
+        backlog: Json | null
+        paused: string[] | null
+        leader: Database["public"]["CompositeTypes"]["pool_leader"] | null
+        workers: Database["public"]["CompositeTypes"]["pool_member"][] | null
+        history:
+          | Database["public"]["CompositeTypes"]["pool_history_point"][]
+          | null
+      }
+      read_check_page: {
+        run_id: number | null
+        page_number: number | null
+        document_id: string | null
+        case_id: string | null
+        status: string | null
+        text: string | null
+        language: string | null
+        lines: Json | null
+        confidence: number | null
+        width: number | null
+        height: number | null
+        error: string | null
+        processing_time_ms: number | null
+        details: Json | null
+        created_at: string | null
+      }
+      report_pool_answer: {
+        lanes: Json | null
+        reading: Json | null
+        waiting: string[] | null
+      }
+      request_webhook_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        webhook_id: string | null
+      }
+      set_function_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        function_name: string | null
+        enabled: boolean | null
+        schedule: string | null
+      }
+      submit_check_job_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        job_id: string | null
+        existing: boolean | null
+      }
+      worker_document: {
+        document_id: string | null
+        name: string | null
+        lane: string | null
+        claimed_at: string | null
+        page_count: number | null
+        pages_done: number | null
       }
     }
   }

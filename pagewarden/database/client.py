@@ -69,13 +69,13 @@ class Client(abc.ABC):
 
     async def assign_pool(
         self, *, process: str, term: int, workers: object, backlog: object
-    ) -> Any:
+    ) -> rows.AssignPoolAnswer:
         """The leader says which lane each worker is to serve: [{"worker_id", "lane"}, …].
 
         Of an earlier term nothing counts (NOT_LEADER). p_backlog is kept beside it, for people to
         see.
         """
-        answer: Any = await self.rpc(
+        answer: rows.AssignPoolAnswer = await self.rpc(
             "assign_pool", p_process=process, p_term=term, p_workers=workers, p_backlog=backlog
         )
         return answer
@@ -101,12 +101,12 @@ class Client(abc.ABC):
         answer: Any = await self.rpc("cancel_case", p_case_id=case_id)
         return answer
 
-    async def cancel_check_job(self, *, job_id: str) -> Any:
+    async def cancel_check_job(self, *, job_id: str) -> rows.CheckJobChange:
         """Editor, owner or HAC: end a job at once; whoever reads one of its pictures loses it.
 
         Results so far stay.
         """
-        answer: Any = await self.rpc("cancel_check_job", p_job_id=job_id)
+        answer: rows.CheckJobChange = await self.rpc("cancel_check_job", p_job_id=job_id)
         return answer
 
     async def cancel_document(self, *, document_id: str, reason: str | None = None) -> Any:
@@ -136,12 +136,12 @@ class Client(abc.ABC):
         answer: list[rows.CaseContents] = await self.rpc("case_contents", p_case_id=case_id)
         return answer
 
-    async def check_job(self, *, job_id: str) -> Any:
+    async def check_job(self, *, job_id: str) -> rows.CheckJobAnswer:
         """A check job with the results so far, in the form of the API; JOB_NOT_FOUND when it …
 
         … is unknown or purged.
         """
-        answer: Any = await self.rpc("check_job", p_job_id=job_id)
+        answer: rows.CheckJobAnswer = await self.rpc("check_job", p_job_id=job_id)
         return answer
 
     async def claim_alert_notices(self, *, limit: int = 10, lease_seconds: int = 60) -> list[Any]:
@@ -187,12 +187,14 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def claim_webhooks(self, *, limit: int = 10, lease_seconds: int = 60) -> list[Any]:
+    async def claim_webhooks(
+        self, *, limit: int = 10, lease_seconds: int = 60
+    ) -> list[rows.ClaimedWebhook]:
         """Take webhooks of documents that have ended: {id, url, attempt, body}.
 
         Who does not settle one in time loses it.
         """
-        answer: list[Any] = await self.rpc(
+        answer: list[rows.ClaimedWebhook] = await self.rpc(
             "claim_webhooks", p_limit=limit, p_lease_seconds=lease_seconds
         )
         return answer
@@ -202,14 +204,14 @@ class Client(abc.ABC):
         *,
         document_id: str,
         results: object,
-        confidence: float,
+        confidence: float | None,
         processing_time_ms: int,
         lock_token: str | None = None,
         engine: str | None = None,
         version: str | None = None,
         profile: str | None = None,
         page_count: int | None = None,
-    ) -> Any:
+    ) -> rows.CompleteCheckAnswer:
         """Complete a picture of a job as process_ocr_atomic does, with what the check found …
 
         … under each of its names.
@@ -223,7 +225,7 @@ class Client(abc.ABC):
                 "p_page_count": page_count,
             }
         )
-        answer: Any = await self.rpc(
+        answer: rows.CompleteCheckAnswer = await self.rpc(
             "complete_check",
             p_document_id=document_id,
             p_results=results,
@@ -341,9 +343,11 @@ class Client(abc.ABC):
         answer: int = await self.rpc("count_dead_letters", **optional)
         return answer
 
-    async def count_old_check_jobs(self, *, result_days: float = 7, input_days: float = 30) -> Any:
+    async def count_old_check_jobs(
+        self, *, result_days: float = 7, input_days: float = 30
+    ) -> rows.CheckJobPurge:
         """How many jobs purge_check_jobs would remove."""
-        answer: Any = await self.rpc(
+        answer: rows.CheckJobPurge = await self.rpc(
             "count_old_check_jobs", p_result_days=result_days, p_input_days=input_days
         )
         return answer
@@ -410,12 +414,14 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def decide_check(self, *, job_id: str, position: int, decision: str) -> Any:
+    async def decide_check(
+        self, *, job_id: str, position: int, decision: str | None
+    ) -> rows.DecideCheckAnswer:
         """Editor, owner or HAC: accept or reject what the check of a picture found; null …
 
         … takes it back.
         """
-        answer: Any = await self.rpc(
+        answer: rows.DecideCheckAnswer = await self.rpc(
             "decide_check", p_job_id=job_id, p_position=position, p_decision=decision
         )
         return answer
@@ -642,14 +648,18 @@ class Client(abc.ABC):
         answer: list[Any] = await self.rpc("files_to_remove", p_after=after, p_limit=limit)
         return answer
 
-    async def get_check(self, *, document_id: str, lock_token: str | None = None) -> Any:
+    async def get_check(
+        self, *, document_id: str, lock_token: str | None = None
+    ) -> rows.GetCheckAnswer:
         """What a worker that has read a picture checks it by: language, allowed words, the …
 
         … strings expected under each of its names, and the pages that were saved. A document that
         is of no job has no images.
         """
         optional = _given({"p_lock_token": lock_token})
-        answer: Any = await self.rpc("get_check", p_document_id=document_id, **optional)
+        answer: rows.GetCheckAnswer = await self.rpc(
+            "get_check", p_document_id=document_id, **optional
+        )
         return answer
 
     async def give_back_documents(self, *, documents: object) -> Any:
@@ -675,12 +685,14 @@ class Client(abc.ABC):
         answer: bool = await self.rpc("has_role", p_user_id=user_id, p_role=role)
         return answer
 
-    async def lead_pool(self, *, process: str, lease_seconds: int) -> Any:
-        """Lead the pool for so long, and hear what waits and who is there; null while …
+    async def lead_pool(self, *, process: str, lease_seconds: int) -> rows.LeadPoolAnswer:
+        """Lead the pool for so long, and hear what waits and who is there; all null while …
 
         … another leads. Workers that were silent for as long are forgotten.
         """
-        answer: Any = await self.rpc("lead_pool", p_process=process, p_lease_seconds=lease_seconds)
+        answer: rows.LeadPoolAnswer = await self.rpc(
+            "lead_pool", p_process=process, p_lease_seconds=lease_seconds
+        )
         return answer
 
     async def list_action_types(self) -> list[str]:
@@ -774,13 +786,13 @@ class Client(abc.ABC):
         before: str | None = None,
         before_id: str | None = None,
         limit: int = 50,
-    ) -> list[Any]:
+    ) -> list[rows.CheckJobSummary]:
         """The caller's check jobs without their results, newest first; services see all, HAC …
 
         … may ask for everybody's.
         """
         optional = _given({"p_status": status, "p_before": before, "p_before_id": before_id})
-        answer: list[Any] = await self.rpc(
+        answer: list[rows.CheckJobSummary] = await self.rpc(
             "list_check_jobs", p_everybody=everybody, p_limit=limit, **optional
         )
         return answer
@@ -854,9 +866,9 @@ class Client(abc.ABC):
         answer: list[rows.ListDoubts] = await self.rpc("list_doubts", p_limit=limit, **optional)
         return answer
 
-    async def list_functions(self) -> list[rows.ListFunctions]:
+    async def list_functions(self) -> list[rows.ListedFunction]:
         """HAC: each function with its switch, its schedule and its last ten runs, newest first."""
-        answer: list[rows.ListFunctions] = await self.rpc("list_functions")
+        answer: list[rows.ListedFunction] = await self.rpc("list_functions")
         return answer
 
     async def list_lanes(self) -> list[rows.ListLanes]:
@@ -964,13 +976,13 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def list_workers(self) -> list[rows.ListWorkers]:
+    async def list_workers(self) -> list[rows.ListedWorker]:
         """HAC: workers that have documents in hand (the first three of each are named), that …
 
         … run and wait, or that completed documents in the last ten minutes. state is reading, idle,
         ended, or silent: not heard of for too long.
         """
-        answer: list[rows.ListWorkers] = await self.rpc("list_workers")
+        answer: list[rows.ListedWorker] = await self.rpc("list_workers")
         return answer
 
     async def move_to_dead_letter_queue(
@@ -1027,12 +1039,12 @@ class Client(abc.ABC):
         answer: Any = await self.rpc("pause_lane", p_lane=lane, p_reason=reason)
         return answer
 
-    async def pool_status(self, *, hours: int = 24) -> Any:
+    async def pool_status(self, *, hours: int = 24) -> rows.PoolStatusAnswer:
         """For HAC: backlog of the lanes, who leads the pool, its workers, and the last hours …
 
         … of backlog and allocation.
         """
-        answer: Any = await self.rpc("pool_status", p_hours=hours)
+        answer: rows.PoolStatusAnswer = await self.rpc("pool_status", p_hours=hours)
         return answer
 
     async def process_ocr_atomic(
@@ -1075,12 +1087,12 @@ class Client(abc.ABC):
 
     async def purge_check_jobs(
         self, *, result_days: float = 7, input_days: float = 30, limit: int = 100
-    ) -> Any:
+    ) -> rows.CheckJobPurge:
         """Remove results of jobs that ended so many days ago, and later the jobs with their …
 
         … pictures. Says how many; call it again while it is p_limit.
         """
-        answer: Any = await self.rpc(
+        answer: rows.CheckJobPurge = await self.rpc(
             "purge_check_jobs", p_result_days=result_days, p_input_days=input_days, p_limit=limit
         )
         return answer
@@ -1194,13 +1206,15 @@ class Client(abc.ABC):
         """
         await self.rpc("report_gauge", p_gauge=gauge, p_value=value)
 
-    async def report_pool(self, *, process: str, workers: object) -> Any:
+    async def report_pool(self, *, process: str, workers: object) -> rows.ReportPoolAnswer:
         """A program says which workers of the pool it has and what each reads: …
 
         … [{"worker_id", "lane", "document_id"}, …], and hears which lane each is to serve, how many
         of the whole pool read in each lane, and which lanes have work. An empty list is a farewell.
         """
-        answer: Any = await self.rpc("report_pool", p_process=process, p_workers=workers)
+        answer: rows.ReportPoolAnswer = await self.rpc(
+            "report_pool", p_process=process, p_workers=workers
+        )
         return answer
 
     async def report_worker(
@@ -1226,20 +1240,22 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def request_webhook(self, *, document_id: str, url: str) -> Any:
+    async def request_webhook(self, *, document_id: str, url: str) -> rows.RequestWebhookAnswer:
         """Have an address told when a document has ended.
 
         Asking again for the same address tells it again.
         """
-        answer: Any = await self.rpc("request_webhook", p_document_id=document_id, p_url=url)
+        answer: rows.RequestWebhookAnswer = await self.rpc(
+            "request_webhook", p_document_id=document_id, p_url=url
+        )
         return answer
 
-    async def rerun_check_job(self, *, job_id: str, all: bool = False) -> Any:
+    async def rerun_check_job(self, *, job_id: str, all: bool = False) -> rows.CheckJobChange:
         """Editor, owner or HAC: have a job that ended read what has no result yet; with …
 
         … p_all, everything once more.
         """
-        answer: Any = await self.rpc("rerun_check_job", p_job_id=job_id, p_all=all)
+        answer: rows.CheckJobChange = await self.rpc("rerun_check_job", p_job_id=job_id, p_all=all)
         return answer
 
     async def rerun_volumes(
@@ -1448,13 +1464,15 @@ class Client(abc.ABC):
 
     async def set_function(
         self, *, function_name: str, enabled: bool | None = None, schedule: str | None = None
-    ) -> Any:
+    ) -> rows.SetFunctionAnswer:
         """HAC: switch a function on or off, set its schedule; what is null stays, an empty …
 
         … schedule is none. pg_cron, or the scheduler in its place, follows at once.
         """
         optional = _given({"p_enabled": enabled, "p_schedule": schedule})
-        answer: Any = await self.rpc("set_function", p_function_name=function_name, **optional)
+        answer: rows.SetFunctionAnswer = await self.rpc(
+            "set_function", p_function_name=function_name, **optional
+        )
         return answer
 
     async def set_task_priority(self, *, task_id: str, priority: str) -> Any:
@@ -1552,7 +1570,7 @@ class Client(abc.ABC):
         self,
         *,
         job_id: str,
-        language: str,
+        language: str | None,
         images: object,
         allowed: Sequence[str | None] | None = None,
         name: str | None = None,
@@ -1562,7 +1580,7 @@ class Client(abc.ABC):
         callback_url: str | None = None,
         idempotency_key: str | None = None,
         request_digest: str | None = None,
-    ) -> Any:
+    ) -> rows.SubmitCheckJobAnswer:
         """Have the text of pictures checked: [{"name", "dropbox_path", "sha256", …
 
         … "reference", …}, …], whose files are in the folder of p_job_id, a new UUID. Without
@@ -1580,7 +1598,7 @@ class Client(abc.ABC):
                 "p_request_digest": request_digest,
             }
         )
-        answer: Any = await self.rpc(
+        answer: rows.SubmitCheckJobAnswer = await self.rpc(
             "submit_check_job",
             p_job_id=job_id,
             p_language=language,

@@ -82,6 +82,15 @@ class Alerts(TypedDict):
     told: bool
 
 
+class AssignPoolAnswer(TypedDict):
+    """How many workers changed their lane."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    switches: int | None
+
+
 class CaseMembers(TypedDict):
     """Whom a case is shared with: viewers read, editors also upload, cancel and read again."""
 
@@ -118,6 +127,69 @@ class CheckImages(TypedDict):
     name: str
     document_id: str
     reference: list[str] | None
+
+
+class CheckJobChange(TypedDict):
+    """A check job that was cancelled or run again.
+
+    images: how many pictures are read again.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    job_id: str
+    status: str | None
+    images: int | None
+
+
+class CheckJobPurge(TypedDict):
+    """Jobs whose results were removed, and jobs that were erased with their pictures."""
+
+    purged: int
+    erased: int
+
+
+class CheckJobResult(TypedDict):
+    """What was found in a picture of a check job; without a verdict it has not been checked."""
+
+    image: str
+    position: int
+    documentId: str
+    reference: list[str] | None
+    extractedText: str | None
+    match: bool | None
+    verdict: str | None
+    issues: Any
+    strings: Any
+    width: int | None
+    height: int | None
+    decision: str | None
+    languageChecked: bool | None
+    error: str | None
+
+
+CheckJobSummary = TypedDict(
+    "CheckJobSummary",
+    {
+        "jobId": str,
+        "name": str,
+        "status": str,
+        "language": str | None,
+        "languageChecked": bool,
+        "run": int,
+        "error": str | None,
+        "createdAt": str,
+        "startedAt": str | None,
+        "endedAt": str | None,
+        "images": int,
+        "checked": int,
+        "pass": int,
+        "manual": int,
+        "undecided": int,
+    },
+)
+"""A check job as the API shows it, without its results."""
 
 
 class CheckJobs(TypedDict):
@@ -190,6 +262,37 @@ class ClaimedDocument(TypedDict):
     missing: list[int]
 
 
+class ClaimedWebhook(TypedDict):
+    """A webhook to send: its URL and its body, and the number of the attempt."""
+
+    id: str
+    url: str
+    attempt: int
+    body: Any
+
+
+class CompleteCheckAnswer(TypedDict):
+    """As process_ocr_atomic answers."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    log_id: str | None
+    missing: list[int] | None
+
+
+class DecideCheckAnswer(TypedDict):
+    """The decision about a picture of a check job."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    job_id: str
+    position: int | None
+    decision: str | None
+
+
 class Documents(TypedDict):
     """Every file to be read, whatever its origin, and the truth about it.
 
@@ -250,6 +353,14 @@ class EdgeFunctionConfig(TypedDict):
     lanes: list[str]
 
 
+class ExpectedCheckImage(TypedDict):
+    """A name of a picture with the strings expected in it; without a list, none are compared."""
+
+    position: int
+    image: str
+    reference: list[str] | None
+
+
 class ExtractionQueue(TypedDict):
     """Documents of the registry: 1 EN_ATTENTE, 2 EN_TRAITEMENT, 3 COMPLETE, 4 …
 
@@ -279,6 +390,16 @@ class ExtractionQueue(TypedDict):
     language: str
     created_at: str
     updated_at: str
+
+
+class FunctionRun(TypedDict):
+    """A call of a function; without an outcome it is running, or was killed."""
+
+    started_at: str
+    seconds: float | None
+    outcome: str | None
+    error: str | None
+    result: Any
 
 
 class HacActs(TypedDict):
@@ -524,6 +645,117 @@ class PageTexts(TypedDict):
     corrected_at: str
 
 
+class PoolHistoryPoint(TypedDict):
+    """Documents waiting and workers assigned in each lane at one time.
+
+    switches: changes of lane since the point before.
+    """
+
+    at: str
+    backlog: Any
+    allocation: Any
+    switches: int
+
+
+class PoolLeadWorker(TypedDict):
+    """A worker that the leader assigns: its lane, and for how many seconds it has had it."""
+
+    worker_id: str
+    lane: str | None
+    is_idle: bool
+    seconds: float | None
+
+
+class PoolLeader(TypedDict):
+    """The program that leads the pool; is_late: its lease has expired."""
+
+    process: str
+    term: int
+    since: str
+    is_late: bool
+
+
+class PoolMember(TypedDict):
+    """A worker of the pool with the document it reads."""
+
+    worker_id: str
+    process: str
+    lane: str | None
+    lane_since: str | None
+    switches: int
+    reads_lane: str | None
+    reads_document: str | None
+    started_at: str
+    seen_at: str
+    document_name: str | None
+    claimed_at: str | None
+
+
+class ReadCheckPage(TypedDict):
+    """A row of ocr_pages without its search vector."""
+
+    run_id: int
+    page_number: int
+    document_id: str
+    case_id: str
+    status: str
+    text: str
+    language: str | None
+    lines: Any
+    confidence: float | None
+    width: int | None
+    height: int | None
+    error: str | None
+    processing_time_ms: int | None
+    details: Any
+    created_at: str
+
+
+class ReportPoolAnswer(TypedDict):
+    """lanes: the lane of each worker of the program, null until one is assigned; reading: …
+
+    … how many workers of the whole pool read in each lane; waiting: the lanes that have work.
+    """
+
+    lanes: Any
+    reading: Any
+    waiting: list[str]
+
+
+class RequestWebhookAnswer(TypedDict):
+    """The webhook that was registered."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    webhook_id: str | None
+
+
+class SetFunctionAnswer(TypedDict):
+    """The switch and the schedule of a function after set_function."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    function_name: str | None
+    enabled: bool | None
+    schedule: str | None
+
+
+class SubmitCheckJobAnswer(TypedDict):
+    """A check job that is queued; existing: an earlier call with the same idempotency key …
+
+    … created it.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    job_id: str
+    existing: bool | None
+
+
 class Tasks(TypedDict):
     """What waits for a person."""
 
@@ -663,6 +895,114 @@ class Webhooks(TypedDict):
     job_id: str | None
 
 
+class WorkerDocument(TypedDict):
+    """A document that a worker has claimed, and how far it is."""
+
+    document_id: str
+    name: str
+    lane: str
+    claimed_at: str
+    page_count: int | None
+    pages_done: int
+
+
+CheckJobDetails = TypedDict(
+    "CheckJobDetails",
+    {
+        "jobId": str,
+        "name": str,
+        "status": str,
+        "language": str | None,
+        "languageChecked": bool,
+        "run": int,
+        "error": str | None,
+        "createdAt": str,
+        "startedAt": str | None,
+        "endedAt": str | None,
+        "images": int,
+        "checked": int,
+        "pass": int,
+        "manual": int,
+        "undecided": int,
+        "results": list[CheckJobResult],
+    },
+)
+"""A check job as the API shows it."""
+
+
+class GetCheckAnswer(TypedDict):
+    """What a picture that was read is checked by."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str | None
+    language: str | None
+    allowed: list[str] | None
+    images: list[ExpectedCheckImage] | None
+    pages: list[ReadCheckPage] | None
+
+
+class LeadPoolAnswer(TypedDict):
+    """How many documents wait in each lane, and the workers of the pool; all null while …
+
+    … another program leads.
+    """
+
+    term: int | None
+    backlog: Any
+    workers: list[PoolLeadWorker] | None
+
+
+class ListedFunction(TypedDict):
+    """A function with its switch, its schedule and its last ten runs, newest first."""
+
+    function_name: str
+    enabled: bool
+    schedule: str | None
+    description: str
+    lanes: list[str]
+    updated_at: str
+    last_run_at: str | None
+    runs: list[FunctionRun]
+
+
+class ListedWorker(TypedDict):
+    """A worker; state is reading, idle, ended or silent, documents are the first three it …
+
+    … has claimed.
+    """
+
+    worker_id: str
+    state: str
+    lanes: list[str]
+    started_at: str | None
+    seen_at: str
+    in_hand: int
+    documents: list[WorkerDocument]
+    completed: int
+
+
+class PoolStatusAnswer(TypedDict):
+    """Backlog of the lanes, paused lanes, leader, workers, and the last hours."""
+
+    backlog: Any
+    paused: list[str]
+    leader: PoolLeader | None
+    workers: list[PoolMember]
+    history: list[PoolHistoryPoint]
+
+
+class CheckJobAnswer(TypedDict):
+    """A check job, or in a refusal the id that was asked for."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    job_id: str | None
+    job: CheckJobDetails | None
+
+
 class CaseContents(TypedDict):
     """One row of case_contents."""
 
@@ -795,19 +1135,6 @@ class ListDoubts(TypedDict):
     created_at: str
 
 
-class ListFunctions(TypedDict):
-    """One row of list_functions."""
-
-    function_name: str
-    enabled: bool
-    schedule: str
-    description: str
-    lanes: list[str]
-    updated_at: str
-    last_run_at: str
-    runs: Any
-
-
 class ListLanes(TypedDict):
     """One row of list_lanes."""
 
@@ -902,19 +1229,6 @@ class ListVolumeTasks(TypedDict):
     done_at: str
     seconds: Any
     result: Any
-
-
-class ListWorkers(TypedDict):
-    """One row of list_workers."""
-
-    worker_id: str
-    state: str
-    lanes: list[str]
-    started_at: str
-    seen_at: str
-    in_hand: int
-    documents: Any
-    completed: int
 
 
 class PageVersions(TypedDict):

@@ -448,7 +448,7 @@ create type public.pool_history_point as (
   switches bigint
 );
 comment on type public.pool_history_point is
-  'Documents waiting and workers assigned, by lane, at one time, and the changes of lane up to then.';
+  'Documents waiting and workers assigned in each lane at one time. switches: changes of lane since the point before.';
 
 create type public.pool_status_answer as (
   backlog jsonb,

@@ -606,7 +606,8 @@ begin
 end;
 $$;
 comment on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz) is
-  'Complete a picture of a job as process_ocr_atomic does, with what the check found under each of its names.';
+  'Complete a picture of a job as process_ocr_atomic does, with what the check found under each of its names. '
+  'Nullable: p_confidence.';
 grant execute on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
@@ -853,7 +854,7 @@ create type public.check_job_change as (
   images integer
 );
 comment on type public.check_job_change is
-  'The status of a check job after it was cancelled or run again, and how many pictures are read again. '
+  'A check job that was cancelled or run again. images: how many pictures are read again. '
   'Nullable: error, message, status, images.';
 
 create function private.cancel_check_job(p_job_id uuid, p_now timestamptz default now())
@@ -1113,7 +1114,8 @@ language sql volatile security invoker set search_path = ''
 as $$ select private.submit_check_job(p_job_id, p_language, p_images, p_allowed, p_name, p_reading_language, p_engine, p_seconds, p_callback_url, p_idempotency_key, p_request_digest) $$;
 comment on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text) is
   'Have the text of pictures checked: [{"name", "dropbox_path", "sha256", "reference", …}, …], whose files are in the '
-  'folder of p_job_id, a new UUID. Without p_language, the language of the text is not checked. With a key that is known, it is the job that came with it.';
+  'folder of p_job_id, a new UUID. Without p_language, the language of the text is not checked. With a key that is known, it is the job that came with it. '
+  'Nullable: p_language.';
 grant execute on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text)
   to authenticated, service_role;
 
@@ -1160,5 +1162,5 @@ returns public.decide_check_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.decide_check(p_job_id, p_position, p_decision) $$;
 comment on function public.decide_check(uuid, integer, text) is
-  'Editor, owner or HAC: accept or reject what the check of a picture found; null takes it back.';
+  'Editor, owner or HAC: accept or reject what the check of a picture found; null takes it back. Nullable: p_decision.';
 grant execute on function public.decide_check(uuid, integer, text) to authenticated, service_role;

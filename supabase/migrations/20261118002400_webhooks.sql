@@ -79,7 +79,7 @@ create type public.request_webhook_answer as (
   webhook_id uuid
 );
 comment on type public.request_webhook_answer is
-  'The webhook that was registered. Nullable: error, message, document_id, webhook_id.';
+  'The webhook that was registered. Nullable: error, message, webhook_id.';
 
 create function private.request_webhook(p_document_id uuid, p_url text)
 returns public.request_webhook_answer
