@@ -99,7 +99,7 @@ class Worker:
         try:
             if (claim := await self.claim(self.lanes)) is not None:
                 return claim
-            await self.database.rpc("wait_for_documents", p_lanes=list(self.lanes))
+            await self.database.wait_for_documents(lanes=list(self.lanes))
             return await self.claim(self.lanes)
         except (errors.DatabaseAway, errors.Conflict) as exc:
             log.warning("claim_failed", error=str(exc))

@@ -50,7 +50,7 @@ async def _drop(page: Page, *paths: Path) -> None:
 
 
 async def _job(place: places.Place, job: str) -> dict[str, Any]:
-    answer = await place.functions.used.database.rpc("check_job", p_job_id=job)
+    answer = await place.functions.used.database.check_job(job_id=job)
     found: dict[str, Any] = answer["job"]
     return found
 

@@ -357,10 +357,10 @@ async def test_a_worker_that_runs_all_the_time_is_seen_until_it_leaves(
     """Idle, with the lanes it serves; when it has gone nobody looks for it."""
 
     async def seen() -> bool:
-        return bool(await desk.link.rpc("list_workers"))
+        return bool(await desk.link.list_workers())
 
     async with readers.at_work(desk.worker(readers.Recorder())):
         await polling.until(seen)
-        (row,) = await desk.link.rpc("list_workers")
+        (row,) = await desk.link.list_workers()
         assert (row["state"], row["lanes"], row["in_hand"]) == ("idle", ["image"], 0)
     assert not await seen()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def _runs(functions: House, name: str) -> list[dict[str, Any]]:
-    rows = await functions.used.database.rpc("list_functions")
+    rows = await functions.used.database.list_functions()
     (runs,) = [row["runs"] for row in rows if row["function_name"] == name]
     return [run for run in runs if run["outcome"]]
 
@@ -62,5 +62,5 @@ async def test_who_is_not_let_in_leaves_no_trace(functions: House) -> None:
     await functions.upload(user, house.PNG)
     await functions.factory.call("set_function", p_function_name="retention", p_enabled=False)
     assert (await functions.serve("retention")).status_code == 503
-    rows = await functions.used.database.rpc("list_functions")
+    rows = await functions.used.database.list_functions()
     assert [row["runs"] for row in rows if row["runs"]] == []
