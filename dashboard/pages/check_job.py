@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
@@ -101,7 +101,7 @@ async def act(
 ) -> Response:
     """Do it, and lead back to the job."""
     await find(visitor, job_id)
-    calls = {
+    calls: Mapping[Act, Callable[..., Awaitable[rows.CheckJobChange]]] = {
         Act.CANCEL: visitor.database.cancel_check_job,
         Act.RERUN: visitor.database.rerun_check_job,
         Act.RERUN_ALL: functools.partial(visitor.database.rerun_check_job, all=True),

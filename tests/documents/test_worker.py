@@ -290,7 +290,12 @@ async def test_pages_that_a_failover_lost_are_read_again(
 async def test_a_picture_whose_page_a_failover_lost_is_no_bad_picture() -> None:
     """The attempt fails, and the page is read again."""
     with pytest.raises(errors.ReadingError) as failure:
-        await checking.results({"pages": []})
+        await checking.results(
+            {
+                "success": True, "error": None, "message": None, "document_id": None,
+                "language": "fr", "allowed": [], "images": [], "pages": [],
+            }
+        )  # fmt: skip
     assert failure.value.category is not errors.Category.PERMANENT
 
 
