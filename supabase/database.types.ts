@@ -330,11 +330,11 @@ export type Database = {
       check_jobs: {
         Row: {
           allowed: string[]
+          cancel_pending: boolean
           created_at: string
           deadline: string
           ended_at: string | null
           error: string | null
-          has_stragglers: boolean
           id: string
           idempotency_key: string | null
           language: string | null
@@ -347,11 +347,11 @@ export type Database = {
         }
         Insert: {
           allowed?: string[]
+          cancel_pending?: boolean
           created_at?: string
           deadline: string
           ended_at?: string | null
           error?: string | null
-          has_stragglers?: boolean
           id: string
           idempotency_key?: string | null
           language?: string | null
@@ -364,11 +364,11 @@ export type Database = {
         }
         Update: {
           allowed?: string[]
+          cancel_pending?: boolean
           created_at?: string
           deadline?: string
           ended_at?: string | null
           error?: string | null
-          has_stragglers?: boolean
           id?: string
           idempotency_key?: string | null
           language?: string | null
@@ -2804,6 +2804,34 @@ export type Database = {
         message: string | null
         switches: number | null
       }
+      assignable_worker: {
+        worker_id: string | null
+        lane: string | null
+        is_idle: boolean | null
+        seconds: number | null
+      }
+      check_image_expectation: {
+        position: number | null
+        image: string | null
+        reference: string[] | null
+      }
+      check_image_page: {
+        run_id: number | null
+        page_number: number | null
+        document_id: string | null
+        case_id: string | null
+        status: string | null
+        text: string | null
+        language: string | null
+        lines: Json | null
+        confidence: number | null
+        width: number | null
+        height: number | null
+        error: string | null
+        processing_time_ms: number | null
+        details: Json | null
+        created_at: string | null
+      }
       check_job_answer: {
         success: boolean | null
         error: string | null
@@ -2923,11 +2951,6 @@ export type Database = {
         position: number | null
         decision: string | null
       }
-      expected_check_image: {
-        position: number | null
-        image: string | null
-        reference: string[] | null
-      }
       function_run: {
         started_at: string | null
         seconds: number | null
@@ -2943,15 +2966,15 @@ export type Database = {
         language: string | null
         allowed: string[] | null
         images:
-          | Database["public"]["CompositeTypes"]["expected_check_image"][]
+          | Database["public"]["CompositeTypes"]["check_image_expectation"][]
           | null
-        pages: Database["public"]["CompositeTypes"]["read_check_page"][] | null
+        pages: Database["public"]["CompositeTypes"]["check_image_page"][] | null
       }
       lead_pool_answer: {
         term: number | null
         backlog: Json | null
         workers:
-          | Database["public"]["CompositeTypes"]["pool_lead_worker"][]
+          | Database["public"]["CompositeTypes"]["assignable_worker"][]
           | null
       }
       listed_function: {
@@ -2982,12 +3005,6 @@ export type Database = {
         allocation: Json | null
         switches: number | null
       }
-      pool_lead_worker: {
-        worker_id: string | null
-        lane: string | null
-        is_idle: boolean | null
-        seconds: number | null
-      }
       pool_leader: {
         process: string | null
         term: number | null
@@ -3015,23 +3032,6 @@ export type Database = {
         history:
           | Database["public"]["CompositeTypes"]["pool_history_point"][]
           | null
-      }
-      read_check_page: {
-        run_id: number | null
-        page_number: number | null
-        document_id: string | null
-        case_id: string | null
-        status: string | null
-        text: string | null
-        language: string | null
-        lines: Json | null
-        confidence: number | null
-        width: number | null
-        height: number | null
-        error: string | null
-        processing_time_ms: number | null
-        details: Json | null
-        created_at: string | null
       }
       report_pool_answer: {
         lanes: Json | null

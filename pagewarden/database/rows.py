@@ -91,6 +91,15 @@ class AssignPoolAnswer(TypedDict):
     switches: int | None
 
 
+class AssignableWorker(TypedDict):
+    """A worker that the leader assigns: its lane, and for how many seconds it has had it."""
+
+    worker_id: str
+    lane: str | None
+    is_idle: bool
+    seconds: float | None
+
+
 class CaseMembers(TypedDict):
     """Whom a case is shared with: viewers read, editors also upload, cancel and read again."""
 
@@ -116,10 +125,38 @@ class Cases(TypedDict):
     deleted_at: str | None
 
 
+class CheckImageExpectation(TypedDict):
+    """A name of a picture with the strings expected in it; without a list, none are compared."""
+
+    position: int
+    image: str
+    reference: list[str] | None
+
+
+class CheckImagePage(TypedDict):
+    """A row of ocr_pages without its search vector."""
+
+    run_id: int
+    page_number: int
+    document_id: str
+    case_id: str
+    status: str
+    text: str
+    language: str | None
+    lines: Any
+    confidence: float | None
+    width: int | None
+    height: int | None
+    error: str | None
+    processing_time_ms: int | None
+    details: Any
+    created_at: str
+
+
 class CheckImages(TypedDict):
     """Pictures of jobs.
 
-    Two with the same bytes are one document: it is read once.
+    Pictures with the same bytes share a document.
     """
 
     job_id: str
@@ -193,7 +230,7 @@ CheckJobSummary = TypedDict(
 
 
 class CheckJobs(TypedDict):
-    """Jobs of the localization checker; each is a case, of the same id."""
+    """Check jobs; each is a case with the same id."""
 
     id: str
     language: str | None
@@ -204,7 +241,7 @@ class CheckJobs(TypedDict):
     ended_at: str | None
     deadline: str
     seconds: int
-    has_stragglers: bool
+    cancel_pending: bool
     submitted_by: str | None
     idempotency_key: str | None
     request_digest: str | None
@@ -213,7 +250,7 @@ class CheckJobs(TypedDict):
 
 
 class CheckResults(TypedDict):
-    """What the check of a picture found, written as its document is completed."""
+    """Results of checks, stored when the document is completed."""
 
     job_id: str
     position: int
@@ -343,7 +380,7 @@ class Documents(TypedDict):
 
 
 class EdgeFunctionConfig(TypedDict):
-    """Switches any function off, and holds its schedule, without a deployment."""
+    """Enables, disables and schedules each function without a deployment."""
 
     function_name: str
     enabled: bool
@@ -351,14 +388,6 @@ class EdgeFunctionConfig(TypedDict):
     description: str
     updated_at: str
     lanes: list[str]
-
-
-class ExpectedCheckImage(TypedDict):
-    """A name of a picture with the strings expected in it; without a list, none are compared."""
-
-    position: int
-    image: str
-    reference: list[str] | None
 
 
 class ExtractionQueue(TypedDict):
@@ -657,15 +686,6 @@ class PoolHistoryPoint(TypedDict):
     switches: int
 
 
-class PoolLeadWorker(TypedDict):
-    """A worker that the leader assigns: its lane, and for how many seconds it has had it."""
-
-    worker_id: str
-    lane: str | None
-    is_idle: bool
-    seconds: float | None
-
-
 class PoolLeader(TypedDict):
     """The program that leads the pool; is_late: its lease has expired."""
 
@@ -691,30 +711,11 @@ class PoolMember(TypedDict):
     claimed_at: str | None
 
 
-class ReadCheckPage(TypedDict):
-    """A row of ocr_pages without its search vector."""
-
-    run_id: int
-    page_number: int
-    document_id: str
-    case_id: str
-    status: str
-    text: str
-    language: str | None
-    lines: Any
-    confidence: float | None
-    width: int | None
-    height: int | None
-    error: str | None
-    processing_time_ms: int | None
-    details: Any
-    created_at: str
-
-
 class ReportPoolAnswer(TypedDict):
-    """lanes: the lane of each worker of the program, null until one is assigned; reading: …
+    """What a program of the pool works by.
 
-    … how many workers of the whole pool read in each lane; waiting: the lanes that have work.
+    lanes: the lane of each of its workers, null until one is assigned; reading: how many workers of
+    the whole pool read in each lane; waiting: the lanes that have work.
     """
 
     lanes: Any
@@ -744,9 +745,9 @@ class SetFunctionAnswer(TypedDict):
 
 
 class SubmitCheckJobAnswer(TypedDict):
-    """A check job that is queued; existing: an earlier call with the same idempotency key …
+    """The submitted check job.
 
-    … created it.
+    existing: an earlier call with the same idempotency key created it.
     """
 
     success: bool
@@ -880,7 +881,7 @@ class Volumes(TypedDict):
 
 
 class Webhooks(TypedDict):
-    """Addresses that are told when a document or a check job has ended, and whether they were."""
+    """URLs that are called when a document or a check job has ended, and their delivery."""
 
     id: str
     document_id: str | None
@@ -931,7 +932,7 @@ CheckJobDetails = TypedDict(
 
 
 class GetCheckAnswer(TypedDict):
-    """What a picture that was read is checked by."""
+    """What a picture is compared with, and its saved pages."""
 
     success: bool
     error: str | None
@@ -939,19 +940,19 @@ class GetCheckAnswer(TypedDict):
     document_id: str | None
     language: str | None
     allowed: list[str] | None
-    images: list[ExpectedCheckImage] | None
-    pages: list[ReadCheckPage] | None
+    images: list[CheckImageExpectation] | None
+    pages: list[CheckImagePage] | None
 
 
 class LeadPoolAnswer(TypedDict):
-    """How many documents wait in each lane, and the workers of the pool; all null while …
+    """Backlog by lane and the workers of the pool.
 
-    … another program leads.
+    All fields are null while another program leads.
     """
 
     term: int | None
     backlog: Any
-    workers: list[PoolLeadWorker] | None
+    workers: list[AssignableWorker] | None
 
 
 class ListedFunction(TypedDict):
@@ -968,9 +969,9 @@ class ListedFunction(TypedDict):
 
 
 class ListedWorker(TypedDict):
-    """A worker; state is reading, idle, ended or silent, documents are the first three it …
+    """A worker with the first three documents it has claimed.
 
-    … has claimed.
+    state is reading, idle, ended or silent.
     """
 
     worker_id: str

@@ -1,16 +1,23 @@
--- Workers: presence, the pool's state, calls to rate-limited engines.
+-- Workers: presence, the pool, and the rate limit of remote engines.
 --
--- Workers report themselves so that people see them; nothing depends on it. The pool's programs keep
--- their allocation here, and one of them leads (docs/decisions/0007).
+-- Presence: long-lived workers call report_worker() every 30 seconds; list_workers() shows them with
+-- the documents they have claimed. Claims and locks do not depend on it.
+--
+-- Pool: programs whose workers serve any lane. Each reports its workers (report_pool) and receives the
+-- lane of each. One program leads at a time: lead_pool() takes or renews a lease and returns backlog
+-- and workers, assign_pool() stores the new lanes. The term increases with each new leader, so a late
+-- call of a former leader is refused (NOT_LEADER). See docs/decisions/0007.
+--
+-- Rate limit: take_engine_call() reserves the next time slot of an engine for all workers together.
 
-create unlogged table private.workers (   -- after a crash whoever lives reports again
+create unlogged table private.workers (   -- after a crash, workers report again
   worker_id text not null,
   lanes text[] not null,
   started_at timestamptz not null,
   seen_at timestamptz not null,
   constraint workers_pkey primary key (worker_id)
 );
-comment on table private.workers is 'Workers that run all the time, and when each last said so.';
+comment on table private.workers is 'Long-lived workers, and when each last reported.';
 alter table private.workers enable row level security;
 
 create function public.report_worker(
@@ -46,8 +53,8 @@ begin
 end;
 $$;
 comment on function public.report_worker(text, text[], boolean, timestamptz) is
-  'A worker that runs all the time says every half minute that it does, and at its end that it leaves. For people '
-  'to see; nothing depends on it. False for one that leaves and had not been there.';
+  'Report a long-lived worker; it repeats this every 30 seconds, and leaves with p_leaves. Only list_workers uses it. '
+  'False if a leaving worker was not known.';
 grant execute on function public.report_worker(text, text[], boolean, timestamptz) to service_role, pagewarden_worker;
 
 create type public.worker_document as (
@@ -71,13 +78,13 @@ create type public.listed_worker as (
   completed bigint
 );
 comment on type public.listed_worker is
-  'A worker; state is reading, idle, ended or silent, documents are the first three it has claimed. Nullable: started_at.';
+  'A worker with the first three documents it has claimed. state is reading, idle, ended or silent. Nullable: started_at.';
 
 create function private.list_workers(p_now timestamptz default now())
 returns setof public.listed_worker
 language plpgsql
 stable
-security definer          -- reads what the caller may not, after asking who it is
+security definer          -- checks the role, then reads private tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -150,23 +157,23 @@ create table private.pool_workers (
   constraint pool_workers_pkey primary key (worker_id)
 );
 comment on table private.pool_workers is 'The workers of the pool.';
-comment on column private.pool_workers.process is 'The program it belongs to, which reports for all its workers.';
-comment on column private.pool_workers.lane is 'The lane it is to serve; null until somebody leads.';
-comment on column private.pool_workers.reads_lane is 'The lane of the document it reads, which it may be helping with.';
+comment on column private.pool_workers.process is 'The program it belongs to; it reports all its workers.';
+comment on column private.pool_workers.lane is 'The lane it is assigned to; null until a leader assigns one.';
+comment on column private.pool_workers.reads_lane is 'The lane of the document it reads; may differ from its own lane.';
 alter table private.pool_workers enable row level security;
 
-create table private.pool_lead (
+create table private.pool_leader (
   is_only boolean not null default true,
   process text not null,
   term bigint not null,
   since timestamptz not null,
   expires_at timestamptz not null,
-  constraint pool_lead_pkey primary key (is_only),
-  constraint pool_lead_is_one check (is_only)
+  constraint pool_leader_pkey primary key (is_only),
+  constraint pool_leader_one_row check (is_only)
 );
-comment on table private.pool_lead is 'Who leads the pool, and until when unless it says so again.';
-comment on column private.pool_lead.term is 'Goes up whenever somebody else takes over; orders of an earlier term count for nothing.';
-alter table private.pool_lead enable row level security;
+comment on table private.pool_leader is 'The program that leads the pool, and when its lease expires.';
+comment on column private.pool_leader.term is 'Increases with each new leader; assignments of an earlier term are refused.';
+alter table private.pool_leader enable row level security;
 
 create table private.pool_history (
   at timestamptz not null,
@@ -176,7 +183,7 @@ create table private.pool_history (
   leader text not null,
   constraint pool_history_pkey primary key (at)
 );
-comment on table private.pool_history is 'What waited and who served what, each time the leader looked; kept for a week.';
+comment on table private.pool_history is 'Backlog and assigned workers at each run of the leader; kept for a week.';
 alter table private.pool_history enable row level security;
 
 create type public.report_pool_answer as (
@@ -185,8 +192,8 @@ create type public.report_pool_answer as (
   waiting text[]
 );
 comment on type public.report_pool_answer is
-  'lanes: the lane of each worker of the program, null until one is assigned; reading: how many workers of the whole '
-  'pool read in each lane; waiting: the lanes that have work.';
+  'What a program of the pool works by. lanes: the lane of each of its workers, null until one is assigned; reading: '
+  'how many workers of the whole pool read in each lane; waiting: the lanes that have work.';
 
 create function public.report_pool(p_process text, p_workers jsonb, p_now timestamptz default now())
 returns public.report_pool_answer
@@ -215,7 +222,7 @@ begin
       select 1 from jsonb_array_elements(p_workers) as r (worker) where r.worker ->> 'worker_id' = w.worker_id
     );
   if p_workers = '[]' then
-    update private.pool_lead as l set expires_at = least(l.expires_at, p_now) where l.process = p_process;
+    update private.pool_leader as l set expires_at = least(l.expires_at, p_now) where l.process = p_process;
   end if;
   v_answer.lanes := (
     select coalesce(jsonb_object_agg(w.worker_id, w.lane), '{}')
@@ -237,9 +244,9 @@ begin
 end;
 $$;
 comment on function public.report_pool(text, jsonb, timestamptz) is
-  'A program says which workers of the pool it has and what each reads: [{"worker_id", "lane", "document_id"}, …], '
-  'and hears which lane each is to serve, how many of the whole pool read in each lane, and which lanes have work. '
-  'An empty list is a farewell.';
+  'Report the pool workers of a program and what each reads. p_workers is [{"worker_id", "lane", "document_id"}, …]; '
+  'an empty list removes the program. Returns the lane of each worker, how many workers of the whole pool read in '
+  'each lane, and which lanes have work.';
 grant execute on function public.report_pool(text, jsonb, timestamptz) to service_role, pagewarden_worker;
 
 create function private.pool_backlog()
@@ -248,17 +255,17 @@ language sql
 stable
 security invoker
 set search_path = ''
-set enable_seqscan = off      -- a queue that is empty today is full tomorrow
+set enable_seqscan = off      -- statistics of an empty queue mislead the planner
 set enable_bitmapscan = off
 as $$
-  -- Beyond a million nobody's share changes.
+  -- Shares do not change beyond a million.
   select coalesce(jsonb_object_agg(l.lane, q.documents), '{}')
   from public.lanes as l
   cross join lateral (
     select count(*) as documents from (select 1 from private.queue as k where k.lane = l.lane limit 1000000) as k
   ) as q;
 $$;
-comment on function private.pool_backlog() is 'How many documents wait in each lane.';
+comment on function private.pool_backlog() is 'Number of queued documents in each lane.';
 
 create function private.paused_lanes()
 returns text[]
@@ -269,24 +276,24 @@ set search_path = ''
 as $$
   select array(select l.lane::text from public.lanes as l where l.paused_at is not null order by l.lane);
 $$;
-comment on function private.paused_lanes() is 'Lanes in which nothing is claimed.';
+comment on function private.paused_lanes() is 'The paused lanes.';
 
-create type public.pool_lead_worker as (
+create type public.assignable_worker as (
   worker_id text,
   lane text,
   is_idle boolean,
   seconds numeric
 );
-comment on type public.pool_lead_worker is
+comment on type public.assignable_worker is
   'A worker that the leader assigns: its lane, and for how many seconds it has had it. Nullable: lane, seconds.';
 
 create type public.lead_pool_answer as (
   term bigint,
   backlog jsonb,
-  workers public.pool_lead_worker[]
+  workers public.assignable_worker[]
 );
 comment on type public.lead_pool_answer is
-  'How many documents wait in each lane, and the workers of the pool; all null while another program leads. '
+  'Backlog by lane and the workers of the pool. All fields are null while another program leads. '
   'Nullable: term, backlog, workers.';
 
 create function public.lead_pool(
@@ -301,20 +308,20 @@ security definer          -- workers hold no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_lead private.pool_lead;
+  v_lead private.pool_leader;
   v_answer public.lead_pool_answer;
 begin
   perform private.require_text('p_process', p_process, 200);
   if (p_lease_seconds between 1 and 86400) is not true then
     raise exception 'p_lease_seconds must be 1 to 86400' using errcode = '22023', hint = 'Two intervals are usual.';
   end if;
-  -- One at a time; whoever comes in between is not needed.
+  -- One candidate at a time; the others retry at their next interval.
   if not pg_try_advisory_xact_lock(hashtextextended('pagewarden: the leader of the pool', 0)) then
     return v_answer;
   end if;
-  insert into private.pool_lead as l (process, term, since, expires_at)
+  insert into private.pool_leader as l (process, term, since, expires_at)
   values (p_process, 1, p_now, p_now + make_interval(secs => p_lease_seconds))
-  on conflict on constraint pool_lead_pkey do update
+  on conflict on constraint pool_leader_pkey do update
   set process = excluded.process,
       term = l.term + (l.process <> excluded.process)::integer,
       since = case when l.process = excluded.process then l.since else excluded.since end,
@@ -327,10 +334,10 @@ begin
   delete from private.pool_workers as w where w.seen_at < p_now - make_interval(secs => p_lease_seconds);
   delete from private.pool_history as h where h.at < p_now - interval '7 days';
   v_answer.term := v_lead.term;
-  -- What waits in a paused lane is no work.
+  -- Documents of a paused lane cannot be claimed.
   v_answer.backlog := private.pool_backlog() - private.paused_lanes();
   v_answer.workers := array(
-    select x::public.pool_lead_worker
+    select x::public.assignable_worker
     from (
       select w.worker_id, w.lane, w.reads_document is null, extract(epoch from p_now - w.lane_since)
       from private.pool_workers as w
@@ -341,8 +348,8 @@ begin
 end;
 $$;
 comment on function public.lead_pool(text, integer, timestamptz) is
-  'Lead the pool for so long, and hear what waits and who is there; all null while another leads. Workers that were '
-  'silent for as long are forgotten.';
+  'Take or renew the lease on leading the pool. Returns backlog and workers, or only nulls while another program leads. '
+  'Deletes workers that have not reported for as long as the lease.';
 grant execute on function public.lead_pool(text, integer, timestamptz) to service_role, pagewarden_worker;
 
 create type public.assign_pool_answer as (
@@ -376,14 +383,14 @@ begin
     raise exception 'p_backlog must be an object' using errcode = '22023', hint = 'Send what lead_pool said.';
   end if;
   perform private.require_lane(r.lane) from jsonb_to_recordset(p_workers) as r (lane text);
-  -- Locked, so that nobody takes over in the middle.
-  perform 1 from private.pool_lead as l
+  -- Locked, so that no other program takes over meanwhile.
+  perform 1 from private.pool_leader as l
   where l.process = p_process and l.term = p_term and l.expires_at > p_now
   for update;
   if not found then
     v_answer.success := false;
     v_answer.error := 'NOT_LEADER';
-    v_answer.message := 'somebody else leads the pool by now';
+    v_answer.message := 'another program leads the pool';
     return v_answer;
   end if;
   with changed as (
@@ -412,8 +419,8 @@ begin
 end;
 $$;
 comment on function public.assign_pool(text, bigint, jsonb, jsonb, timestamptz) is
-  'The leader says which lane each worker is to serve: [{"worker_id", "lane"}, …]. Of an earlier '
-  'term nothing counts (NOT_LEADER). p_backlog is kept beside it, for people to see.';
+  'Assign lanes to workers, as the leader: [{"worker_id", "lane"}, …]. A call with an earlier term is refused '
+  '(NOT_LEADER). p_backlog is stored in the history.';
 grant execute on function public.assign_pool(text, bigint, jsonb, jsonb, timestamptz) to service_role, pagewarden_worker;
 
 create type public.pool_leader as (
@@ -464,7 +471,7 @@ create function private.pool_status(p_hours integer, p_now timestamptz default n
 returns public.pool_status_answer
 language plpgsql
 stable
-security definer          -- reads what the caller may not, after asking who it is
+security definer          -- checks the role, then reads private tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -478,7 +485,7 @@ begin
   v_answer.paused := private.paused_lanes();
   v_answer.leader := (
     select x::public.pool_leader
-    from (select l.process, l.term, l.since, l.expires_at <= p_now from private.pool_lead as l) as x
+    from (select l.process, l.term, l.since, l.expires_at <= p_now from private.pool_leader as l) as x
   );
   v_answer.workers := array(
     select x::public.pool_member
@@ -493,7 +500,7 @@ begin
   v_answer.history := array(
     select h::public.pool_history_point
     from (
-      -- Two hundred points at most, each the last of its stretch of time.
+      -- At most 200 points, each the last of its interval.
       select distinct on (floor(extract(epoch from k.at) / (p_hours * 18)))
         k.at, k.backlog, k.allocation,
         sum(k.switches) over (partition by floor(extract(epoch from k.at) / (p_hours * 18))) as switches
@@ -509,14 +516,14 @@ $$;
 comment on function private.pool_status(integer, timestamptz) is 'See public.pool_status.';
 grant execute on function private.pool_status(integer, timestamptz) to authenticated, service_role;
 
-create table private.engine_pace (
+create table private.engine_rate_limits (
   engine text not null,
   next_at timestamptz not null,
-  constraint engine_pace_pkey primary key (engine)
+  constraint engine_rate_limits_pkey primary key (engine)
 )
 with (fillfactor = 50);
-comment on table private.engine_pace is 'When the next call to an engine that is somewhere else may be made.';
-alter table private.engine_pace enable row level security;
+comment on table private.engine_rate_limits is 'The time of the next free call slot of each remote engine.';
+alter table private.engine_rate_limits enable row level security;
 
 create function public.take_engine_call(
   p_engine text,
@@ -536,16 +543,16 @@ begin
   if (p_per_second > 0 and p_per_second <= 1e6) is not true then
     raise exception 'p_per_second must be positive' using errcode = '22023', hint = 'Leave the limit out instead.';
   end if;
-  insert into private.engine_pace as e (engine, next_at)
+  insert into private.engine_rate_limits as e (engine, next_at)
   values (p_engine, p_now + make_interval(secs => 1 / p_per_second))
-  on conflict on constraint engine_pace_pkey
+  on conflict on constraint engine_rate_limits_pkey
   do update set next_at = greatest(e.next_at, p_now) + make_interval(secs => 1 / p_per_second)
   returning e.next_at into v_next;
   return greatest(date_part('epoch', v_next - p_now) - 1 / p_per_second, 0);
 end;
 $$;
 comment on function public.take_engine_call(text, double precision, timestamptz) is
-  'Take the next place among all workers'' calls to an engine, so many a second. Returns how many seconds to wait for it.';
+  'Reserve the next call slot of an engine, at p_per_second calls of all workers. Returns the seconds to wait for it.';
 grant execute on function public.take_engine_call(text, double precision, timestamptz) to service_role, pagewarden_worker;
 
 -- What people may call. Each function only calls the private one of its name, which checks the caller.
@@ -555,8 +562,8 @@ returns setof public.listed_worker
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_workers() $$;
 comment on function public.list_workers() is
-  'HAC: workers that have documents in hand (the first three of each are named), that run and wait, or that completed '
-  'documents in the last ten minutes. state is reading, idle, ended, or silent: not heard of for too long.';
+  'HAC: workers that have claimed documents (the first three of each are listed), that wait, or that completed '
+  'documents in the last ten minutes. state is reading, idle, ended, or silent: no report for too long.';
 grant execute on function public.list_workers() to authenticated, service_role;
 
 create function public.pool_status(p_hours integer default 24)
@@ -564,5 +571,5 @@ returns public.pool_status_answer
 language sql stable security invoker set search_path = ''
 as $$ select private.pool_status(p_hours) $$;
 comment on function public.pool_status(integer) is
-  'For HAC: backlog of the lanes, who leads the pool, its workers, and the last hours of backlog and allocation.';
+  'HAC: backlog of the lanes, leader and workers of the pool, and the history of backlog and allocation.';
 grant execute on function public.pool_status(integer) to authenticated, service_role;

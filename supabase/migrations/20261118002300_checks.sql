@@ -1,11 +1,28 @@
--- Check jobs: pictures whose text is compared with what it should be.
+-- Check jobs: pictures whose text is compared with the expected text.
 --
--- A job is a case of kind check, with the same id; its pictures are documents of lane check, read like
--- any other. complete_check stores a picture's issues and completes its document in one transaction.
+-- A job is a case of kind `check`, with the same id. Its pictures are documents of lane `check`, and are
+-- claimed, read and retried like all others. check_images has the names and the expected strings;
+-- pictures with the same bytes share a document, which is read once.
+--
+-- Life of a job:
+--   submit_check_job   creates case, job and documents; idempotent with an idempotency key
+--   get_check          returns to the worker what a picture is compared with
+--   complete_check     stores the results and completes the document in one transaction
+--   (trigger)          a job ends with its documents: SUCCEEDED when all are completed, FAILED when one
+--                      failed, CANCELLED when one was cancelled; the rest is cancelled
+--   expire_check_jobs  part of the sweep: fails jobs after their deadline
+--   cancel_check_job, rerun_check_job, decide_check   what people do with it
+--   purge_check_jobs   removes results, and later the whole job
+--
+-- Lock order: documents by id, then the job. Where a job ends first, locked documents are skipped
+-- (cancel_pending), and the sweep cancels them.
+--
+-- Answers use the names of the HTTP API (jobId, createdAt, …). Not here: the comparison itself
+-- (pagewarden/checks) and webhooks (webhooks).
 
 create domain public.web_address as text
   constraint web_address_is_http check (octet_length(value) <= 2000 and value ~ '^https?://[^[:space:]/?#]+[^[:space:]]*$');
-comment on domain public.web_address is 'Where to send something over HTTP.';
+comment on domain public.web_address is 'An HTTP or HTTPS URL.';
 
 create table public.check_jobs (
   id uuid not null references public.cases (id) on delete cascade,
@@ -17,7 +34,7 @@ create table public.check_jobs (
   ended_at timestamptz,
   deadline timestamptz not null,
   seconds integer not null,
-  has_stragglers boolean not null default false,
+  cancel_pending boolean not null default false,
   submitted_by uuid references auth.users (id) on delete set null,
   idempotency_key public.label,
   request_digest public.sha256_hex,
@@ -26,31 +43,31 @@ create table public.check_jobs (
   constraint check_jobs_pkey primary key (id),
   constraint check_jobs_outcome_is_known check (outcome in ('SUCCEEDED', 'FAILED', 'CANCELLED')),
   constraint check_jobs_end_has_an_outcome check ((outcome is null) = (ended_at is null)),
-  constraint check_jobs_failed_says_why check ((outcome is not distinct from 'FAILED') = (error is not null)),
+  constraint check_jobs_failed_has_an_error check ((outcome is not distinct from 'FAILED') = (error is not null)),
   constraint check_jobs_key_has_a_digest check ((idempotency_key is null) = (request_digest is null)),
-  constraint check_jobs_time_makes_sense check (seconds > 0)
+  constraint check_jobs_seconds_is_positive check (seconds > 0)
 );
-comment on table public.check_jobs is 'Jobs of the localization checker; each is a case, of the same id.';
-comment on column public.check_jobs.language is 'What the text should be in; null: the language is not checked.';
-comment on column public.check_jobs.allowed is 'Words and texts that may stand in any language.';
-comment on column public.check_jobs.run is 'Counts how often it was run, from 1.';
-comment on column public.check_jobs.outcome is 'How it ended; null until then, and again when it is run again.';
-comment on column public.check_jobs.deadline is 'When it has failed if it has not ended.';
-comment on column public.check_jobs.seconds is 'How long each run may take.';
-comment on column public.check_jobs.has_stragglers is 'Pictures were in hand when it ended; the sweep sees to them.';
-comment on column public.check_jobs.idempotency_key is 'Whoever sends it again means this job.';
-comment on column public.check_jobs.request_digest is 'Of what was sent with the key; something else is another job.';
-comment on column public.check_jobs.purged_at is 'Since then its results are gone; the pictures stay a while longer.';
-create unique index check_jobs_one_for_a_key on public.check_jobs (submitted_by, idempotency_key) nulls not distinct
+comment on table public.check_jobs is 'Check jobs; each is a case with the same id.';
+comment on column public.check_jobs.language is 'The expected language of the text; null: the language is not checked.';
+comment on column public.check_jobs.allowed is 'Words and texts that are allowed in any language.';
+comment on column public.check_jobs.run is 'Number of runs, from 1.';
+comment on column public.check_jobs.outcome is 'How the last run ended; null while it runs.';
+comment on column public.check_jobs.deadline is 'When the run fails unless it has ended.';
+comment on column public.check_jobs.seconds is 'Time limit of each run.';
+comment on column public.check_jobs.cancel_pending is 'Some documents were locked when the job ended; the sweep cancels them.';
+comment on column public.check_jobs.idempotency_key is 'A submission with the same key returns this job.';
+comment on column public.check_jobs.request_digest is 'Digest of the request sent with the key; another request with the same key is refused.';
+comment on column public.check_jobs.purged_at is 'When its results were removed; the pictures are kept longer.';
+create unique index check_jobs_idempotency_idx on public.check_jobs (submitted_by, idempotency_key) nulls not distinct
   where idempotency_key is not null;
--- Lists: of everybody or one's own, all or with one outcome. What is purged is in none of them.
+-- For lists: all jobs or those of one user, with any outcome or one. Purged jobs are never listed.
 create index check_jobs_created_idx on public.check_jobs (created_at, id) where purged_at is null;
 create index check_jobs_outcome_idx on public.check_jobs (outcome, created_at, id) where purged_at is null;
 create index check_jobs_submitted_idx on public.check_jobs (submitted_by, created_at, id);
 create index check_jobs_own_outcome_idx on public.check_jobs (submitted_by, outcome, created_at, id)
   where purged_at is null;
 create index check_jobs_open_idx on public.check_jobs (deadline) where outcome is null;
-create index check_jobs_stragglers_idx on public.check_jobs (id) where has_stragglers;
+create index check_jobs_cancel_pending_idx on public.check_jobs (id) where cancel_pending;
 create index check_jobs_ended_idx on public.check_jobs (ended_at) where ended_at is not null;
 alter table public.check_jobs enable row level security;
 create policy "Jobs are visible to the people of their case and to HAC"
@@ -65,11 +82,11 @@ create table public.check_images (
   document_id uuid not null references public.documents (id) on delete cascade,
   reference text[],
   constraint check_images_pkey primary key (job_id, position),
-  constraint check_images_one_of_a_name unique (job_id, name),
+  constraint check_images_name_is_unique unique (job_id, name),
   constraint check_images_position_starts_at_one check (position > 0)
 );
-comment on table public.check_images is 'Pictures of jobs. Two with the same bytes are one document: it is read once.';
-comment on column public.check_images.reference is 'The strings that should be in it; null where nobody said.';
+comment on table public.check_images is 'Pictures of jobs. Pictures with the same bytes share a document.';
+comment on column public.check_images.reference is 'The strings expected in it; null: none are compared.';
 create index check_images_document_idx on public.check_images (document_id);
 alter table public.check_images enable row level security;
 create policy "Pictures of jobs are visible to the people of the case and to HAC"
@@ -98,11 +115,11 @@ create table public.check_results (
   constraint check_results_issues_is_a_list check (jsonb_typeof(issues) = 'array'),
   constraint check_results_strings_is_a_list check (jsonb_typeof(strings) = 'array'),
   constraint check_results_decision_is_known check (decision in ('accepted', 'rejected')),
-  constraint check_results_decided_at_a_time check ((decision is null) = (decided_at is null))
+  constraint check_results_decision_has_a_time check ((decision is null) = (decided_at is null))
 );
-comment on table public.check_results is 'What the check of a picture found, written as its document is completed.';
-comment on column public.check_results.match is 'Whether all that was expected is there; null where nothing was.';
-comment on column public.check_results.decision is 'What a person made of it.';
+comment on table public.check_results is 'Results of checks, stored when the document is completed.';
+comment on column public.check_results.match is 'True if all expected strings were found and no others; null if none were expected.';
+comment on column public.check_results.decision is 'The decision of a person about the result.';
 create index check_results_decided_by_idx on public.check_results (decided_by) where decided_by is not null;
 alter table public.check_results enable row level security;
 create policy "Results of checks are visible to the people of the case and to HAC"
@@ -110,7 +127,7 @@ create policy "Results of checks are visible to the people of the case and to HA
   using ((select private.is_admin()) or job_id in (select private.my_case_ids()));
 grant select on public.check_results to authenticated, service_role;
 
-create function private.stop_images(p_job_id uuid, p_now timestamptz)
+create function private.cancel_check_documents(p_job_id uuid, p_now timestamptz)
 returns boolean
 language plpgsql
 volatile
@@ -120,7 +137,7 @@ as $$
 declare
   v_document public.documents;
 begin
-  -- Whoever is just writing one of them may be about to wait for this job, so nobody is waited for.
+  -- A transaction that has locked a document may wait for this job, so locked ones are skipped.
   for v_document in
     select d.* from public.documents as d
     where d.case_id = p_job_id and d.ocr_status not in ('completed', 'failed', 'cancelled')
@@ -135,8 +152,8 @@ begin
   );
 end;
 $$;
-comment on function private.stop_images(uuid, timestamptz) is
-  'Cancel what is left of a job; false when some pictures are in somebody''s hands this very moment.';
+comment on function private.cancel_check_documents(uuid, timestamptz) is
+  'Cancel the unfinished documents of a job; false if some are locked.';
 
 create function private.end_check_job(p_job_id uuid, p_outcome text, p_error text, p_now timestamptz)
 returns void
@@ -149,15 +166,15 @@ begin
   update public.check_jobs as j
   set outcome = p_outcome, error = p_error, ended_at = p_now
   where j.id = p_job_id;
-  if p_outcome <> 'SUCCEEDED' and not private.stop_images(p_job_id, p_now) then
-    update public.check_jobs as j set has_stragglers = true where j.id = p_job_id;
+  if p_outcome <> 'SUCCEEDED' and not private.cancel_check_documents(p_job_id, p_now) then
+    update public.check_jobs as j set cancel_pending = true where j.id = p_job_id;
   end if;
 end;
 $$;
 comment on function private.end_check_job(uuid, text, text, timestamptz) is
-  'Note how a job ended, and stop what is left of it. The caller has locked the job, which had not ended.';
+  'Record the outcome of a job and cancel its unfinished documents. The caller has locked the job, which has not ended.';
 
-create function private.settle_check_job(p_job_id uuid, p_now timestamptz)
+create function private.update_check_job_outcome(p_job_id uuid, p_now timestamptz)
 returns void
 language plpgsql
 volatile
@@ -169,7 +186,7 @@ declare
   v_all boolean;
   v_cancelled boolean;
 begin
-  -- Two that complete the last two pictures at the same time come here one after the other.
+  -- Serializes two transactions that complete the last two pictures.
   perform 1 from public.check_jobs as j where j.id = p_job_id and j.outcome is null for update;
   if not found then
     return;
@@ -190,36 +207,36 @@ begin
   end if;
 end;
 $$;
-comment on function private.settle_check_job(uuid, timestamptz) is
-  'End a job whose pictures have: one that failed fails it, one that was cancelled cancels it, and so does having none.';
+comment on function private.update_check_job_outcome(uuid, timestamptz) is
+  'End a job when its documents have ended: a failed one fails it; a cancelled one, or having none, cancels it.';
 
-create function private.follow_image()
+create function private.update_check_job_of_document()
 returns trigger
 language plpgsql
-security definer          -- whoever ends a document need not know of jobs
+security definer          -- the roles that end documents have no rights on jobs
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.settle_check_job(old.case_id, now());
+  perform private.update_check_job_outcome(old.case_id, now());
   return null;
 end;
 $$;
-comment on function private.follow_image() is 'A job follows its pictures, whoever ends them.';
-create trigger documents_settle_job
+comment on function private.update_check_job_of_document() is 'Update the outcome of the job when one of its documents ends or is deleted.';
+create trigger documents_update_check_job
   after update of ocr_status, deleted_at on public.documents
   for each row
   when (
     new.lane = 'check' and new.ocr_status <> old.ocr_status
     and new.ocr_status in ('completed', 'failed', 'dead_letter', 'cancelled')
   )
-  execute function private.follow_image();
-create trigger documents_settle_job_without
+  execute function private.update_check_job_of_document();
+create trigger documents_deleted_update_check_job
   after delete on public.documents
   for each row
   when (old.lane = 'check')
-  execute function private.follow_image();
+  execute function private.update_check_job_of_document();
 
-create function private.end_late_jobs(p_now timestamptz)
+create function private.expire_check_jobs(p_now timestamptz)
 returns void
 language plpgsql
 volatile
@@ -241,17 +258,17 @@ begin
     );
   end loop;
   for v_job in
-    select j.* from public.check_jobs as j where j.has_stragglers order by j.id limit 100 for update skip locked
+    select j.* from public.check_jobs as j where j.cancel_pending order by j.id limit 100 for update skip locked
   loop
-    -- Run again meanwhile, its pictures are wanted.
-    if v_job.outcome is null or private.stop_images(v_job.id, p_now) then
-      update public.check_jobs as j set has_stragglers = false where j.id = v_job.id;
+    -- A job that was rerun needs its documents.
+    if v_job.outcome is null or private.cancel_check_documents(v_job.id, p_now) then
+      update public.check_jobs as j set cancel_pending = false where j.id = v_job.id;
     end if;
   end loop;
 end;
 $$;
-comment on function private.end_late_jobs(timestamptz) is
-  'End jobs whose time is up, and stop pictures that were in hand when their job ended. A part of the sweep.';
+comment on function private.expire_check_jobs(timestamptz) is
+  'Fail jobs after their deadline, and cancel documents that were locked when their job ended. Called by the sweep.';
 
 create function private.require_check_request(p_language text, p_images jsonb, p_allowed text[], p_seconds integer)
 returns void
@@ -272,11 +289,11 @@ begin
     where (jsonb_typeof(i) = 'object' and i ->> 'name' <> '' and i ->> 'dropbox_path' <> '' and i ->> 'sha256' <> '') is not true
       or jsonb_typeof(i -> 'reference') not in ('array', 'null')
   ) then
-    raise exception 'a picture makes no sense' using errcode = '22023',
+    raise exception 'p_images has an invalid picture' using errcode = '22023',
       hint = 'Each needs name, dropbox_path and sha256; reference is a list of strings, or null.';
   end if;
   if (select count(distinct i ->> 'name') from jsonb_array_elements(p_images) as i) < jsonb_array_length(p_images) then
-    raise exception 'a name is twice in the list' using errcode = '22023', hint = 'Send each name once.';
+    raise exception 'p_images has a name twice' using errcode = '22023', hint = 'Send each name once.';
   end if;
   if (p_seconds > 0) is not true then
     raise exception 'p_seconds must be positive' using errcode = '22023', hint = 'It is how long the job may take.';
@@ -287,7 +304,7 @@ begin
 end;
 $$;
 comment on function private.require_check_request(text, jsonb, text[], integer) is
-  'Refuse a job that makes no sense (22023).';
+  'Refuse invalid arguments of a submission (22023).';
 
 create function private.check_job_refused(p_answer anyelement, p_error text, p_job_id uuid, p_message text)
 returns anyelement
@@ -323,10 +340,10 @@ create type public.submit_check_job_answer as (
   existing boolean
 );
 comment on type public.submit_check_job_answer is
-  'A check job that is queued; existing: an earlier call with the same idempotency key created it. '
+  'The submitted check job. existing: an earlier call with the same idempotency key created it. '
   'Nullable: error, message, existing.';
 
-create function private.known_check_job(p_job public.check_jobs, p_request_digest text)
+create function private.repeated_submission_answer(p_job public.check_jobs, p_request_digest text)
 returns public.submit_check_job_answer
 language plpgsql
 stable
@@ -348,8 +365,8 @@ begin
   return v_answer;
 end;
 $$;
-comment on function private.known_check_job(public.check_jobs, text) is
-  'The answer to a submission whose key is known.';
+comment on function private.repeated_submission_answer(public.check_jobs, text) is
+  'The answer to a submission with a known idempotency key.';
 
 create function private.add_check_images(p_job_id uuid, p_images jsonb, p_language text, p_engine text, p_now timestamptz)
 returns void
@@ -359,7 +376,7 @@ security invoker
 set search_path = ''
 as $$
 begin
-  -- The same bytes are read once, whatever they are called.
+  -- Pictures with the same bytes are one document.
   perform private.add_documents(
     p_job_id,
     (
@@ -410,7 +427,7 @@ declare
   v_answer public.submit_check_job_answer;
 begin
   if v_user is null and not private.is_service() then
-    raise exception 'only somebody can submit a job' using errcode = '42501', hint = 'Sign in.';
+    raise exception 'a job needs a user' using errcode = '42501', hint = 'Sign in.';
   end if;
   perform private.require_check_request(p_language, p_images, p_allowed, p_seconds);
   perform private.require_optional_text('p_name', p_name, 300);
@@ -419,12 +436,12 @@ begin
     raise exception 'p_job_id must not be null' using errcode = '22023', hint = 'Make a UUID for it.';
   end if;
   if p_idempotency_key is not null then
-    -- The second of two at once waits for the first, and finds its job.
+    -- A concurrent submission with the same key waits, and finds the job.
     perform pg_advisory_xact_lock(hashtextextended(coalesce(v_user::text, '') || p_idempotency_key, 5));
     select j.* into v_known from public.check_jobs as j
     where j.submitted_by is not distinct from v_user and j.idempotency_key = p_idempotency_key;
     if found then
-      return private.known_check_job(v_known, p_request_digest);
+      return private.repeated_submission_answer(v_known, p_request_digest);
     end if;
   end if;
   begin
@@ -442,7 +459,7 @@ begin
       raise exception 'there is a case % already', p_job_id using errcode = '22023', hint = 'Make a new UUID.';
     when check_violation then
       raise exception 'p_request_digest must be 64 lower-case hexadecimal digits' using errcode = '22023',
-        hint = 'It tells whether the same key came with the same request.';
+        hint = 'It identifies the request that came with the key.';
   end;
   perform private.add_check_images(p_job_id, p_images, p_reading_language, p_engine, p_now);
   if p_callback_url is not null then
@@ -459,15 +476,15 @@ comment on function private.submit_check_job(uuid, text, jsonb, text[], text, te
 grant execute on function private.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text, timestamptz)
   to authenticated, service_role;
 
-create type public.expected_check_image as (
+create type public.check_image_expectation as (
   position integer,
   image text,
   reference text[]
 );
-comment on type public.expected_check_image is
+comment on type public.check_image_expectation is
   'A name of a picture with the strings expected in it; without a list, none are compared. Nullable: reference.';
 
-create type public.read_check_page as (
+create type public.check_image_page as (
   run_id bigint,
   page_number integer,
   document_id uuid,
@@ -484,7 +501,7 @@ create type public.read_check_page as (
   details jsonb,
   created_at timestamptz
 );
-comment on type public.read_check_page is
+comment on type public.check_image_page is
   'A row of ocr_pages without its search vector. Nullable: language, confidence, width, height, error, processing_time_ms.';
 
 create type public.get_check_answer as (
@@ -494,11 +511,11 @@ create type public.get_check_answer as (
   document_id uuid,
   language text,
   allowed text[],
-  images public.expected_check_image[],
-  pages public.read_check_page[]
+  images public.check_image_expectation[],
+  pages public.check_image_page[]
 );
 comment on type public.get_check_answer is
-  'What a picture that was read is checked by. Nullable: error, message, document_id, language, allowed, images, pages.';
+  'What a picture is compared with, and its saved pages. Nullable: error, message, document_id, language, allowed, images, pages.';
 
 create function public.get_check(p_document_id uuid, p_lock_token uuid default null)
 returns public.get_check_answer
@@ -521,7 +538,7 @@ begin
   select j.language, j.allowed into v_answer.language, v_answer.allowed
   from public.check_jobs as j where j.id = v_document.case_id;
   v_answer.images := array(
-    select x::public.expected_check_image
+    select x::public.check_image_expectation
     from (
       select i.position, i.name::text, i.reference from public.check_images as i
       where i.document_id = p_document_id
@@ -529,7 +546,7 @@ begin
     ) as x
   );
   v_answer.pages := array(
-    select x::public.read_check_page
+    select x::public.check_image_page
     from (
       select o.run_id, o.page_number, o.document_id, o.case_id, o.status, o.text, o.language, o.lines, o.confidence,
         o.width, o.height, o.error, o.processing_time_ms, o.details, o.created_at
@@ -542,8 +559,8 @@ begin
 end;
 $$;
 comment on function public.get_check(uuid, uuid) is
-  'What a worker that has read a picture checks it by: language, allowed words, the strings expected under each of its '
-  'names, and the pages that were saved. A document that is of no job has no images.';
+  'Return what a picture is compared with: language, allowed words, the strings expected under each of its names, and '
+  'the saved pages. A document of no job has no images.';
 grant execute on function public.get_check(uuid, uuid) to service_role, pagewarden_worker;
 
 create type public.complete_check_answer as (
@@ -599,14 +616,14 @@ begin
     where i.document_id = p_document_id;
   exception
     when not_null_violation or check_violation or unique_violation then
-      raise exception 'the results make no sense' using errcode = '22023',
+      raise exception 'p_results is invalid' using errcode = '22023',
         hint = 'Each picture of get_check needs one: position, verdict, match, extracted_text, issues, strings.';
   end;
   return v_answer;
 end;
 $$;
 comment on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz) is
-  'Complete a picture of a job as process_ocr_atomic does, with what the check found under each of its names. '
+  'Complete a picture of a job as process_ocr_atomic does, and store a result for each of its names. '
   'Nullable: p_confidence.';
 grant execute on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz)
   to service_role, pagewarden_worker;
@@ -623,7 +640,7 @@ as $$
   ) then 'PROCESSING' else 'PENDING' end);
 $$;
 comment on function private.check_job_status(public.check_jobs) is
-  'PENDING until its first picture is taken, PROCESSING until its end.';
+  'PENDING until a worker claims the first picture, then PROCESSING until it ends.';
 
 create type public.check_job_summary as (
   "jobId" uuid,
@@ -690,7 +707,7 @@ begin
 end;
 $$;
 comment on function private.find_check_job(uuid, integer) is
-  'The job, for a caller of that rank (42501 otherwise; also where there is none, so nobody can probe).';
+  'The job, if the caller has that rank in its case (42501 otherwise, also for an unknown id, so ids cannot be probed).';
 
 create type public.check_job_result as (
   image text,
@@ -747,7 +764,7 @@ create function private.check_job(p_job_id uuid)
 returns public.check_job_answer
 language plpgsql
 stable
-security definer          -- who may see it is asked first
+security definer          -- checks the rank of the caller first
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -792,7 +809,7 @@ language plpgsql
 stable
 security definer          -- behind a policy the index by time cannot be used
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_custom_plan   -- HAC goes by time, others by who they are
+set plan_cache_mode = force_custom_plan   -- HAC needs the index by time, others the one by user
 as $$
 declare
   v_all boolean := private.is_service() or (p_everybody and private.is_admin());
@@ -811,7 +828,7 @@ begin
   where (v_all or j.submitted_by = auth.uid())
     and (j.created_at, j.id) < (coalesce(p_before, 'infinity'), coalesce(p_before_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     and j.purged_at is null
-    -- No join: it would read all cases to find a few.
+    -- Not a join: that would read all cases.
     and (select c.deleted_at is null from public.cases as c where c.id = j.id)
     and (
       p_status is null
@@ -843,7 +860,7 @@ begin
 end;
 $$;
 comment on function private.lock_check_job(uuid) is
-  'The job with all its pictures, locked in the order in which everybody does; for whoever may change it.';
+  'Lock the documents of a job by id, then the job, for a caller who may edit it.';
 
 create type public.check_job_change as (
   success boolean,
@@ -929,7 +946,7 @@ begin
   update public.webhooks as w
   set attempts = 0, next_attempt_at = p_now, settled_at = null, delivered = null, error = null
   where w.job_id = p_job_id;
-  perform private.settle_check_job(p_job_id, p_now);   -- where nothing was left to be read
+  perform private.update_check_job_outcome(p_job_id, p_now);   -- if no document was left to read
   perform private.log_act(p_job_id, null, 'check_rerun', format('the check job is run again: %s pictures', v_count));
   v_answer.success := true;
   v_answer.job_id := p_job_id;
@@ -1012,7 +1029,7 @@ create function public.purge_check_jobs(
 returns public.check_job_purge
 language plpgsql
 volatile
-security definer          -- nobody else may write the tables
+security definer          -- the service role may not write the tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -1043,7 +1060,7 @@ begin
     update public.check_images as i set reference = null from purged where i.job_id = purged.id
   )
   select array_agg(p.id) into v_purged from purged as p;
-  -- No pages, so none that are missing.
+  -- Without a run, the invariants expect no pages.
   update public.documents as d set run_id = null, open_run_id = null, page_count = null where d.case_id = any (v_purged);
   delete from public.ocr_runs as r using public.documents as d where d.case_id = any (v_purged) and r.document_id = d.id;
   v_answer.purged := coalesce(cardinality(v_purged), 0);
@@ -1061,8 +1078,8 @@ begin
 end;
 $$;
 comment on function public.purge_check_jobs(numeric, numeric, integer, timestamptz) is
-  'Remove results of jobs that ended so many days ago, and later the jobs with their pictures. Says how many; call it '
-  'again while it is p_limit.';
+  'Remove the results of jobs p_result_days after their end, and jobs with their pictures after p_input_days. Returns '
+  'how many; call it again while a number reaches p_limit.';
 grant execute on function public.purge_check_jobs(numeric, numeric, integer, timestamptz) to service_role;
 
 create function public.count_old_check_jobs(
@@ -1073,7 +1090,7 @@ create function public.count_old_check_jobs(
 returns public.check_job_purge
 language plpgsql
 stable
-security definer          -- nobody else may read the tables
+security definer          -- as purge_check_jobs
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -1113,8 +1130,9 @@ returns public.submit_check_job_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.submit_check_job(p_job_id, p_language, p_images, p_allowed, p_name, p_reading_language, p_engine, p_seconds, p_callback_url, p_idempotency_key, p_request_digest) $$;
 comment on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text) is
-  'Have the text of pictures checked: [{"name", "dropbox_path", "sha256", "reference", …}, …], whose files are in the '
-  'folder of p_job_id, a new UUID. Without p_language, the language of the text is not checked. With a key that is known, it is the job that came with it. '
+  'Submit a check job. p_images is [{"name", "dropbox_path", "sha256", "reference", …}, …]; the files are in the '
+  'folder of p_job_id, a new UUID. Without p_language, the language of the text is not checked. A known idempotency '
+  'key returns the existing job. '
   'Nullable: p_language.';
 grant execute on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text)
   to authenticated, service_role;
@@ -1124,7 +1142,7 @@ returns public.check_job_answer
 language sql stable security invoker set search_path = ''
 as $$ select private.check_job(p_job_id) $$;
 comment on function public.check_job(uuid) is
-  'A check job with the results so far, in the form of the API; JOB_NOT_FOUND when it is unknown or purged.';
+  'A check job with its results so far, as the API shows it. JOB_NOT_FOUND if it is unknown or purged.';
 grant execute on function public.check_job(uuid) to authenticated, service_role;
 
 create function public.list_check_jobs(
@@ -1138,7 +1156,7 @@ returns setof public.check_job_summary
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_check_jobs(p_status, p_everybody, p_before, p_before_id, p_limit) $$;
 comment on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) is
-  'The caller''s check jobs without their results, newest first; services see all, HAC may ask for everybody''s.';
+  'The check jobs of the caller without their results, newest first. Services see all jobs, HAC with p_everybody.';
 grant execute on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) to authenticated, service_role;
 
 create function public.cancel_check_job(p_job_id uuid)
@@ -1146,7 +1164,7 @@ returns public.check_job_change
 language sql volatile security invoker set search_path = ''
 as $$ select private.cancel_check_job(p_job_id) $$;
 comment on function public.cancel_check_job(uuid) is
-  'Editor, owner or HAC: end a job at once; whoever reads one of its pictures loses it. Results so far stay.';
+  'Editor, owner or HAC: cancel a job. Workers lose its pictures at once; results so far are kept.';
 grant execute on function public.cancel_check_job(uuid) to authenticated, service_role;
 
 create function public.rerun_check_job(p_job_id uuid, p_all boolean default false)
@@ -1154,7 +1172,7 @@ returns public.check_job_change
 language sql volatile security invoker set search_path = ''
 as $$ select private.rerun_check_job(p_job_id, p_all) $$;
 comment on function public.rerun_check_job(uuid, boolean) is
-  'Editor, owner or HAC: have a job that ended read what has no result yet; with p_all, everything once more.';
+  'Editor, owner or HAC: run an ended job again, for the pictures without a result; with p_all, for all.';
 grant execute on function public.rerun_check_job(uuid, boolean) to authenticated, service_role;
 
 create function public.decide_check(p_job_id uuid, p_position integer, p_decision text)
@@ -1162,5 +1180,5 @@ returns public.decide_check_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.decide_check(p_job_id, p_position, p_decision) $$;
 comment on function public.decide_check(uuid, integer, text) is
-  'Editor, owner or HAC: accept or reject what the check of a picture found; null takes it back. Nullable: p_decision.';
+  'Editor, owner or HAC: accept or reject the result of a picture; null removes the decision. Nullable: p_decision.';
 grant execute on function public.decide_check(uuid, integer, text) to authenticated, service_role;

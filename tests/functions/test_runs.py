@@ -50,7 +50,7 @@ async def test_refusals_and_failures_are_told_apart(functions: House) -> None:
     assert (malformed["error"] or "").startswith("body.document_id: Field required")
 
     conn = await functions.database.connect()
-    await conn.execute("revoke execute on function public.sweep_documents() from service_role")
+    await conn.execute("revoke execute on function public.sweep_documents from service_role")
     assert (await functions.serve("stale-monitor")).status_code == 403
     failed = await _last(functions, "stale-monitor")
     assert (failed["outcome"], "permission denied" in (failed["error"] or "")) == ("failed", True)
