@@ -54,7 +54,7 @@ class Manager:
         return True
 
     async def _assign(
-        self, term: int, waiting: Mapping[str, int], present: Sequence[rows.PoolLeadWorker]
+        self, term: int, waiting: Mapping[str, int], present: Sequence[rows.AssignableWorker]
     ) -> None:
         backlog = {lane: waiting.get(lane, 0) for lane in self.plan.lanes}
         workers = assigned(self.plan, backlog, [_worker(row) for row in present])
@@ -82,5 +82,5 @@ def assigned(
     return moves.rebalance(workers, target, rules)
 
 
-def _worker(row: rows.PoolLeadWorker) -> moves.Worker:
+def _worker(row: rows.AssignableWorker) -> moves.Worker:
     return moves.Worker(row["worker_id"], row["lane"], row["seconds"] or 0.0, row["is_idle"])
