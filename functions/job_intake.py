@@ -342,26 +342,25 @@ async def _submit(
     async with storing.no_orphans(used.store, paths.values()):
         await _store(order, paths, used)
         call = functools.partial(
-            database.rpc,
-            "submit_check_job",
-            p_job_id=job_id,
-            p_language=order.language.code if order.language else None,
-            p_reading_language=order.language.reading if order.language else None,
-            p_images=[_image(picture, paths[picture.sha256]) for picture in order.pictures],
-            p_allowed=list(order.wishes.allowed),
-            p_name=order.wishes.title,
-            p_engine=order.wishes.engine,
-            p_seconds=round(used.settings.check_job_seconds),
-            p_callback_url=callback,
-            p_idempotency_key=order.wishes.key,
-            p_request_digest=order.digest if order.wishes.key else None,
+            database.submit_check_job,
+            job_id=job_id,
+            language=order.language.code if order.language else None,
+            reading_language=order.language.reading if order.language else None,
+            images=[_image(picture, paths[picture.sha256]) for picture in order.pictures],
+            allowed=list(order.wishes.allowed),
+            name=order.wishes.title,
+            engine=order.wishes.engine,
+            seconds=round(used.settings.check_job_seconds),
+            callback_url=callback,
+            idempotency_key=order.wishes.key,
+            request_digest=order.digest if order.wishes.key else None,
         )
         answer = answers.require_success(await databases.with_retries(call, database=used.database))
     meters.here().uploads.labels("check").inc(len(order.pictures))
     meters.here().upload_bytes.inc(sum(picture.size for picture in order.pictures))
     if answer["existing"]:
         await storing.remove(used.store, paths.values())
-    return Submitted(answer["job_id"], answer["existing"])
+    return Submitted(answer["job_id"], existing=bool(answer["existing"]))
 
 
 def _paths(order: parcels.Order, job_id: str) -> dict[str, str]:

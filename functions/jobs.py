@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 from functions import answers, callers, job_intake, services
 from pagewarden import errors, small_bodies
 from pagewarden.checks import reports
+from pagewarden.database import rows
 
 NAME = "jobs"
 
@@ -169,9 +170,7 @@ async def listed(
 ) -> list[Head]:
     """List your jobs, the newest first."""
     params = wanted.model_dump(mode="json", exclude_none=True)
-    found = await callers.database_of(caller, used).rpc(
-        "list_check_jobs", **{f"p_{name}": value for name, value in params.items()}
-    )
+    found = await callers.database_of(caller, used).list_check_jobs(**params)
     return [Head.model_validate(job) for job in found]
 
 
@@ -207,7 +206,8 @@ async def report(
 @_one.delete("", responses=answers.documented(409))
 async def cancel(job_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
     """End a job at once; results so far stay."""
-    return await _change(caller, used, "cancel_check_job", job_id)
+    database = callers.database_of(caller, used)
+    return await _change(caller, used, job_id, database.cancel_check_job(job_id=str(job_id)))
 
 
 @_one.post("/rerun", status_code=202, responses=answers.documented(408, 409, 413))
@@ -215,33 +215,36 @@ async def rerun(
     job_id: uuid.UUID, caller: callers.Caller, used: services.Used, again: Again | None = None
 ) -> Done:
     """Read what has no result yet of a job that has ended, or all of it once more."""
-    wanted = {"p_all": (again or Again()).all}
-    return await _change(caller, used, "rerun_check_job", job_id, **wanted)
+    database = callers.database_of(caller, used)
+    change = database.rerun_check_job(job_id=str(job_id), all=(again or Again()).all)
+    return await _change(caller, used, job_id, change)
 
 
 async def _change(
-    caller: callers.Caller, used: services.Services, name: str, job_id: uuid.UUID, **params: object
+    caller: callers.Caller,
+    used: services.Services,
+    job_id: uuid.UUID,
+    change: Awaitable[rows.CheckJobChange],
 ) -> Done:
-    database = callers.database_of(caller, used)
     try:
-        answer = answers.require_success(await database.rpc(name, p_job_id=str(job_id), **params))
+        answer = answers.require_success(await change)
     except errors.Forbidden:
         await _find(caller, used, job_id)  # whoever cannot see it is told that it is not there
         raise
-    return Done(job_id=answer["job_id"], status=answer["status"])
+    return Done.model_validate(answer)
 
 
 async def _find(
     caller: callers.Caller, used: services.Services, job_id: uuid.UUID
-) -> Mapping[str, Any]:
+) -> rows.CheckJobDetails:
     database = callers.database_of(caller, used)
+    missing = answers.RefusedError(404, "JOB_NOT_FOUND", "there is no such job, or no longer")
     try:
-        answer = answers.require_success(await database.rpc("check_job", p_job_id=str(job_id)))
+        job = (await database.check_job(job_id=str(job_id)))["job"]
     except errors.Forbidden as exc:
-        raise answers.RefusedError(
-            404, "JOB_NOT_FOUND", "there is no such job, or no longer"
-        ) from exc
-    job: Mapping[str, Any] = answer["job"]
+        raise missing from exc
+    if job is None:
+        raise missing
     return job
 
 

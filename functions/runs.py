@@ -35,7 +35,7 @@ def noted(name: str) -> Callable[[Request, services.Used], AsyncIterator[None]]:
     """Make what notes beginning and end of each call; it comes after the guards."""
 
     async def note(request: Request, used: services.Used) -> AsyncIterator[None]:
-        run = Run(await used.database.rpc("begin_function_run", p_function_name=name))
+        run = Run(await used.database.begin_function_run(function_name=name))
         request.state.run = run
         try:
             yield
@@ -54,9 +54,10 @@ def noted(name: str) -> Callable[[Request, services.Used], AsyncIterator[None]]:
 
 
 async def _end(used: services.Services, run: Run, outcome: str, error: str | None = None) -> None:
-    said = {"p_outcome": outcome, "p_error": error, "p_result": run.result}
     try:
-        await used.database.rpc("end_function_run", p_run_id=run.id, **said)
+        await used.database.end_function_run(
+            run_id=run.id, outcome=outcome, error=error, result=run.result
+        )
     except errors.DatabaseError as exc:
         log.warning("run_not_noted", run=run.id, error=str(exc))
 

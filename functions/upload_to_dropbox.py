@@ -118,7 +118,7 @@ async def take_in(
     if answer["existing"]:
         await _keep_one(used, answer["document_id"], path)
     if callback := arriving.fields.get("callback_url"):
-        await database.rpc("request_webhook", p_document_id=answer["document_id"], p_url=callback)
+        await database.request_webhook(document_id=answer["document_id"], url=callback)
     status_url = services.address_of(
         request, used, "document_status", document_id=answer["document_id"]
     )

@@ -14,7 +14,7 @@ import re
 import socket
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import structlog
@@ -22,9 +22,9 @@ import structlog
 from pagewarden import signatures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
 
 log = structlog.get_logger(__name__)
 
@@ -117,13 +117,11 @@ class Sender:
 
     async def deliver_due(self) -> int:
         """Try once everything that is due now, and tell how many there were."""
-        due = await self.database.rpc(
-            "claim_webhooks", p_limit=BATCH, p_lease_seconds=LEASE_SECONDS
-        )
+        due = await self.database.claim_webhooks(limit=BATCH, lease_seconds=LEASE_SECONDS)
         await asyncio.gather(*(self._deliver(webhook) for webhook in due))
         return len(due)
 
-    async def _deliver(self, webhook: Mapping[str, Any]) -> None:
+    async def _deliver(self, webhook: rows.ClaimedWebhook) -> None:
         error, final = None, False
         try:
             async with asyncio.timeout(SEND_SECONDS):
@@ -134,15 +132,11 @@ class Sender:
             error = f"{type(exc).__name__}: {exc}"
         if error:
             log.warning("webhook_failed", webhook=webhook["id"], error=error, final=final)
-        await self.database.rpc(
-            "settle_webhook",
-            p_id=webhook["id"],
-            p_attempt=webhook["attempt"],
-            p_error=error,
-            p_final=final,
+        await self.database.settle_webhook(
+            id=webhook["id"], attempt=webhook["attempt"], error=error, final=final
         )
 
-    async def _send(self, webhook: Mapping[str, Any]) -> None:
+    async def _send(self, webhook: rows.ClaimedWebhook) -> None:
         try:
             url = _parse(webhook["url"])
         except ValueError as exc:

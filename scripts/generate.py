@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import keyword
 import re
 import subprocess
 import sys
@@ -262,6 +263,9 @@ def _rank(relation: Relation, relations: Mapping[str, Relation]) -> tuple[int, s
 
 
 def _row_class(name: str, comment: str, fields: Sequence[Field], names: Names) -> str:
+    if any(keyword.iskeyword(f.name) for f in fields):  # no class can have such a field
+        items = (f'"{f.name}": {names.of(f.type)}{_or_none(f, names)}' for f in fields)
+        return f'{name} = TypedDict("{name}", {{{", ".join(items)}}})\n"""{comment}"""\n'
     lines = [f"class {name}(TypedDict):", *_docstring(comment), ""]
     lines += [f"    {f.name}: {names.of(f.type)}{_or_none(f, names)}" for f in fields]
     return "\n".join(lines) + "\n"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
+import functools
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
@@ -15,6 +15,7 @@ from dashboard import forgery, notices, rendering, route, visitors
 from dashboard.pages import checks
 from pagewarden import errors
 from pagewarden.checks import reports
+from pagewarden.database import rows
 
 router = APIRouter(
     prefix=f"{checks.PAGE.path}/{{job_id}}", route_class=route.Route, include_in_schema=False
@@ -30,7 +31,7 @@ class Show(enum.StrEnum):
     PASS = "pass"  # noqa: S105  # no password
     UNCHECKED = "unchecked"
 
-    def wants(self, result: Mapping[str, Any]) -> bool:
+    def wants(self, result: rows.CheckJobResult) -> bool:
         """Tell whether a picture is one of them."""
         verdict = result["verdict"]
         match self:
@@ -53,10 +54,10 @@ class Act(enum.StrEnum):
     RERUN_ALL = "rerun-all"
 
 
-_ACTS: Mapping[Act, tuple[str, dict[str, object], str]] = {
-    Act.CANCEL: ("cancel_check_job", {}, "The job is cancelled; what was found so far stays."),
-    Act.RERUN: ("rerun_check_job", {"p_all": False}, "What has no result is in the queue again."),
-    Act.RERUN_ALL: ("rerun_check_job", {"p_all": True}, "All pictures are in the queue again."),
+_DONE: Mapping[Act, str] = {
+    Act.CANCEL: "The job is cancelled; what was found so far stays.",
+    Act.RERUN: "What has no result is in the queue again.",
+    Act.RERUN_ALL: "All pictures are in the queue again.",
 }
 
 
@@ -100,9 +101,13 @@ async def act(
 ) -> Response:
     """Do it, and lead back to the job."""
     await find(visitor, job_id)
-    function, params, done = _ACTS[act]
-    answer = await visitor.database.rpc(function, p_job_id=str(job_id), **params)
-    return notices.answered(checks.address(job_id), answer, done)
+    calls: Mapping[Act, Callable[..., Awaitable[rows.CheckJobChange]]] = {
+        Act.CANCEL: visitor.database.cancel_check_job,
+        Act.RERUN: visitor.database.rerun_check_job,
+        Act.RERUN_ALL: functools.partial(visitor.database.rerun_check_job, all=True),
+    }
+    answer = await calls[act](job_id=str(job_id))
+    return notices.answered(checks.address(job_id), answer, _DONE[act])
 
 
 def address(job_id: object, show: Show) -> str:
@@ -115,26 +120,25 @@ def query(show: Show) -> str:
     return f"?{urlencode({'show': show})}" if show else ""
 
 
-async def find(visitor: visitors.Visitor, job_id: uuid.UUID) -> Mapping[str, Any]:
+async def find(visitor: visitors.Visitor, job_id: uuid.UUID) -> rows.CheckJobDetails:
     """Give the job with its results, or say that there is none for this person."""
     gone = HTTPException(404, "there is no such job, or no longer, or not for you")
     try:
-        answer = await visitor.database.rpc("check_job", p_job_id=str(job_id))
+        job = (await visitor.database.check_job(job_id=str(job_id)))["job"]
     except errors.Forbidden as exc:
         raise gone from exc
-    if not answer["success"]:
+    if job is None:
         raise gone
-    job: Mapping[str, Any] = answer["job"]
     return job
 
 
-def next_undecided(results: Sequence[Mapping[str, Any]], after: int = 0) -> int | None:
+def next_undecided(results: Sequence[rows.CheckJobResult], after: int = 0) -> int | None:
     """Find the next picture that waits for a person: behind this position first."""
     waiting = [one["position"] for one in results if Show.UNDECIDED.wants(one)]
     return next((position for position in waiting if position > after), next(iter(waiting), None))
 
 
-def _possible(job: Mapping[str, Any]) -> list[Act]:
+def _possible(job: rows.CheckJobDetails) -> list[Act]:
     """List what makes sense in this state."""
     if job["status"] in checks.UNDER_WAY:
         return [Act.CANCEL]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 from pydantic import BaseModel
@@ -14,6 +13,7 @@ from starlette.exceptions import HTTPException
 from dashboard import forgery, notices, rendering, route, visitors
 from dashboard.pages import check_job, checks
 from pagewarden.checks import framing
+from pagewarden.database import rows
 
 router = APIRouter(
     prefix=f"{checks.PAGE.path}/{{job_id}}/pictures/{{position}}",
@@ -83,18 +83,15 @@ async def decide(
     if given.run != job["run"]:
         said = "Nothing was decided: the job was run again meanwhile. Look at it once more."
         return notices.after(here, said, bad=True)
-    answer = await visitor.database.rpc(
-        "decide_check",
-        p_job_id=str(job_id),
-        p_position=position,
-        p_decision=given.decision or None,
+    answer = await visitor.database.decide_check(
+        job_id=str(job_id), position=position, decision=given.decision or None
     )
     if not answer["success"] or not given.decision:
         return notices.answered(here, answer, "It is undecided again.")
     return _onwards(await check_job.find(visitor, job_id), position, given)
 
 
-def _onwards(job: Mapping[str, Any], position: int, given: Given) -> Response:
+def _onwards(job: rows.CheckJobDetails, position: int, given: Given) -> Response:
     done = f"{_result(job, position)['image']} is {given.decision}."
     waiting = check_job.next_undecided(job["results"], position)
     if waiting is not None:
@@ -103,11 +100,10 @@ def _onwards(job: Mapping[str, Any], position: int, given: Given) -> Response:
     return notices.after(checks.address(job["jobId"]), f"{done} Nothing else waits{left}.")
 
 
-def _result(job: Mapping[str, Any], position: int) -> Mapping[str, Any]:
+def _result(job: rows.CheckJobDetails, position: int) -> rows.CheckJobResult:
     for result in job["results"]:
         if result["position"] == position:
-            found: Mapping[str, Any] = result
-            return found
+            return result
     raise HTTPException(404, "the job has no such picture")
 
 
@@ -117,5 +113,5 @@ def _places(frame: framing.Frame | None) -> dict[int, int]:
     return {number: mark.numbers[0] for mark in marks for number in mark.numbers}
 
 
-def _address(job: Mapping[str, Any], position: int, show: check_job.Show) -> str:
+def _address(job: rows.CheckJobDetails, position: int, show: check_job.Show) -> str:
     return f"{checks.address(job['jobId'])}/pictures/{position}{check_job.query(show)}"

@@ -45,13 +45,13 @@ class Filter(lists.Filter):
     before: str = ""
     before_id: str = ""
 
-    def params(self) -> dict[str, object]:
+    def params(self) -> dict[str, Any]:
         """Give the arguments of list_check_jobs; what is empty does not count."""
         given = {
-            "p_status": self.status, "p_before": self.before, "p_before_id": self.before_id,
+            "status": self.status, "before": self.before, "before_id": self.before_id,
         }  # fmt: skip
         wanted = {name: value for name, value in given.items() if value}
-        return wanted | {"p_everybody": self.everybody}
+        return wanted | {"everybody": self.everybody}
 
 
 async def listed(
@@ -109,7 +109,7 @@ def _refused(request: Request, exc: parts.NotTakenError) -> Response:
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    rows = await visitor.database.rpc("list_check_jobs", **chosen.params(), p_limit=ROWS + 1)
+    rows = await visitor.database.list_check_jobs(**chosen.params(), limit=ROWS + 1)
 
     def after(last: Mapping[str, Any]) -> str:
         return chosen.address(before=last["createdAt"], before_id=last["jobId"])

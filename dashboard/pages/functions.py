@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 
 from dashboard import forgery, navigation, notices, rendering, route, visitors
 from pagewarden import errors
+from pagewarden.database import rows
 
 PAGE = navigation.Page("Functions", "/functions", navigation.Audience.ADMIN, navigation.OPERATION)
 
@@ -21,8 +21,8 @@ OF_PEOPLE = {"upload-to-dropbox", "documents"}
 @router.get("")
 async def listed(request: Request, visitor: visitors.Admin) -> Response:
     """Show every function with its last runs."""
-    rows = await visitor.database.rpc("list_functions")
-    return rendering.page(request, "functions.html", rows=rows, of_people=OF_PEOPLE, said=_said)
+    found = await visitor.database.list_functions()
+    return rendering.page(request, "functions.html", rows=found, of_people=OF_PEOPLE, said=_said)
 
 
 @router.post("/{name}/switch")
@@ -30,7 +30,7 @@ async def switch(
     visitor: visitors.Admin, _acting: forgery.Acting, name: str, on: Annotated[bool, Form()]
 ) -> Response:
     """Switch a function on or off; it counts for the next call."""
-    answer = await visitor.database.rpc("set_function", p_function_name=name, p_enabled=on)
+    answer = await visitor.database.set_function(function_name=name, enabled=on)
     return notices.answered(_place(name), answer, f"{name} is {'on' if on else 'off'}.")
 
 
@@ -43,12 +43,10 @@ async def schedule(
 ) -> Response:
     """Say when a function is called."""
     try:
-        answer = await visitor.database.rpc(
-            "set_function", p_function_name=name, p_schedule=schedule
-        )
+        answer = await visitor.database.set_function(function_name=name, schedule=schedule)
     except errors.InvalidCall as exc:
         return notices.after(_place(name), f"The schedule stays as it was: {exc}", bad=True)
-    then = f"is called at {answer['schedule']}" if answer.get("schedule") else "has no schedule"
+    then = f"is called at {answer['schedule']}" if answer["schedule"] else "has no schedule"
     return notices.answered(_place(name), answer, f"{name} {then}.")
 
 
@@ -56,7 +54,7 @@ def _place(name: str) -> str:
     return f"{PAGE.path}#{name}" if name.replace("-", "").isalnum() else PAGE.path
 
 
-def _said(run: Mapping[str, Any]) -> str:
+def _said(run: rows.FunctionRun) -> str:
     """Say in a line what came of a run."""
     if run["error"]:
         return str(run["error"])

@@ -15,5 +15,5 @@ router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=
 async def listed(request: Request, visitor: visitors.Admin) -> Response:
     """Show the workers; the page asks for the list again and again."""
     part = request.headers.get("HX-Target") == "workers"
-    rows = await visitor.database.rpc("list_workers")
+    rows = await visitor.database.list_workers()
     return rendering.page(request, "workers.html", part=part, rows=rows)

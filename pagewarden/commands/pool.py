@@ -7,7 +7,7 @@ import os
 import secrets
 import signal
 import socket
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import structlog
 import typer
@@ -23,6 +23,8 @@ from pagewarden.pool import plans, running
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pagewarden.database import rows
 
 log = structlog.get_logger(__name__)
 
@@ -136,13 +138,12 @@ def status(
     _show(seen)
 
 
-async def _status(chosen: settings.Settings) -> dict[str, Any]:
+async def _status(chosen: settings.Settings) -> rows.PoolStatusAnswer:
     async with stack.connected(chosen) as connection:
-        found: dict[str, Any] = await connection.rpc("pool_status", p_hours=1)
-        return found
+        return await connection.pool_status(hours=1)
 
 
-def _show(seen: Mapping[str, Any]) -> None:
+def _show(seen: rows.PoolStatusAnswer) -> None:
     leader = seen["leader"]
     if not seen["workers"]:
         out.print("The pool is empty; start it with `pagewarden pool run`.")

@@ -69,13 +69,12 @@ class Client(abc.ABC):
 
     async def assign_pool(
         self, *, process: str, term: int, workers: object, backlog: object
-    ) -> Any:
-        """The leader says which lane each worker is to serve: [{"worker_id", "lane"}, …].
+    ) -> rows.AssignPoolAnswer:
+        """Assign lanes to workers, as the leader: [{"worker_id", "lane"}, …].
 
-        Of an earlier term nothing counts (NOT_LEADER). p_backlog is kept beside it, for people to
-        see.
+        A call with an earlier term is refused (NOT_LEADER). p_backlog is stored in the history.
         """
-        answer: Any = await self.rpc(
+        answer: rows.AssignPoolAnswer = await self.rpc(
             "assign_pool", p_process=process, p_term=term, p_workers=workers, p_backlog=backlog
         )
         return answer
@@ -92,7 +91,7 @@ class Client(abc.ABC):
         return answer
 
     async def begin_function_run(self, *, function_name: str) -> int:
-        """Note that a function begins; end_function_run takes the number."""
+        """Record the start of a function run; returns the id that end_function_run takes."""
         answer: int = await self.rpc("begin_function_run", p_function_name=function_name)
         return answer
 
@@ -101,12 +100,12 @@ class Client(abc.ABC):
         answer: Any = await self.rpc("cancel_case", p_case_id=case_id)
         return answer
 
-    async def cancel_check_job(self, *, job_id: str) -> Any:
-        """Editor, owner or HAC: end a job at once; whoever reads one of its pictures loses it.
+    async def cancel_check_job(self, *, job_id: str) -> rows.CheckJobChange:
+        """Editor, owner or HAC: cancel a job.
 
-        Results so far stay.
+        Workers lose its pictures at once; results so far are kept.
         """
-        answer: Any = await self.rpc("cancel_check_job", p_job_id=job_id)
+        answer: rows.CheckJobChange = await self.rpc("cancel_check_job", p_job_id=job_id)
         return answer
 
     async def cancel_document(self, *, document_id: str, reason: str | None = None) -> Any:
@@ -139,12 +138,12 @@ class Client(abc.ABC):
         answer: list[rows.CaseContents] = await self.rpc("case_contents", p_case_id=case_id)
         return answer
 
-    async def check_job(self, *, job_id: str) -> Any:
-        """A check job with the results so far, in the form of the API; JOB_NOT_FOUND when it …
+    async def check_job(self, *, job_id: str) -> rows.CheckJobAnswer:
+        """A check job with its results so far, as the API shows it.
 
-        … is unknown or purged.
+        JOB_NOT_FOUND if it is unknown or purged.
         """
-        answer: Any = await self.rpc("check_job", p_job_id=job_id)
+        answer: rows.CheckJobAnswer = await self.rpc("check_job", p_job_id=job_id)
         return answer
 
     async def claim_alert_notices(self, *, limit: int = 10, lease_seconds: int = 60) -> list[Any]:
@@ -192,12 +191,14 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def claim_webhooks(self, *, limit: int = 10, lease_seconds: int = 60) -> list[Any]:
-        """Take webhooks of documents that have ended: {id, url, attempt, body}.
+    async def claim_webhooks(
+        self, *, limit: int = 10, lease_seconds: int = 60
+    ) -> list[rows.ClaimedWebhook]:
+        """Claim due webhooks of documents and jobs that have ended.
 
-        Who does not settle one in time loses it.
+        One that is not settled before the lease ends is due again.
         """
-        answer: list[Any] = await self.rpc(
+        answer: list[rows.ClaimedWebhook] = await self.rpc(
             "claim_webhooks", p_limit=limit, p_lease_seconds=lease_seconds
         )
         return answer
@@ -207,17 +208,17 @@ class Client(abc.ABC):
         *,
         document_id: str,
         results: object,
-        confidence: float,
+        confidence: float | None,
         processing_time_ms: int,
         lock_token: str | None = None,
         engine: str | None = None,
         version: str | None = None,
         profile: str | None = None,
         page_count: int | None = None,
-    ) -> Any:
-        """Complete a picture of a job as process_ocr_atomic does, with what the check found …
+    ) -> rows.CompleteCheckAnswer:
+        """Complete a picture of a job as process_ocr_atomic does, and store a result for …
 
-        … under each of its names.
+        … each of its names.
         """
         optional = _given(
             {
@@ -228,7 +229,7 @@ class Client(abc.ABC):
                 "p_page_count": page_count,
             }
         )
-        answer: Any = await self.rpc(
+        answer: rows.CompleteCheckAnswer = await self.rpc(
             "complete_check",
             p_document_id=document_id,
             p_results=results,
@@ -346,9 +347,11 @@ class Client(abc.ABC):
         answer: int = await self.rpc("count_dead_letters", **optional)
         return answer
 
-    async def count_old_check_jobs(self, *, result_days: float = 7, input_days: float = 30) -> Any:
+    async def count_old_check_jobs(
+        self, *, result_days: float = 7, input_days: float = 30
+    ) -> rows.CheckJobPurge:
         """How many jobs purge_check_jobs would remove."""
-        answer: Any = await self.rpc(
+        answer: rows.CheckJobPurge = await self.rpc(
             "count_old_check_jobs", p_result_days=result_days, p_input_days=input_days
         )
         return answer
@@ -416,12 +419,14 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def decide_check(self, *, job_id: str, position: int, decision: str) -> Any:
-        """Editor, owner or HAC: accept or reject what the check of a picture found; null …
+    async def decide_check(
+        self, *, job_id: str, position: int, decision: str | None
+    ) -> rows.DecideCheckAnswer:
+        """Editor, owner or HAC: accept or reject the result of a picture; null removes the …
 
-        … takes it back.
+        … decision.
         """
-        answer: Any = await self.rpc(
+        answer: rows.DecideCheckAnswer = await self.rpc(
             "decide_check", p_job_id=job_id, p_position=position, p_decision=decision
         )
         return answer
@@ -473,9 +478,9 @@ class Client(abc.ABC):
     async def end_function_run(
         self, *, run_id: int, outcome: str, error: str | None = None, result: object = None
     ) -> bool:
-        """Note how a function ended: completed, refused (the caller was at fault) or failed.
+        """Record the end of a function run: completed, refused (an error of the caller) or …
 
-        False when nobody knows of the run.
+        … failed. False for an unknown or ended run.
         """
         optional = _given({"p_error": error, "p_result": result})
         answer: bool = await self.rpc(
@@ -648,14 +653,17 @@ class Client(abc.ABC):
         answer: list[Any] = await self.rpc("files_to_remove", p_after=after, p_limit=limit)
         return answer
 
-    async def get_check(self, *, document_id: str, lock_token: str | None = None) -> Any:
-        """What a worker that has read a picture checks it by: language, allowed words, the …
+    async def get_check(
+        self, *, document_id: str, lock_token: str | None = None
+    ) -> rows.GetCheckAnswer:
+        """Return what a picture is compared with: language, allowed words, the strings …
 
-        … strings expected under each of its names, and the pages that were saved. A document that
-        is of no job has no images.
+        … expected under each of its names, and the saved pages. A document of no job has no images.
         """
         optional = _given({"p_lock_token": lock_token})
-        answer: Any = await self.rpc("get_check", p_document_id=document_id, **optional)
+        answer: rows.GetCheckAnswer = await self.rpc(
+            "get_check", p_document_id=document_id, **optional
+        )
         return answer
 
     async def give_back_documents(self, *, documents: object) -> Any:
@@ -681,12 +689,15 @@ class Client(abc.ABC):
         answer: bool = await self.rpc("has_role", p_user_id=user_id, p_role=role)
         return answer
 
-    async def lead_pool(self, *, process: str, lease_seconds: int) -> Any:
-        """Lead the pool for so long, and hear what waits and who is there; null while …
+    async def lead_pool(self, *, process: str, lease_seconds: int) -> rows.LeadPoolAnswer:
+        """Take or renew the lease on leading the pool.
 
-        … another leads. Workers that were silent for as long are forgotten.
+        Returns backlog and workers, or only nulls while another program leads. Deletes workers that
+        have not reported for as long as the lease.
         """
-        answer: Any = await self.rpc("lead_pool", p_process=process, p_lease_seconds=lease_seconds)
+        answer: rows.LeadPoolAnswer = await self.rpc(
+            "lead_pool", p_process=process, p_lease_seconds=lease_seconds
+        )
         return answer
 
     async def list_action_types(self) -> list[str]:
@@ -780,13 +791,13 @@ class Client(abc.ABC):
         before: str | None = None,
         before_id: str | None = None,
         limit: int = 50,
-    ) -> list[Any]:
-        """The caller's check jobs without their results, newest first; services see all, HAC …
+    ) -> list[rows.CheckJobSummary]:
+        """The check jobs of the caller without their results, newest first.
 
-        … may ask for everybody's.
+        Services see all jobs, HAC with p_everybody.
         """
         optional = _given({"p_status": status, "p_before": before, "p_before_id": before_id})
-        answer: list[Any] = await self.rpc(
+        answer: list[rows.CheckJobSummary] = await self.rpc(
             "list_check_jobs", p_everybody=everybody, p_limit=limit, **optional
         )
         return answer
@@ -860,9 +871,9 @@ class Client(abc.ABC):
         answer: list[rows.ListDoubts] = await self.rpc("list_doubts", p_limit=limit, **optional)
         return answer
 
-    async def list_functions(self) -> list[rows.ListFunctions]:
+    async def list_functions(self) -> list[rows.ListedFunction]:
         """HAC: each function with its switch, its schedule and its last ten runs, newest first."""
-        answer: list[rows.ListFunctions] = await self.rpc("list_functions")
+        answer: list[rows.ListedFunction] = await self.rpc("list_functions")
         return answer
 
     async def list_lanes(self) -> list[rows.ListedLane]:
@@ -970,13 +981,13 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def list_workers(self) -> list[rows.ListWorkers]:
-        """HAC: workers that have documents in hand (the first three of each are named), that …
+    async def list_workers(self) -> list[rows.ListedWorker]:
+        """HAC: workers that have claimed documents (the first three of each are listed), …
 
-        … run and wait, or that completed documents in the last ten minutes. state is reading, idle,
-        ended, or silent: not heard of for too long.
+        … that wait, or that completed documents in the last ten minutes. state is reading, idle,
+        ended, or silent: no report for too long.
         """
-        answer: list[rows.ListWorkers] = await self.rpc("list_workers")
+        answer: list[rows.ListedWorker] = await self.rpc("list_workers")
         return answer
 
     async def move_to_dead_letter_queue(
@@ -1033,12 +1044,12 @@ class Client(abc.ABC):
         answer: rows.PauseLaneAnswer = await self.rpc("pause_lane", p_lane=lane, p_reason=reason)
         return answer
 
-    async def pool_status(self, *, hours: int = 24) -> Any:
-        """For HAC: backlog of the lanes, who leads the pool, its workers, and the last hours …
+    async def pool_status(self, *, hours: int = 24) -> rows.PoolStatusAnswer:
+        """HAC: backlog of the lanes, leader and workers of the pool, and the history of …
 
-        … of backlog and allocation.
+        … backlog and allocation.
         """
-        answer: Any = await self.rpc("pool_status", p_hours=hours)
+        answer: rows.PoolStatusAnswer = await self.rpc("pool_status", p_hours=hours)
         return answer
 
     async def process_ocr_atomic(
@@ -1081,12 +1092,13 @@ class Client(abc.ABC):
 
     async def purge_check_jobs(
         self, *, result_days: float = 7, input_days: float = 30, limit: int = 100
-    ) -> Any:
-        """Remove results of jobs that ended so many days ago, and later the jobs with their …
+    ) -> rows.CheckJobPurge:
+        """Remove the results of jobs p_result_days after their end, and jobs with their …
 
-        … pictures. Says how many; call it again while it is p_limit.
+        … pictures after p_input_days. Returns how many; call it again while a number reaches
+        p_limit.
         """
-        answer: Any = await self.rpc(
+        answer: rows.CheckJobPurge = await self.rpc(
             "purge_check_jobs", p_result_days=result_days, p_input_days=input_days, p_limit=limit
         )
         return answer
@@ -1201,22 +1213,24 @@ class Client(abc.ABC):
         """
         await self.rpc("report_gauge", p_gauge=gauge, p_value=value)
 
-    async def report_pool(self, *, process: str, workers: object) -> Any:
-        """A program says which workers of the pool it has and what each reads: …
+    async def report_pool(self, *, process: str, workers: object) -> rows.ReportPoolAnswer:
+        """Report the pool workers of a program and what each reads.
 
-        … [{"worker_id", "lane", "document_id"}, …], and hears which lane each is to serve, how many
-        of the whole pool read in each lane, and which lanes have work. An empty list is a farewell.
+        p_workers is [{"worker_id", "lane", "document_id"}, …]; an empty list removes the program.
+        Returns the lane of each worker, how many workers of the whole pool read in each lane, and
+        which lanes have work.
         """
-        answer: Any = await self.rpc("report_pool", p_process=process, p_workers=workers)
+        answer: rows.ReportPoolAnswer = await self.rpc(
+            "report_pool", p_process=process, p_workers=workers
+        )
         return answer
 
     async def report_worker(
         self, *, worker_id: str, lanes: Sequence[str | None], leaves: bool = False
     ) -> bool:
-        """A worker that runs all the time says every half minute that it does, and at its …
+        """Report a long-lived worker; it repeats this every 30 seconds, and leaves with …
 
-        … end that it leaves. For people to see; nothing depends on it. False for one that leaves
-        and had not been there.
+        … p_leaves. Only list_workers uses it. False if a leaving worker was not known.
         """
         answer: bool = await self.rpc(
             "report_worker", p_worker_id=worker_id, p_lanes=lanes, p_leaves=leaves
@@ -1234,20 +1248,22 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def request_webhook(self, *, document_id: str, url: str) -> Any:
-        """Have an address told when a document has ended.
+    async def request_webhook(self, *, document_id: str, url: str) -> rows.RequestWebhookAnswer:
+        """Register a webhook of a document.
 
-        Asking again for the same address tells it again.
+        Registering the same URL again sends it again.
         """
-        answer: Any = await self.rpc("request_webhook", p_document_id=document_id, p_url=url)
+        answer: rows.RequestWebhookAnswer = await self.rpc(
+            "request_webhook", p_document_id=document_id, p_url=url
+        )
         return answer
 
-    async def rerun_check_job(self, *, job_id: str, all: bool = False) -> Any:
-        """Editor, owner or HAC: have a job that ended read what has no result yet; with …
+    async def rerun_check_job(self, *, job_id: str, all: bool = False) -> rows.CheckJobChange:
+        """Editor, owner or HAC: run an ended job again, for the pictures without a result; …
 
-        … p_all, everything once more.
+        … with p_all, for all.
         """
-        answer: Any = await self.rpc("rerun_check_job", p_job_id=job_id, p_all=all)
+        answer: rows.CheckJobChange = await self.rpc("rerun_check_job", p_job_id=job_id, p_all=all)
         return answer
 
     async def rerun_volumes(
@@ -1456,13 +1472,16 @@ class Client(abc.ABC):
 
     async def set_function(
         self, *, function_name: str, enabled: bool | None = None, schedule: str | None = None
-    ) -> Any:
-        """HAC: switch a function on or off, set its schedule; what is null stays, an empty …
+    ) -> rows.SetFunctionAnswer:
+        """HAC: enable or disable a function, set its schedule.
 
-        … schedule is none. pg_cron, or the scheduler in its place, follows at once.
+        A null parameter changes nothing, an empty schedule removes it. pg_cron or the scheduler
+        applies it at once.
         """
         optional = _given({"p_enabled": enabled, "p_schedule": schedule})
-        answer: Any = await self.rpc("set_function", p_function_name=function_name, **optional)
+        answer: rows.SetFunctionAnswer = await self.rpc(
+            "set_function", p_function_name=function_name, **optional
+        )
         return answer
 
     async def set_task_priority(self, *, task_id: str, priority: str) -> Any:
@@ -1494,9 +1513,9 @@ class Client(abc.ABC):
     async def settle_webhook(
         self, *, id: str, attempt: int, error: str | None = None, final: bool = False
     ) -> bool:
-        """Say how an attempt ended: without an error it was delivered; p_final gives it up.
+        """Report an attempt: without an error it was delivered; p_final gives it up.
 
-        False when the attempt no longer counts.
+        False if the webhook was claimed again or settled meanwhile.
         """
         optional = _given({"p_error": error})
         answer: bool = await self.rpc(
@@ -1560,7 +1579,7 @@ class Client(abc.ABC):
         self,
         *,
         job_id: str,
-        language: str,
+        language: str | None,
         images: object,
         allowed: Sequence[str | None] | None = None,
         name: str | None = None,
@@ -1570,12 +1589,12 @@ class Client(abc.ABC):
         callback_url: str | None = None,
         idempotency_key: str | None = None,
         request_digest: str | None = None,
-    ) -> Any:
-        """Have the text of pictures checked: [{"name", "dropbox_path", "sha256", …
+    ) -> rows.SubmitCheckJobAnswer:
+        """Submit a check job.
 
-        … "reference", …}, …], whose files are in the folder of p_job_id, a new UUID. Without
-        p_language, the language of the text is not checked. With a key that is known, it is the job
-        that came with it.
+        p_images is [{"name", "dropbox_path", "sha256", "reference", …}, …]; the files are in the
+        folder of p_job_id, a new UUID. Without p_language, the language of the text is not checked.
+        A known idempotency key returns the existing job.
         """
         optional = _given(
             {
@@ -1588,7 +1607,7 @@ class Client(abc.ABC):
                 "p_request_digest": request_digest,
             }
         )
-        answer: Any = await self.rpc(
+        answer: rows.SubmitCheckJobAnswer = await self.rpc(
             "submit_check_job",
             p_job_id=job_id,
             p_language=language,
@@ -1616,9 +1635,9 @@ class Client(abc.ABC):
         return answer
 
     async def take_engine_call(self, *, engine: str, per_second: float) -> float:
-        """Take the next place among all workers' calls to an engine, so many a second.
+        """Reserve the next call slot of an engine, at p_per_second calls of all workers.
 
-        Returns how many seconds to wait for it.
+        Returns the seconds to wait for it.
         """
         answer: float = await self.rpc("take_engine_call", p_engine=engine, p_per_second=per_second)
         return answer
@@ -1661,11 +1680,11 @@ class Client(abc.ABC):
         return answer
 
     async def wait_for_documents(self, *, lanes: Sequence[str | None] | None = None) -> int:
-        """Ask for a hint when the next document comes into one of the lanes (null: all): a …
+        """Request a notification when the next document enters one of the lanes (null: all).
 
-        … notification "pagewarden_documents" with the lane, and a call of the functions that serve
-        it. Claim once more before you wait. Returns how many of the lanes give hints; a paused one
-        does not.
+        The channel is pagewarden_documents, the payload the lane; functions that serve the lane are
+        called. Claim once more before you wait. Returns how many lanes notify; a paused one does
+        not.
         """
         optional = _given({"p_lanes": lanes})
         answer: int = await self.rpc("wait_for_documents", **optional)

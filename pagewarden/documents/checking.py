@@ -10,15 +10,14 @@ from pagewarden.checks import checking, languages
 from pagewarden.documents import read_pages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pagewarden.checks import report
+    from pagewarden.database import rows
     from pagewarden.reading import pages
 
 
-async def results(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+async def results(asked: rows.GetCheckAnswer) -> list[dict[str, Any]]:
     """Check a picture under each of its names; asked is what get_check answers."""
-    found: Sequence[Mapping[str, Any]] = asked["pages"]
+    found = asked["pages"]
     if not found:
         raise errors.ReadingError("the page of the picture is missing; it is read again")
     if len(found) != 1:
@@ -30,14 +29,14 @@ async def results(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     return await asyncio.to_thread(_results, page, asked)
 
 
-def _results(page: pages.ReadPage, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _results(page: pages.ReadPage, asked: rows.GetCheckAnswer) -> list[dict[str, Any]]:
     language = languages.find(asked["language"]) if asked["language"] else None
-    allowed = asked["allowed"]
+    allowed = asked["allowed"] or []
     return [
         _result(
             image["position"], page, checking.check(page, image["reference"], language, allowed)
         )
-        for image in asked["images"]
+        for image in asked["images"] or []
     ]
 
 

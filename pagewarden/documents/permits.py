@@ -17,10 +17,7 @@ def permit(database: Database, per_second: float | None) -> engines.Permit | Non
     loop = asyncio.get_running_loop()
 
     async def take(engine: str) -> float:
-        wait: float = await database.rpc(
-            "take_engine_call", p_engine=engine, p_per_second=per_second
-        )
-        return wait
+        return await database.take_engine_call(engine=engine, per_second=per_second)
 
     def ask(engine: str) -> float:
         return asyncio.run_coroutine_threadsafe(take(engine), loop).result()

@@ -49,8 +49,6 @@ async def _report(
 
 async def _say(database: Database, worker_id: str, lanes: Sequence[str], *, leaves: bool) -> None:
     try:
-        await database.rpc(
-            "report_worker", p_worker_id=worker_id, p_lanes=list(lanes), p_leaves=leaves
-        )
+        await database.report_worker(worker_id=worker_id, lanes=list(lanes), leaves=leaves)
     except errors.DatabaseError as exc:
         log.warning("report_failed", error=str(exc))

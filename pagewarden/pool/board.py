@@ -62,8 +62,8 @@ class Board:
     async def report(self) -> None:
         """Say who is here and what each reads, and hear which lane each is to serve."""
         try:
-            answer = await self.database.rpc(
-                "report_pool", p_process=self.process, p_workers=list(self._rows())
+            answer = await self.database.report_pool(
+                process=self.process, workers=list(self._rows())
             )
         except errors.DatabaseError as exc:
             # Everybody goes on where they are.

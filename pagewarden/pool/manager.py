@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -12,9 +12,9 @@ from pagewarden import errors
 from pagewarden.pool import moves
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
     from pagewarden.pool.plans import Plan
 
 log = structlog.get_logger(__name__)
@@ -41,26 +41,28 @@ class Manager:
     async def look(self) -> bool:
         """Share the workers out if it is ours to do, and tell whether it was."""
         try:
-            seen = await self.database.rpc(
-                "lead_pool", p_process=self.process, p_lease_seconds=self.plan.lease_seconds
+            seen = await self.database.lead_pool(
+                process=self.process, lease_seconds=self.plan.lease_seconds
             )
-            if seen is None:
+            term, workers = seen["term"], seen["workers"]
+            if term is None or workers is None:
                 return False
-            await self._assign(seen)
+            await self._assign(term, seen["backlog"], workers)
         except errors.DatabaseError as exc:
             log.warning("rebalance_failed", process=self.process, error=str(exc))
             return False
         return True
 
-    async def _assign(self, seen: Mapping[str, Any]) -> None:
-        backlog = {lane: seen["backlog"].get(lane, 0) for lane in self.plan.lanes}
-        workers = assigned(self.plan, backlog, [_worker(row) for row in seen["workers"]])
-        answer = await self.database.rpc(
-            "assign_pool",
-            p_process=self.process,
-            p_term=seen["term"],
-            p_workers=[{"worker_id": w.worker_id, "lane": w.lane} for w in workers],
-            p_backlog=backlog,
+    async def _assign(
+        self, term: int, waiting: Mapping[str, int], present: Sequence[rows.AssignableWorker]
+    ) -> None:
+        backlog = {lane: waiting.get(lane, 0) for lane in self.plan.lanes}
+        workers = assigned(self.plan, backlog, [_worker(row) for row in present])
+        answer = await self.database.assign_pool(
+            process=self.process,
+            term=term,
+            workers=[{"worker_id": w.worker_id, "lane": w.lane} for w in workers],
+            backlog=backlog,
         )
         if answer["success"] and answer["switches"]:
             log.info("rebalanced", backlog=backlog, switches=answer["switches"])
@@ -80,5 +82,5 @@ def assigned(
     return moves.rebalance(workers, target, rules)
 
 
-def _worker(row: Mapping[str, Any]) -> moves.Worker:
+def _worker(row: rows.AssignableWorker) -> moves.Worker:
     return moves.Worker(row["worker_id"], row["lane"], row["seconds"] or 0.0, row["is_idle"])

@@ -35,7 +35,7 @@ class PoolWorker(workers.Worker):
         try:
             found = await self._take(over)
             if found is None:
-                await self.database.rpc("wait_for_documents", p_lanes=list(self.lanes))
+                await self.database.wait_for_documents(lanes=list(self.lanes))
                 found = await self._take(over)
             return bool(found)
         except (errors.DatabaseAway, errors.Conflict) as exc:

@@ -1,8 +1,15 @@
--- Serverless functions: switches, schedules, calls, runs.
+-- Serverless functions: configuration, runs, schedules, calls over HTTP.
 --
--- edge_function_config switches a function off and holds its schedule. Where pg_cron and pg_net exist,
--- its rows become cron jobs that call the functions over HTTP, at the URL and with the key that Vault
--- has as pagewarden_url and pagewarden_key. Elsewhere the scheduler of `pagewarden up` does the same.
+-- edge_function_config has a row for each function: an operator disables a function or changes its
+-- schedule there without a deployment. begin_function_run and end_function_run record the last 50
+-- runs of each function.
+--
+-- With pg_cron and pg_net (Supabase), the rows become cron jobs that call the functions over HTTP, at
+-- the URL and with the key that Vault has as pagewarden_url and pagewarden_key. Without them, the
+-- scheduler of `pagewarden up` reads the same rows. stale-monitor is SQL only: its job calls
+-- sweep_documents() directly.
+--
+-- Not here: the code of the functions (functions/) and the call when a document is queued (wake_ups).
 
 create table public.edge_function_config (
   function_name text not null,
@@ -13,36 +20,36 @@ create table public.edge_function_config (
   lanes text[] not null default '{}',
   constraint edge_function_config_pkey primary key (function_name),
   constraint edge_function_config_lanes_are_known check (lanes <@ array['image', 'pdf', 'index', 'acte', 'check']),
-  constraint edge_function_config_schedule_is_one check (
+  constraint edge_function_config_schedule_is_valid check (
     schedule ~ '^([1-9]|[1-5][0-9]) seconds$' or schedule ~ '^\S+( \S+){4}$'
   )
 );
-comment on table public.edge_function_config is 'Switches any function off, and holds its schedule, without a deployment.';
+comment on table public.edge_function_config is 'Enables, disables and schedules each function without a deployment.';
 alter table public.edge_function_config enable row level security;
-create policy "Switches are visible to HAC"
+create policy "Functions are visible to HAC"
   on public.edge_function_config for select to authenticated
   using ((select private.is_admin()));
 grant select on public.edge_function_config to authenticated;
 grant select, insert, update, delete on public.edge_function_config to service_role;
-comment on column public.edge_function_config.lanes is 'Lanes whose documents it reads: it is called when one comes and nobody is at work.';
+comment on column public.edge_function_config.lanes is 'Lanes whose documents it reads: it is called when one is queued while no worker reads.';
 comment on column public.edge_function_config.schedule is
-  'When it is called: "30 seconds" (1 to 59), or minute, hour, day, month, weekday as cron knows them, in UTC.';
+  'When it is called: "30 seconds" (1 to 59), or a cron expression of five fields, in UTC.';
 insert into public.edge_function_config (function_name, schedule, lanes, description)
 values
-  ('upload-to-dropbox', null, '{}', 'Takes files in'),
+  ('upload-to-dropbox', null, '{}', 'Receives files'),
   ('ocr-worker', '* * * * *', '{image,index,acte,check}', 'Reads images'),
-  ('pdf-worker', '* * * * *', '{pdf}', 'Hands PDFs to the GPU service'),
+  ('pdf-worker', '* * * * *', '{pdf}', 'Sends PDFs to the GPU service'),
   ('ocr-universal', null, '{}', 'Reads one image'),
   ('pdf-extract', null, '{}', 'Reads one PDF'),
-  ('stale-monitor', '5 seconds', '{}', 'Gives back what dead workers held; SQL, see public.sweep_documents()'),
-  ('ocr-worker-retry-v2', null, '{}', 'Trying again after a version conflict'),
-  ('documents', null, '{}', 'Tells how far a document is, hands out its text, cancels, reads again, deletes'),
-  ('retention', '17 * * * *', '{}', 'Removes files that nobody needs any more'),
-  ('webhooks', '10 seconds', '{}', 'Tells callers'' servers that their documents have ended'),
-  ('jobs', null, '{}', 'Takes check jobs in, tells how far they are, cancels, runs them again'),
-  ('pubsub', null, '{}', 'Reads the pictures of a check job that a queue of Pub/Sub pushes'),
-  ('volume-orchestrator', '30 seconds', '{}', 'Moves volumes from stage to stage, and looks for what got stuck'),
-  ('alerts', '* * * * *', '{}', 'Measures disk and services, and tells people of alerts');
+  ('stale-monitor', '5 seconds', '{}', 'Reclaims documents of crashed workers; SQL, see public.sweep_documents()'),
+  ('ocr-worker-retry-v2', null, '{}', 'Retries after a version conflict'),
+  ('documents', null, '{}', 'Status and text of a document; cancels, reads again, deletes it'),
+  ('retention', '17 * * * *', '{}', 'Removes expired files and rows'),
+  ('webhooks', '10 seconds', '{}', 'Sends webhooks of documents and check jobs that ended'),
+  ('jobs', null, '{}', 'Submits check jobs, shows their status, cancels and reruns them'),
+  ('pubsub', null, '{}', 'Reads the pictures of a check job that Pub/Sub pushes'),
+  ('volume-orchestrator', '30 seconds', '{}', 'Moves volumes from stage to stage and recovers stuck ones'),
+  ('alerts', '* * * * *', '{}', 'Measures disk and services, and sends alert messages');
 
 create table private.function_runs (
   id bigint generated always as identity,
@@ -57,7 +64,7 @@ create table private.function_runs (
   constraint function_runs_ended_has_an_outcome check ((ended_at is null) = (outcome is null))
 );
 comment on table private.function_runs is
-  'The last fifty calls of each function that services call. Without an end it is at work, or was killed.';
+  'The last 50 calls of each function that services call. A row without an end is running, or was killed.';
 create index function_runs_function_idx on private.function_runs (function_name, id);
 alter table private.function_runs enable row level security;
 
@@ -86,7 +93,7 @@ begin
   return v_id;
 end;
 $$;
-comment on function public.begin_function_run(text) is 'Note that a function begins; end_function_run takes the number.';
+comment on function public.begin_function_run(text) is 'Record the start of a function run; returns the id that end_function_run takes.';
 grant execute on function public.begin_function_run(text) to service_role;
 
 create function public.end_function_run(
@@ -113,11 +120,20 @@ begin
 end;
 $$;
 comment on function public.end_function_run(bigint, text, text, jsonb) is
-  'Note how a function ended: completed, refused (the caller was at fault) or failed. False when nobody knows of the run.';
+  'Record the end of a function run: completed, refused (an error of the caller) or failed. False for an unknown or ended run.';
 grant execute on function public.end_function_run(bigint, text, text, jsonb) to service_role;
 
-create function private.list_functions()
-returns table (
+create type public.function_run as (
+  started_at timestamptz,
+  seconds numeric,
+  outcome text,
+  error text,
+  result jsonb
+);
+comment on type public.function_run is
+  'A call of a function; without an outcome it is running, or was killed. Nullable: seconds, outcome, error, result.';
+
+create type public.listed_function as (
   function_name text,
   enabled boolean,
   schedule text,
@@ -125,32 +141,34 @@ returns table (
   lanes text[],
   updated_at timestamptz,
   last_run_at timestamptz,
-  runs jsonb
-)
+  runs public.function_run[]
+);
+comment on type public.listed_function is
+  'A function with its switch, its schedule and its last ten runs, newest first. Nullable: schedule, last_run_at.';
+
+create function private.list_functions()
+returns setof public.listed_function
 language plpgsql
 stable
-security definer          -- reads what the caller may not, after asking who it is
+security definer          -- checks the role, then reads private tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.require_admin();
   return query
   select c.function_name, c.enabled, c.schedule, c.description, c.lanes, c.updated_at,
-    -- The sweep is done in SQL, and notes the time itself.
+    -- The sweep is SQL and records its own time.
     greatest(r.last_at, case c.function_name when 'stale-monitor' then (select s.swept_at from private.sweep_state as s) end),
-    coalesce(r.runs, '[]')
+    coalesce(r.runs, '{}')
   from public.edge_function_config as c
   cross join lateral (
-    select max(k.started_at) as last_at,
-      jsonb_agg(
-        jsonb_build_object(
-          'started_at', k.started_at, 'seconds', round(extract(epoch from k.ended_at - k.started_at), 3),
-          'outcome', k.outcome, 'error', k.error, 'result', k.result
-        )
-        order by k.id desc
-      ) as runs
+    select max(k.started_at) as last_at, array_agg(k::public.function_run) as runs
     from (
-      select f.* from private.function_runs as f where f.function_name = c.function_name order by f.id desc limit 10
+      select f.started_at, round(extract(epoch from f.ended_at - f.started_at), 3) as seconds, f.outcome, f.error, f.result
+      from private.function_runs as f
+      where f.function_name = c.function_name
+      order by f.id desc
+      limit 10
     ) as k
   ) as r
   order by c.function_name;
@@ -197,10 +215,21 @@ begin
   end loop;
 end;
 $$;
-comment on function private.require_schedule(text) is 'Refuse what neither pg_cron nor our own scheduler would keep (22023).';
+comment on function private.require_schedule(text) is 'Refuse a schedule that pg_cron or the scheduler cannot parse (22023).';
+
+create type public.set_function_answer as (
+  success boolean,
+  error text,
+  message text,
+  function_name text,
+  enabled boolean,
+  schedule text
+);
+comment on type public.set_function_answer is
+  'The switch and the schedule of a function after set_function. Nullable: error, message, function_name, enabled, schedule.';
 
 create function private.set_function(p_function_name text, p_enabled boolean, p_schedule text)
-returns jsonb
+returns public.set_function_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -209,14 +238,16 @@ as $$
 declare
   v_old public.edge_function_config;
   v_new public.edge_function_config;
+  v_answer public.set_function_answer;
 begin
   perform private.require_admin();
+  v_answer.function_name := p_function_name;
   select c.* into v_old from public.edge_function_config as c where c.function_name = p_function_name for update;
   if not found then
-    return jsonb_build_object(
-      'success', false, 'error', 'FUNCTION_NOT_FOUND', 'function_name', p_function_name,
-      'message', 'there is no such function'
-    );
+    v_answer.success := false;
+    v_answer.error := 'FUNCTION_NOT_FOUND';
+    v_answer.message := 'there is no such function';
+    return v_answer;
   end if;
   v_new := v_old;
   v_new.enabled := coalesce(p_enabled, v_old.enabled);
@@ -240,9 +271,10 @@ begin
     ) as f (field, old, new)
     where f.old is distinct from f.new;
   end if;
-  return jsonb_build_object(
-    'success', true, 'function_name', p_function_name, 'enabled', v_new.enabled, 'schedule', v_new.schedule
-  );
+  v_answer.success := true;
+  v_answer.enabled := v_new.enabled;
+  v_answer.schedule := v_new.schedule;
+  return v_answer;
 end;
 $$;
 comment on function private.set_function(text, boolean, text) is 'See public.set_function.';
@@ -260,7 +292,7 @@ exception
 end;
 $$;
 
-create function private.secret(p_name text)
+create function private.vault_secret(p_name text)
 returns text
 language plpgsql
 stable
@@ -276,7 +308,7 @@ begin
   return v_secret;
 end;
 $$;
-comment on function private.secret(text) is 'A secret of Supabase Vault; null where there is none.';
+comment on function private.vault_secret(text) is 'A secret of Supabase Vault; null if it does not exist.';
 
 create function private.call_function(p_function_name text, p_body jsonb default '{}')
 returns bigint
@@ -284,33 +316,33 @@ language plpgsql
 volatile
 security invoker
 set search_path = ''
-set lock_timeout = '500ms'   -- whoever uploads does not wait for pg_net
+set lock_timeout = '500ms'   -- an upload must not wait for pg_net
 as $$
 declare
-  v_url text := private.secret('pagewarden_url');
-  v_key text := private.secret('pagewarden_key');
+  v_url text := private.vault_secret('pagewarden_url');
+  v_key text := private.vault_secret('pagewarden_key');
 begin
   if v_url is null or v_key is null or not exists (
     select 1 from public.edge_function_config as c where c.function_name = p_function_name and c.enabled
   ) then
     return null;
   end if;
-  -- Sent after the commit, and nobody waits for the answer.
+  -- pg_net sends it after the commit; the answer is not awaited.
   return net.http_post(
     url => rtrim(v_url, '/') || '/functions/v1/' || p_function_name,
     body => p_body,
     headers => jsonb_build_object('Content-Type', 'application/json', 'apikey', v_key)
-      -- A key of the old kind is a token too, and some gateways want it as one.
+      -- A legacy key is a JWT, and some gateways require it as bearer token.
       || case when v_key like '%.%.%' then jsonb_build_object('Authorization', 'Bearer ' || v_key) else '{}' end,
     timeout_milliseconds => 5000
   );
 end;
 $$;
 comment on function private.call_function(text, jsonb) is
-  'Have pg_net call a function that is switched on, at the URL and with the key that Vault has as pagewarden_url '
-  'and pagewarden_key; null while it has none.';
+  'Call an enabled function through pg_net, at the URL and with the key that Vault has as pagewarden_url and '
+  'pagewarden_key. Returns the id of the request; null without URL or key.';
 
-create function private.try_function(p_function_name text, p_body jsonb)
+create function private.call_function_or_warn(p_function_name text, p_body jsonb)
 returns void
 language plpgsql
 volatile
@@ -320,16 +352,16 @@ as $$
 begin
   perform private.call_function(p_function_name, p_body);
 exception
-  -- Whatever pg_net or Vault may say; a document comes in also without a hint.
+  -- Errors of pg_net or Vault must not fail the upload: the function also runs on its schedule.
   when syntax_error_or_access_rule_violation or invalid_schema_name or data_exception
     or integrity_constraint_violation or object_not_in_prerequisite_state or plpgsql_error or internal_error then
     raise warning 'function % was not called: %', p_function_name, sqlerrm
       using errcode = sqlstate, hint = 'It is called on its schedule.';
 end;
 $$;
-comment on function private.try_function(text, jsonb) is 'Call a function, or warn that it could not be.';
+comment on function private.call_function_or_warn(text, jsonb) is 'Call a function; raise a warning instead of an error of pg_net or Vault.';
 
-create function private.wanted_jobs()
+create function private.cron_jobs()
 returns table (name text, schedule text, command text)
 language sql
 stable
@@ -344,17 +376,17 @@ as $$
   from public.edge_function_config as c
   where c.enabled and c.schedule is not null
   union all
-  -- Alerts are evaluated whatever becomes of the function that sends their messages. A later migration brings this.
+  -- Alerts are evaluated independently of the function that sends their messages. A later migration creates it.
   select 'pagewarden-sql-evaluate-alerts', '* * * * *', 'select public.evaluate_alerts()'
   where to_regprocedure('public.evaluate_alerts(timestamptz)') is not null;
 $$;
-comment on function private.wanted_jobs() is 'The jobs that pg_cron is to have of ours, each under a name of its own.';
+comment on function private.cron_jobs() is 'The jobs that pg_cron should have, by name.';
 
 create function private.apply_schedules()
 returns integer
 language plpgsql
 volatile
-security definer          -- whoever may change a schedule need not know pg_cron
+security definer          -- the roles that change a schedule have no rights on pg_cron
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -366,10 +398,10 @@ begin
   perform cron.unschedule(j.jobname)
   from cron.job as j
   where j.jobname like 'pagewarden-%' and not exists (
-    select 1 from private.wanted_jobs() as w where w.name = j.jobname
+    select 1 from private.cron_jobs() as w where w.name = j.jobname
   );
   select count(cron.schedule(w.name, w.schedule, w.command)) into v_count
-  from private.wanted_jobs() as w
+  from private.cron_jobs() as w
   where not exists (
     select 1 from cron.job as j
     where j.jobname = w.name and j.schedule = w.schedule and j.command = w.command
@@ -378,12 +410,12 @@ begin
 end;
 $$;
 comment on function private.apply_schedules() is
-  'Make private.wanted_jobs() the jobs of pg_cron, where it is; nothing else schedules. Returns how many were set.';
+  'Set the jobs of pg_cron to private.cron_jobs(), if it is installed. Returns how many changed.';
 
-create function private.schedules_changed()
+create function private.apply_changed_schedules()
 returns trigger
 language plpgsql
-security definer          -- whoever may change a schedule need not know pg_cron
+security definer          -- the roles that change a schedule have no rights on pg_cron
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -391,24 +423,15 @@ begin
   return null;
 end;
 $$;
-comment on function private.schedules_changed() is 'A change of edge_function_config is a change of schedules.';
+comment on function private.apply_changed_schedules() is 'Apply the schedules after a change of edge_function_config.';
 create trigger edge_function_config_schedules
   after insert or update or delete on public.edge_function_config
-  for each statement execute function private.schedules_changed();
+  for each statement execute function private.apply_changed_schedules();
 
 -- What people may call. Each function only calls the private one of its name, which checks the caller.
 
 create function public.list_functions()
-returns table (
-  function_name text,
-  enabled boolean,
-  schedule text,
-  description text,
-  lanes text[],
-  updated_at timestamptz,
-  last_run_at timestamptz,
-  runs jsonb
-)
+returns setof public.listed_function
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_functions() $$;
 comment on function public.list_functions() is
@@ -420,10 +443,10 @@ create function public.set_function(
   p_enabled boolean default null,
   p_schedule text default null
 )
-returns jsonb
+returns public.set_function_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.set_function(p_function_name, p_enabled, p_schedule) $$;
 comment on function public.set_function(text, boolean, text) is
-  'HAC: switch a function on or off, set its schedule; what is null stays, an empty schedule is none. pg_cron, or the '
-  'scheduler in its place, follows at once.';
+  'HAC: enable or disable a function, set its schedule. A null parameter changes nothing, an empty schedule removes it. '
+  'pg_cron or the scheduler applies it at once.';
 grant execute on function public.set_function(text, boolean, text) to authenticated, service_role;

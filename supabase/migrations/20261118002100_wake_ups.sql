@@ -1,16 +1,20 @@
--- Wake-ups: a worker that waits is told when a document enters its lanes.
+-- Wake-ups: notify waiting workers when a document enters one of their lanes.
 --
--- The queue is the truth: a lost wake-up costs one poll, or one minute of the schedule. A commit with a
--- notification waits for every other such commit of the server, so one is sent only while a worker is
--- waiting: a worker that finds nothing marks its lanes as idle, looks once more, and listens.
+-- A worker that finds no work calls wait_for_documents(), which marks its lanes in idle_lanes, claims
+-- once more, and then listens on the channel pagewarden_documents. An insert into the queue notifies
+-- only marked lanes, removes the marks, and calls the functions that serve these lanes (edge_function_config).
+--
+-- The marks exist for performance: a commit with a notification takes a lock that serializes all such
+-- commits of the server, so uploads into busy lanes send none.
+--
+-- Notifications are only a hint. The queue is the truth: a lost one costs a poll interval, or a minute
+-- of the schedule.
 
--- A commit with a notification waits for every other such commit of the server. So there is one only for
--- somebody who waits: a worker that found nothing marks its lanes, looks once more, and listens.
-create unlogged table private.idle_lanes (   -- after a crash nobody listens any more, so no mark is missed
+create unlogged table private.idle_lanes (   -- a crash also ends all listeners, so losing the marks does no harm
   lane text not null,
   constraint idle_lanes_pkey primary key (lane)
 );
-comment on table private.idle_lanes is 'Lanes whose next document somebody waits for.';
+comment on table private.idle_lanes is 'Lanes in which a worker waits for the next document.';
 alter table private.idle_lanes enable row level security;
 
 create function public.wait_for_documents(p_lanes text[] default null)
@@ -25,13 +29,13 @@ declare
 begin
   perform private.require_lane(u.lane) from unnest(p_lanes) as u (lane)
   where not exists (select 1 from public.lanes as l where l.lane = u.lane);
-  -- What comes into a paused lane is nobody's hint.
+  -- A paused lane sends no notification.
   v_lanes := array(
     select l.lane from public.lanes as l
     where (p_lanes is null or l.lane = any (p_lanes)) and l.paused_at is null
     order by l.lane
   );
-  -- A mark that somebody is just removing is still seen, and not waited for: with it comes the hint.
+  -- A mark that another transaction is removing is still visible; its commit sends the notification.
   insert into private.idle_lanes (lane)
   select u.lane from unnest(v_lanes) as u (lane)
   where not exists (select 1 from private.idle_lanes as i where i.lane = u.lane)
@@ -40,12 +44,12 @@ begin
 end;
 $$;
 comment on function public.wait_for_documents(text[]) is
-  'Ask for a hint when the next document comes into one of the lanes (null: all): a notification '
-  '"pagewarden_documents" with the lane, and a call of the functions that serve it. Claim once more before you '
-  'wait. Returns how many of the lanes give hints; a paused one does not.';
+  'Request a notification when the next document enters one of the lanes (null: all). The channel is '
+  'pagewarden_documents, the payload the lane; functions that serve the lane are called. Claim once more before you '
+  'wait. Returns how many lanes notify; a paused one does not.';
 grant execute on function public.wait_for_documents(text[]) to service_role, pagewarden_worker;
 
-create function private.hint(p_lanes text[])
+create function private.notify_lanes(p_lanes text[])
 returns void
 language plpgsql
 volatile
@@ -55,9 +59,9 @@ as $$
 declare
   v_lanes text[];
 begin
-  -- Everybody who sees the mark says so, since nobody knows which of them commits last.
+  -- Each transaction that sees the mark notifies, because the order of commits is unknown.
   perform pg_notify('pagewarden_documents', i.lane) from private.idle_lanes as i where i.lane = any (p_lanes);
-  -- A mark that is locked is just being removed, and its functions called.
+  -- Another transaction removes the marks that are locked, and calls their functions.
   with removed as (
     delete from private.idle_lanes as i
     where i.ctid = any (array(
@@ -67,30 +71,30 @@ begin
   )
   select array_agg(r.lane) into v_lanes from removed as r;
   if exists (select 1 from pg_catalog.pg_namespace as n where n.nspname = 'net') then
-    perform private.try_function(c.function_name, jsonb_build_object('lanes', to_jsonb(v_lanes)))
+    perform private.call_function_or_warn(c.function_name, jsonb_build_object('lanes', to_jsonb(v_lanes)))
     from public.edge_function_config as c
     where c.lanes && v_lanes;
   end if;
 end;
 $$;
-comment on function private.hint(text[]) is 'Tell those who wait for documents of these lanes that there are some.';
+comment on function private.notify_lanes(text[]) is 'Notify the workers that wait for documents of these lanes, and call the functions that serve them.';
 
-create function private.wake_workers()
+create function private.notify_queued()
 returns trigger
 language plpgsql
 security invoker
 set search_path = ''
 as $$
 begin
-  -- One statement, because every upload pays for it.
+  -- One statement: it runs with every upload.
   if exists (select 1 from private.idle_lanes as i where i.lane = any (array(select a.lane from added as a))) then
-    perform private.hint(array(select distinct a.lane from added as a));
+    perform private.notify_lanes(array(select distinct a.lane from added as a));
   end if;
   return null;
 end;
 $$;
-comment on function private.wake_workers() is 'Tell those who wait, if anybody does, what came into the queue.';
-create trigger queue_wake
+comment on function private.notify_queued() is 'Notify waiting workers of rows inserted into the queue.';
+create trigger queue_notify
   after insert on private.queue
   referencing new table as added
-  for each statement execute function private.wake_workers();
+  for each statement execute function private.notify_queued();

@@ -1,16 +1,23 @@
--- Workers: presence, the pool's state, calls to rate-limited engines.
+-- Workers: presence, the pool, and the rate limit of remote engines.
 --
--- Workers report themselves so that people see them; nothing depends on it. The pool's programs keep
--- their allocation here, and one of them leads (docs/decisions/0007).
+-- Presence: long-lived workers call report_worker() every 30 seconds; list_workers() shows them with
+-- the documents they have claimed. Claims and locks do not depend on it.
+--
+-- Pool: programs whose workers serve any lane. Each reports its workers (report_pool) and receives the
+-- lane of each. One program leads at a time: lead_pool() takes or renews a lease and returns backlog
+-- and workers, assign_pool() stores the new lanes. The term increases with each new leader, so a late
+-- call of a former leader is refused (NOT_LEADER). See docs/decisions/0007.
+--
+-- Rate limit: take_engine_call() reserves the next time slot of an engine for all workers together.
 
-create unlogged table private.workers (   -- after a crash whoever lives reports again
+create unlogged table private.workers (   -- after a crash, workers report again
   worker_id text not null,
   lanes text[] not null,
   started_at timestamptz not null,
   seen_at timestamptz not null,
   constraint workers_pkey primary key (worker_id)
 );
-comment on table private.workers is 'Workers that run all the time, and when each last said so.';
+comment on table private.workers is 'Long-lived workers, and when each last reported.';
 alter table private.workers enable row level security;
 
 create function public.report_worker(
@@ -46,24 +53,38 @@ begin
 end;
 $$;
 comment on function public.report_worker(text, text[], boolean, timestamptz) is
-  'A worker that runs all the time says every half minute that it does, and at its end that it leaves. For people '
-  'to see; nothing depends on it. False for one that leaves and had not been there.';
+  'Report a long-lived worker; it repeats this every 30 seconds, and leaves with p_leaves. Only list_workers uses it. '
+  'False if a leaving worker was not known.';
 grant execute on function public.report_worker(text, text[], boolean, timestamptz) to service_role, pagewarden_worker;
 
-create function private.list_workers(p_now timestamptz default now())
-returns table (
+create type public.worker_document as (
+  document_id uuid,
+  name text,
+  lane text,
+  claimed_at timestamptz,
+  page_count integer,
+  pages_done bigint
+);
+comment on type public.worker_document is 'A document that a worker has claimed, and how far it is. Nullable: page_count.';
+
+create type public.listed_worker as (
   worker_id text,
   state text,
   lanes text[],
   started_at timestamptz,
   seen_at timestamptz,
   in_hand bigint,
-  documents jsonb,
+  documents public.worker_document[],
   completed bigint
-)
+);
+comment on type public.listed_worker is
+  'A worker with the first three documents it has claimed. state is reading, idle, ended or silent. Nullable: started_at.';
+
+create function private.list_workers(p_now timestamptz default now())
+returns setof public.listed_worker
 language plpgsql
 stable
-security definer          -- reads what the caller may not, after asking who it is
+security definer          -- checks the role, then reads private tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -78,13 +99,16 @@ begin
   ),
   holder as (
     select h.worker_id, count(*) as in_hand, max(h.locked_at) as heard_at, max(h.lock_expires_at) as held_until,
-      jsonb_agg(
-        jsonb_build_object(
-          'document_id', h.id, 'name', h.name, 'lane', h.lane, 'claimed_at', h.claimed_at, 'page_count', h.page_count,
-          'pages_done', (select count(*) from public.ocr_pages as o where o.run_id = h.open_run_id)
-        )
-        order by h.place
-      ) filter (where h.place <= 3) as documents
+      array(
+        select f::public.worker_document
+        from (
+          select k.id, k.name::text, k.lane::text, k.claimed_at, k.page_count,
+            (select count(*) from public.ocr_pages as o where o.run_id = k.open_run_id) as pages_done
+          from held as k
+          where k.worker_id = h.worker_id and k.place <= 3
+          order by k.place
+        ) as f
+      ) as documents
     from held as h group by h.worker_id
   ),
   result as (
@@ -101,7 +125,7 @@ begin
       else 'ended'
     end,
     coalesce(w.lanes, '{}'), w.started_at, greatest(w.seen_at, h.heard_at, r.last_at), coalesce(h.in_hand, 0),
-    coalesce(h.documents, '[]'), coalesce(r.completed, 0)
+    coalesce(h.documents, '{}'), coalesce(r.completed, 0)
   from (
     select k.worker_id from private.workers as k union select k.worker_id from holder as k
     union select k.worker_id from result as k
@@ -133,23 +157,23 @@ create table private.pool_workers (
   constraint pool_workers_pkey primary key (worker_id)
 );
 comment on table private.pool_workers is 'The workers of the pool.';
-comment on column private.pool_workers.process is 'The program it belongs to, which reports for all its workers.';
-comment on column private.pool_workers.lane is 'The lane it is to serve; null until somebody leads.';
-comment on column private.pool_workers.reads_lane is 'The lane of the document it reads, which it may be helping with.';
+comment on column private.pool_workers.process is 'The program it belongs to; it reports all its workers.';
+comment on column private.pool_workers.lane is 'The lane it is assigned to; null until a leader assigns one.';
+comment on column private.pool_workers.reads_lane is 'The lane of the document it reads; may differ from its own lane.';
 alter table private.pool_workers enable row level security;
 
-create table private.pool_lead (
+create table private.pool_leader (
   is_only boolean not null default true,
   process text not null,
   term bigint not null,
   since timestamptz not null,
   expires_at timestamptz not null,
-  constraint pool_lead_pkey primary key (is_only),
-  constraint pool_lead_is_one check (is_only)
+  constraint pool_leader_pkey primary key (is_only),
+  constraint pool_leader_one_row check (is_only)
 );
-comment on table private.pool_lead is 'Who leads the pool, and until when unless it says so again.';
-comment on column private.pool_lead.term is 'Goes up whenever somebody else takes over; orders of an earlier term count for nothing.';
-alter table private.pool_lead enable row level security;
+comment on table private.pool_leader is 'The program that leads the pool, and when its lease expires.';
+comment on column private.pool_leader.term is 'Increases with each new leader; assignments of an earlier term are refused.';
+alter table private.pool_leader enable row level security;
 
 create table private.pool_history (
   at timestamptz not null,
@@ -159,16 +183,27 @@ create table private.pool_history (
   leader text not null,
   constraint pool_history_pkey primary key (at)
 );
-comment on table private.pool_history is 'What waited and who served what, each time the leader looked; kept for a week.';
+comment on table private.pool_history is 'Backlog and assigned workers at each run of the leader; kept for a week.';
 alter table private.pool_history enable row level security;
 
+create type public.report_pool_answer as (
+  lanes jsonb,
+  reading jsonb,
+  waiting text[]
+);
+comment on type public.report_pool_answer is
+  'What a program of the pool works by. lanes: the lane of each of its workers, null until one is assigned; reading: '
+  'how many workers of the whole pool read in each lane; waiting: the lanes that have work.';
+
 create function public.report_pool(p_process text, p_workers jsonb, p_now timestamptz default now())
-returns jsonb
+returns public.report_pool_answer
 language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_answer public.report_pool_answer;
 begin
   perform private.require_text('p_process', p_process, 200);
   perform private.require_list('p_workers', p_workers);
@@ -187,31 +222,31 @@ begin
       select 1 from jsonb_array_elements(p_workers) as r (worker) where r.worker ->> 'worker_id' = w.worker_id
     );
   if p_workers = '[]' then
-    update private.pool_lead as l set expires_at = least(l.expires_at, p_now) where l.process = p_process;
+    update private.pool_leader as l set expires_at = least(l.expires_at, p_now) where l.process = p_process;
   end if;
-  return jsonb_build_object(
-    'lanes', (
-      select coalesce(jsonb_object_agg(w.worker_id, w.lane), '{}')
-      from private.pool_workers as w where w.process = p_process
-    ),
-    'reading', (
-      select coalesce(jsonb_object_agg(x.reads_lane, x.workers), '{}')
-      from (
-        select w.reads_lane, count(*) as workers from private.pool_workers as w
-        where w.reads_lane is not null group by w.reads_lane
-      ) as x
-    ),
-    'waiting', (
-      select coalesce(jsonb_agg(l.lane order by l.lane), '[]') from public.lanes as l
-      where l.paused_at is null and exists (select 1 from private.queue as q where q.lane = l.lane)
-    )
+  v_answer.lanes := (
+    select coalesce(jsonb_object_agg(w.worker_id, w.lane), '{}')
+    from private.pool_workers as w where w.process = p_process
   );
+  v_answer.reading := (
+    select coalesce(jsonb_object_agg(x.reads_lane, x.workers), '{}')
+    from (
+      select w.reads_lane, count(*) as workers from private.pool_workers as w
+      where w.reads_lane is not null group by w.reads_lane
+    ) as x
+  );
+  v_answer.waiting := array(
+    select l.lane from public.lanes as l
+    where l.paused_at is null and exists (select 1 from private.queue as q where q.lane = l.lane)
+    order by l.lane
+  );
+  return v_answer;
 end;
 $$;
 comment on function public.report_pool(text, jsonb, timestamptz) is
-  'A program says which workers of the pool it has and what each reads: [{"worker_id", "lane", "document_id"}, …], '
-  'and hears which lane each is to serve, how many of the whole pool read in each lane, and which lanes have work. '
-  'An empty list is a farewell.';
+  'Report the pool workers of a program and what each reads. p_workers is [{"worker_id", "lane", "document_id"}, …]; '
+  'an empty list removes the program. Returns the lane of each worker, how many workers of the whole pool read in '
+  'each lane, and which lanes have work.';
 grant execute on function public.report_pool(text, jsonb, timestamptz) to service_role, pagewarden_worker;
 
 create function private.pool_backlog()
@@ -220,54 +255,73 @@ language sql
 stable
 security invoker
 set search_path = ''
-set enable_seqscan = off      -- a queue that is empty today is full tomorrow
+set enable_seqscan = off      -- statistics of an empty queue mislead the planner
 set enable_bitmapscan = off
 as $$
-  -- Beyond a million nobody's share changes.
+  -- Shares do not change beyond a million.
   select coalesce(jsonb_object_agg(l.lane, q.documents), '{}')
   from public.lanes as l
   cross join lateral (
     select count(*) as documents from (select 1 from private.queue as k where k.lane = l.lane limit 1000000) as k
   ) as q;
 $$;
-comment on function private.pool_backlog() is 'How many documents wait in each lane.';
+comment on function private.pool_backlog() is 'Number of queued documents in each lane.';
 
 create function private.paused_lanes()
-returns jsonb
+returns text[]
 language sql
 stable
 security invoker
 set search_path = ''
 as $$
-  select coalesce(jsonb_agg(l.lane order by l.lane), '[]') from public.lanes as l where l.paused_at is not null;
+  select array(select l.lane::text from public.lanes as l where l.paused_at is not null order by l.lane);
 $$;
-comment on function private.paused_lanes() is 'Lanes in which nothing is claimed.';
+comment on function private.paused_lanes() is 'The paused lanes.';
+
+create type public.assignable_worker as (
+  worker_id text,
+  lane text,
+  is_idle boolean,
+  seconds numeric
+);
+comment on type public.assignable_worker is
+  'A worker that the leader assigns: its lane, and for how many seconds it has had it. Nullable: lane, seconds.';
+
+create type public.lead_pool_answer as (
+  term bigint,
+  backlog jsonb,
+  workers public.assignable_worker[]
+);
+comment on type public.lead_pool_answer is
+  'Backlog by lane and the workers of the pool. All fields are null while another program leads. '
+  'Nullable: term, backlog, workers.';
 
 create function public.lead_pool(
   p_process text,
   p_lease_seconds integer,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.lead_pool_answer
 language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_lead private.pool_lead;
+  v_lead private.pool_leader;
+  v_answer public.lead_pool_answer;
 begin
   perform private.require_text('p_process', p_process, 200);
   if (p_lease_seconds between 1 and 86400) is not true then
     raise exception 'p_lease_seconds must be 1 to 86400' using errcode = '22023', hint = 'Two intervals are usual.';
   end if;
-  -- One at a time; whoever comes in between is not needed.
+  -- One candidate at a time; the others retry at their next interval.
   if not pg_try_advisory_xact_lock(hashtextextended('pagewarden: the leader of the pool', 0)) then
-    return null;
+    return v_answer;
   end if;
-  insert into private.pool_lead as l (process, term, since, expires_at)
+  insert into private.pool_leader as l (process, term, since, expires_at)
   values (p_process, 1, p_now, p_now + make_interval(secs => p_lease_seconds))
-  on conflict on constraint pool_lead_pkey do update
+  on conflict on constraint pool_leader_pkey do update
   set process = excluded.process,
       term = l.term + (l.process <> excluded.process)::integer,
       since = case when l.process = excluded.process then l.since else excluded.since end,
@@ -275,34 +329,37 @@ begin
   where l.process = excluded.process or l.expires_at <= p_now
   returning l.* into v_lead;
   if v_lead.process is null then
-    return null;
+    return v_answer;
   end if;
   delete from private.pool_workers as w where w.seen_at < p_now - make_interval(secs => p_lease_seconds);
   delete from private.pool_history as h where h.at < p_now - interval '7 days';
-  return jsonb_build_object(
-    'term', v_lead.term,
-    -- What waits in a paused lane is no work.
-    'backlog', private.pool_backlog() - array(select jsonb_array_elements_text(private.paused_lanes())),
-    'workers', (
-      select coalesce(
-        jsonb_agg(
-          jsonb_build_object(
-            'worker_id', w.worker_id, 'lane', w.lane, 'is_idle', w.reads_document is null,
-            'seconds', extract(epoch from p_now - w.lane_since)
-          )
-          order by w.worker_id
-        ),
-        '[]'
-      )
+  v_answer.term := v_lead.term;
+  -- Documents of a paused lane cannot be claimed.
+  v_answer.backlog := private.pool_backlog() - private.paused_lanes();
+  v_answer.workers := array(
+    select x::public.assignable_worker
+    from (
+      select w.worker_id, w.lane, w.reads_document is null, extract(epoch from p_now - w.lane_since)
       from private.pool_workers as w
-    )
+      order by w.worker_id
+    ) as x
   );
+  return v_answer;
 end;
 $$;
 comment on function public.lead_pool(text, integer, timestamptz) is
-  'Lead the pool for so long, and hear what waits and who is there; null while another leads. Workers that were '
-  'silent for as long are forgotten.';
+  'Take or renew the lease on leading the pool. Returns backlog and workers, or only nulls while another program leads. '
+  'Deletes workers that have not reported for as long as the lease.';
 grant execute on function public.lead_pool(text, integer, timestamptz) to service_role, pagewarden_worker;
+
+create type public.assign_pool_answer as (
+  success boolean,
+  error text,
+  message text,
+  switches integer
+);
+comment on type public.assign_pool_answer is
+  'How many workers changed their lane. Nullable: error, message, switches.';
 
 create function public.assign_pool(
   p_process text,
@@ -311,14 +368,14 @@ create function public.assign_pool(
   p_backlog jsonb,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.assign_pool_answer
 language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_switches integer;
+  v_answer public.assign_pool_answer;
 begin
   perform private.require_text('p_process', p_process, 200);
   perform private.require_list('p_workers', p_workers);
@@ -326,12 +383,15 @@ begin
     raise exception 'p_backlog must be an object' using errcode = '22023', hint = 'Send what lead_pool said.';
   end if;
   perform private.require_lane(r.lane) from jsonb_to_recordset(p_workers) as r (lane text);
-  -- Locked, so that nobody takes over in the middle.
-  perform 1 from private.pool_lead as l
+  -- Locked, so that no other program takes over meanwhile.
+  perform 1 from private.pool_leader as l
   where l.process = p_process and l.term = p_term and l.expires_at > p_now
   for update;
   if not found then
-    return jsonb_build_object('success', false, 'error', 'NOT_LEADER', 'message', 'somebody else leads the pool by now');
+    v_answer.success := false;
+    v_answer.error := 'NOT_LEADER';
+    v_answer.message := 'another program leads the pool';
+    return v_answer;
   end if;
   with changed as (
     update private.pool_workers as w
@@ -347,76 +407,123 @@ begin
     where w.worker_id = x.worker_id
     returning x.old_lane
   )
-  select count(c.old_lane) into v_switches from changed as c;
+  select count(c.old_lane) into v_answer.switches from changed as c;
   insert into private.pool_history (at, backlog, allocation, switches, leader)
-  select p_now, p_backlog, coalesce(jsonb_object_agg(a.lane, a.workers), '{}'), v_switches, p_process
+  select p_now, p_backlog, coalesce(jsonb_object_agg(a.lane, a.workers), '{}'), v_answer.switches, p_process
   from (
     select r.lane, count(*) as workers from jsonb_to_recordset(p_workers) as r (lane text) group by r.lane
   ) as a
   on conflict on constraint pool_history_pkey do nothing;
-  return jsonb_build_object('success', true, 'switches', v_switches);
+  v_answer.success := true;
+  return v_answer;
 end;
 $$;
 comment on function public.assign_pool(text, bigint, jsonb, jsonb, timestamptz) is
-  'The leader says which lane each worker is to serve: [{"worker_id", "lane"}, …]. Of an earlier '
-  'term nothing counts (NOT_LEADER). p_backlog is kept beside it, for people to see.';
+  'Assign lanes to workers, as the leader: [{"worker_id", "lane"}, …]. A call with an earlier term is refused '
+  '(NOT_LEADER). p_backlog is stored in the history.';
 grant execute on function public.assign_pool(text, bigint, jsonb, jsonb, timestamptz) to service_role, pagewarden_worker;
 
+create type public.pool_leader as (
+  process text,
+  term bigint,
+  since timestamptz,
+  is_late boolean
+);
+comment on type public.pool_leader is 'The program that leads the pool; is_late: its lease has expired.';
+
+create type public.pool_member as (
+  worker_id text,
+  process text,
+  lane text,
+  lane_since timestamptz,
+  switches integer,
+  reads_lane text,
+  reads_document uuid,
+  started_at timestamptz,
+  seen_at timestamptz,
+  document_name text,
+  claimed_at timestamptz
+);
+comment on type public.pool_member is
+  'A worker of the pool with the document it reads. '
+  'Nullable: lane, lane_since, reads_lane, reads_document, document_name, claimed_at.';
+
+create type public.pool_history_point as (
+  at timestamptz,
+  backlog jsonb,
+  allocation jsonb,
+  switches bigint
+);
+comment on type public.pool_history_point is
+  'Documents waiting and workers assigned in each lane at one time. switches: changes of lane since the point before.';
+
+create type public.pool_status_answer as (
+  backlog jsonb,
+  paused text[],
+  leader public.pool_leader,
+  workers public.pool_member[],
+  history public.pool_history_point[]
+);
+comment on type public.pool_status_answer is
+  'Backlog of the lanes, paused lanes, leader, workers, and the last hours. Nullable: leader.';
+
 create function private.pool_status(p_hours integer, p_now timestamptz default now())
-returns jsonb
+returns public.pool_status_answer
 language plpgsql
 stable
-security definer          -- reads what the caller may not, after asking who it is
+security definer          -- checks the role, then reads private tables
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_answer public.pool_status_answer;
 begin
   perform private.require_admin();
   if (p_hours between 1 and 168) is not true then
     raise exception 'p_hours must be 1 to 168' using errcode = '22023', hint = 'A week is kept.';
   end if;
-  return jsonb_build_object(
-    'backlog', private.pool_backlog(),
-    'paused', private.paused_lanes(),
-    'leader', (
-      select jsonb_build_object(
-        'process', l.process, 'term', l.term, 'since', l.since, 'is_late', l.expires_at <= p_now
-      )
-      from private.pool_lead as l
-    ),
-    'workers', (
-      select coalesce(jsonb_agg(to_jsonb(x) order by x.worker_id), '[]')
-      from (
-        select w.*, d.name as document_name, d.claimed_at
-        from private.pool_workers as w
-        left join public.documents as d on d.id = w.reads_document
-      ) as x
-    ),
-    'history', (
-      -- Two hundred points at most, each the last of its stretch of time.
-      select coalesce(jsonb_agg(to_jsonb(h) order by h.at), '[]')
-      from (
-        select distinct on (floor(extract(epoch from k.at) / (p_hours * 18)))
-          k.at, k.backlog, k.allocation,
-          sum(k.switches) over (partition by floor(extract(epoch from k.at) / (p_hours * 18))) as switches
-        from private.pool_history as k
-        where k.at > p_now - make_interval(hours => p_hours)
-        order by floor(extract(epoch from k.at) / (p_hours * 18)), k.at desc
-      ) as h
-    )
+  v_answer.backlog := private.pool_backlog();
+  v_answer.paused := private.paused_lanes();
+  v_answer.leader := (
+    select x::public.pool_leader
+    from (select l.process, l.term, l.since, l.expires_at <= p_now from private.pool_leader as l) as x
   );
+  v_answer.workers := array(
+    select x::public.pool_member
+    from (
+      select w.worker_id, w.process, w.lane, w.lane_since, w.switches, w.reads_lane, w.reads_document, w.started_at,
+        w.seen_at, d.name::text, d.claimed_at
+      from private.pool_workers as w
+      left join public.documents as d on d.id = w.reads_document
+      order by w.worker_id
+    ) as x
+  );
+  v_answer.history := array(
+    select h::public.pool_history_point
+    from (
+      -- At most 200 points, each the last of its interval.
+      select distinct on (floor(extract(epoch from k.at) / (p_hours * 18)))
+        k.at, k.backlog, k.allocation,
+        sum(k.switches) over (partition by floor(extract(epoch from k.at) / (p_hours * 18))) as switches
+      from private.pool_history as k
+      where k.at > p_now - make_interval(hours => p_hours)
+      order by floor(extract(epoch from k.at) / (p_hours * 18)), k.at desc
+    ) as h
+    order by h.at
+  );
+  return v_answer;
 end;
 $$;
 comment on function private.pool_status(integer, timestamptz) is 'See public.pool_status.';
 grant execute on function private.pool_status(integer, timestamptz) to authenticated, service_role;
 
-create table private.engine_pace (
+create table private.engine_rate_limits (
   engine text not null,
   next_at timestamptz not null,
-  constraint engine_pace_pkey primary key (engine)
+  constraint engine_rate_limits_pkey primary key (engine)
 )
 with (fillfactor = 50);
-comment on table private.engine_pace is 'When the next call to an engine that is somewhere else may be made.';
-alter table private.engine_pace enable row level security;
+comment on table private.engine_rate_limits is 'The time of the next free call slot of each remote engine.';
+alter table private.engine_rate_limits enable row level security;
 
 create function public.take_engine_call(
   p_engine text,
@@ -436,42 +543,33 @@ begin
   if (p_per_second > 0 and p_per_second <= 1e6) is not true then
     raise exception 'p_per_second must be positive' using errcode = '22023', hint = 'Leave the limit out instead.';
   end if;
-  insert into private.engine_pace as e (engine, next_at)
+  insert into private.engine_rate_limits as e (engine, next_at)
   values (p_engine, p_now + make_interval(secs => 1 / p_per_second))
-  on conflict on constraint engine_pace_pkey
+  on conflict on constraint engine_rate_limits_pkey
   do update set next_at = greatest(e.next_at, p_now) + make_interval(secs => 1 / p_per_second)
   returning e.next_at into v_next;
   return greatest(date_part('epoch', v_next - p_now) - 1 / p_per_second, 0);
 end;
 $$;
 comment on function public.take_engine_call(text, double precision, timestamptz) is
-  'Take the next place among all workers'' calls to an engine, so many a second. Returns how many seconds to wait for it.';
+  'Reserve the next call slot of an engine, at p_per_second calls of all workers. Returns the seconds to wait for it.';
 grant execute on function public.take_engine_call(text, double precision, timestamptz) to service_role, pagewarden_worker;
 
 -- What people may call. Each function only calls the private one of its name, which checks the caller.
 
 create function public.list_workers()
-returns table (
-  worker_id text,
-  state text,
-  lanes text[],
-  started_at timestamptz,
-  seen_at timestamptz,
-  in_hand bigint,
-  documents jsonb,
-  completed bigint
-)
+returns setof public.listed_worker
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_workers() $$;
 comment on function public.list_workers() is
-  'HAC: workers that have documents in hand (the first three of each are named), that run and wait, or that completed '
-  'documents in the last ten minutes. state is reading, idle, ended, or silent: not heard of for too long.';
+  'HAC: workers that have claimed documents (the first three of each are listed), that wait, or that completed '
+  'documents in the last ten minutes. state is reading, idle, ended, or silent: no report for too long.';
 grant execute on function public.list_workers() to authenticated, service_role;
 
 create function public.pool_status(p_hours integer default 24)
-returns jsonb
+returns public.pool_status_answer
 language sql stable security invoker set search_path = ''
 as $$ select private.pool_status(p_hours) $$;
 comment on function public.pool_status(integer) is
-  'For HAC: backlog of the lanes, who leads the pool, its workers, and the last hours of backlog and allocation.';
+  'HAC: backlog of the lanes, leader and workers of the pool, and the history of backlog and allocation.';
 grant execute on function public.pool_status(integer) to authenticated, service_role;

@@ -1,11 +1,28 @@
--- Check jobs: pictures whose text is compared with what it should be.
+-- Check jobs: pictures whose text is compared with the expected text.
 --
--- A job is a case of kind check, with the same id; its pictures are documents of lane check, read like
--- any other. complete_check stores a picture's issues and completes its document in one transaction.
+-- A job is a case of kind `check`, with the same id. Its pictures are documents of lane `check`, and are
+-- claimed, read and retried like all others. check_images has the names and the expected strings;
+-- pictures with the same bytes share a document, which is read once.
+--
+-- Life of a job:
+--   submit_check_job   creates case, job and documents; idempotent with an idempotency key
+--   get_check          returns to the worker what a picture is compared with
+--   complete_check     stores the results and completes the document in one transaction
+--   (trigger)          a job ends with its documents: SUCCEEDED when all are completed, FAILED when one
+--                      failed, CANCELLED when one was cancelled; the rest is cancelled
+--   expire_check_jobs  part of the sweep: fails jobs after their deadline
+--   cancel_check_job, rerun_check_job, decide_check   what people do with it
+--   purge_check_jobs   removes results, and later the whole job
+--
+-- Lock order: documents by id, then the job. Where a job ends first, locked documents are skipped
+-- (cancel_pending), and the sweep cancels them.
+--
+-- Answers use the names of the HTTP API (jobId, createdAt, …). Not here: the comparison itself
+-- (pagewarden/checks) and webhooks (webhooks).
 
 create domain public.web_address as text
   constraint web_address_is_http check (octet_length(value) <= 2000 and value ~ '^https?://[^[:space:]/?#]+[^[:space:]]*$');
-comment on domain public.web_address is 'Where to send something over HTTP.';
+comment on domain public.web_address is 'An HTTP or HTTPS URL.';
 
 create table public.check_jobs (
   id uuid not null references public.cases (id) on delete cascade,
@@ -17,7 +34,7 @@ create table public.check_jobs (
   ended_at timestamptz,
   deadline timestamptz not null,
   seconds integer not null,
-  has_stragglers boolean not null default false,
+  cancel_pending boolean not null default false,
   submitted_by uuid references auth.users (id) on delete set null,
   idempotency_key public.label,
   request_digest public.sha256_hex,
@@ -26,31 +43,31 @@ create table public.check_jobs (
   constraint check_jobs_pkey primary key (id),
   constraint check_jobs_outcome_is_known check (outcome in ('SUCCEEDED', 'FAILED', 'CANCELLED')),
   constraint check_jobs_end_has_an_outcome check ((outcome is null) = (ended_at is null)),
-  constraint check_jobs_failed_says_why check ((outcome is not distinct from 'FAILED') = (error is not null)),
+  constraint check_jobs_failed_has_an_error check ((outcome is not distinct from 'FAILED') = (error is not null)),
   constraint check_jobs_key_has_a_digest check ((idempotency_key is null) = (request_digest is null)),
-  constraint check_jobs_time_makes_sense check (seconds > 0)
+  constraint check_jobs_seconds_is_positive check (seconds > 0)
 );
-comment on table public.check_jobs is 'Jobs of the localization checker; each is a case, of the same id.';
-comment on column public.check_jobs.language is 'What the text should be in; null: the language is not checked.';
-comment on column public.check_jobs.allowed is 'Words and texts that may stand in any language.';
-comment on column public.check_jobs.run is 'Counts how often it was run, from 1.';
-comment on column public.check_jobs.outcome is 'How it ended; null until then, and again when it is run again.';
-comment on column public.check_jobs.deadline is 'When it has failed if it has not ended.';
-comment on column public.check_jobs.seconds is 'How long each run may take.';
-comment on column public.check_jobs.has_stragglers is 'Pictures were in hand when it ended; the sweep sees to them.';
-comment on column public.check_jobs.idempotency_key is 'Whoever sends it again means this job.';
-comment on column public.check_jobs.request_digest is 'Of what was sent with the key; something else is another job.';
-comment on column public.check_jobs.purged_at is 'Since then its results are gone; the pictures stay a while longer.';
-create unique index check_jobs_one_for_a_key on public.check_jobs (submitted_by, idempotency_key) nulls not distinct
+comment on table public.check_jobs is 'Check jobs; each is a case with the same id.';
+comment on column public.check_jobs.language is 'The expected language of the text; null: the language is not checked.';
+comment on column public.check_jobs.allowed is 'Words and texts that are allowed in any language.';
+comment on column public.check_jobs.run is 'Number of runs, from 1.';
+comment on column public.check_jobs.outcome is 'How the last run ended; null while it runs.';
+comment on column public.check_jobs.deadline is 'When the run fails unless it has ended.';
+comment on column public.check_jobs.seconds is 'Time limit of each run.';
+comment on column public.check_jobs.cancel_pending is 'Some documents were locked when the job ended; the sweep cancels them.';
+comment on column public.check_jobs.idempotency_key is 'A submission with the same key returns this job.';
+comment on column public.check_jobs.request_digest is 'Digest of the request sent with the key; another request with the same key is refused.';
+comment on column public.check_jobs.purged_at is 'When its results were removed; the pictures are kept longer.';
+create unique index check_jobs_idempotency_idx on public.check_jobs (submitted_by, idempotency_key) nulls not distinct
   where idempotency_key is not null;
--- Lists: of everybody or one's own, all or with one outcome. What is purged is in none of them.
+-- For lists: all jobs or those of one user, with any outcome or one. Purged jobs are never listed.
 create index check_jobs_created_idx on public.check_jobs (created_at, id) where purged_at is null;
 create index check_jobs_outcome_idx on public.check_jobs (outcome, created_at, id) where purged_at is null;
 create index check_jobs_submitted_idx on public.check_jobs (submitted_by, created_at, id);
 create index check_jobs_own_outcome_idx on public.check_jobs (submitted_by, outcome, created_at, id)
   where purged_at is null;
 create index check_jobs_open_idx on public.check_jobs (deadline) where outcome is null;
-create index check_jobs_stragglers_idx on public.check_jobs (id) where has_stragglers;
+create index check_jobs_cancel_pending_idx on public.check_jobs (id) where cancel_pending;
 create index check_jobs_ended_idx on public.check_jobs (ended_at) where ended_at is not null;
 alter table public.check_jobs enable row level security;
 create policy "Jobs are visible to the people of their case and to HAC"
@@ -65,11 +82,11 @@ create table public.check_images (
   document_id uuid not null references public.documents (id) on delete cascade,
   reference text[],
   constraint check_images_pkey primary key (job_id, position),
-  constraint check_images_one_of_a_name unique (job_id, name),
+  constraint check_images_name_is_unique unique (job_id, name),
   constraint check_images_position_starts_at_one check (position > 0)
 );
-comment on table public.check_images is 'Pictures of jobs. Two with the same bytes are one document: it is read once.';
-comment on column public.check_images.reference is 'The strings that should be in it; null where nobody said.';
+comment on table public.check_images is 'Pictures of jobs. Pictures with the same bytes share a document.';
+comment on column public.check_images.reference is 'The strings expected in it; null: none are compared.';
 create index check_images_document_idx on public.check_images (document_id);
 alter table public.check_images enable row level security;
 create policy "Pictures of jobs are visible to the people of the case and to HAC"
@@ -98,11 +115,11 @@ create table public.check_results (
   constraint check_results_issues_is_a_list check (jsonb_typeof(issues) = 'array'),
   constraint check_results_strings_is_a_list check (jsonb_typeof(strings) = 'array'),
   constraint check_results_decision_is_known check (decision in ('accepted', 'rejected')),
-  constraint check_results_decided_at_a_time check ((decision is null) = (decided_at is null))
+  constraint check_results_decision_has_a_time check ((decision is null) = (decided_at is null))
 );
-comment on table public.check_results is 'What the check of a picture found, written as its document is completed.';
-comment on column public.check_results.match is 'Whether all that was expected is there; null where nothing was.';
-comment on column public.check_results.decision is 'What a person made of it.';
+comment on table public.check_results is 'Results of checks, stored when the document is completed.';
+comment on column public.check_results.match is 'True if all expected strings were found and no others; null if none were expected.';
+comment on column public.check_results.decision is 'The decision of a person about the result.';
 create index check_results_decided_by_idx on public.check_results (decided_by) where decided_by is not null;
 alter table public.check_results enable row level security;
 create policy "Results of checks are visible to the people of the case and to HAC"
@@ -110,7 +127,7 @@ create policy "Results of checks are visible to the people of the case and to HA
   using ((select private.is_admin()) or job_id in (select private.my_case_ids()));
 grant select on public.check_results to authenticated, service_role;
 
-create function private.stop_images(p_job_id uuid, p_now timestamptz)
+create function private.cancel_check_documents(p_job_id uuid, p_now timestamptz)
 returns boolean
 language plpgsql
 volatile
@@ -120,7 +137,7 @@ as $$
 declare
   v_document public.documents;
 begin
-  -- Whoever is just writing one of them may be about to wait for this job, so nobody is waited for.
+  -- A transaction that has locked a document may wait for this job, so locked ones are skipped.
   for v_document in
     select d.* from public.documents as d
     where d.case_id = p_job_id and d.ocr_status not in ('completed', 'failed', 'cancelled')
@@ -135,8 +152,8 @@ begin
   );
 end;
 $$;
-comment on function private.stop_images(uuid, timestamptz) is
-  'Cancel what is left of a job; false when some pictures are in somebody''s hands this very moment.';
+comment on function private.cancel_check_documents(uuid, timestamptz) is
+  'Cancel the unfinished documents of a job; false if some are locked.';
 
 create function private.end_check_job(p_job_id uuid, p_outcome text, p_error text, p_now timestamptz)
 returns void
@@ -149,15 +166,15 @@ begin
   update public.check_jobs as j
   set outcome = p_outcome, error = p_error, ended_at = p_now
   where j.id = p_job_id;
-  if p_outcome <> 'SUCCEEDED' and not private.stop_images(p_job_id, p_now) then
-    update public.check_jobs as j set has_stragglers = true where j.id = p_job_id;
+  if p_outcome <> 'SUCCEEDED' and not private.cancel_check_documents(p_job_id, p_now) then
+    update public.check_jobs as j set cancel_pending = true where j.id = p_job_id;
   end if;
 end;
 $$;
 comment on function private.end_check_job(uuid, text, text, timestamptz) is
-  'Note how a job ended, and stop what is left of it. The caller has locked the job, which had not ended.';
+  'Record the outcome of a job and cancel its unfinished documents. The caller has locked the job, which has not ended.';
 
-create function private.settle_check_job(p_job_id uuid, p_now timestamptz)
+create function private.update_check_job_outcome(p_job_id uuid, p_now timestamptz)
 returns void
 language plpgsql
 volatile
@@ -169,7 +186,7 @@ declare
   v_all boolean;
   v_cancelled boolean;
 begin
-  -- Two that complete the last two pictures at the same time come here one after the other.
+  -- Serializes two transactions that complete the last two pictures.
   perform 1 from public.check_jobs as j where j.id = p_job_id and j.outcome is null for update;
   if not found then
     return;
@@ -190,36 +207,36 @@ begin
   end if;
 end;
 $$;
-comment on function private.settle_check_job(uuid, timestamptz) is
-  'End a job whose pictures have: one that failed fails it, one that was cancelled cancels it, and so does having none.';
+comment on function private.update_check_job_outcome(uuid, timestamptz) is
+  'End a job when its documents have ended: a failed one fails it; a cancelled one, or having none, cancels it.';
 
-create function private.follow_image()
+create function private.update_check_job_of_document()
 returns trigger
 language plpgsql
-security definer          -- whoever ends a document need not know of jobs
+security definer          -- the roles that end documents have no rights on jobs
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.settle_check_job(old.case_id, now());
+  perform private.update_check_job_outcome(old.case_id, now());
   return null;
 end;
 $$;
-comment on function private.follow_image() is 'A job follows its pictures, whoever ends them.';
-create trigger documents_settle_job
+comment on function private.update_check_job_of_document() is 'Update the outcome of the job when one of its documents ends or is deleted.';
+create trigger documents_update_check_job
   after update of ocr_status, deleted_at on public.documents
   for each row
   when (
     new.lane = 'check' and new.ocr_status <> old.ocr_status
     and new.ocr_status in ('completed', 'failed', 'dead_letter', 'cancelled')
   )
-  execute function private.follow_image();
-create trigger documents_settle_job_without
+  execute function private.update_check_job_of_document();
+create trigger documents_deleted_update_check_job
   after delete on public.documents
   for each row
   when (old.lane = 'check')
-  execute function private.follow_image();
+  execute function private.update_check_job_of_document();
 
-create function private.end_late_jobs(p_now timestamptz)
+create function private.expire_check_jobs(p_now timestamptz)
 returns void
 language plpgsql
 volatile
@@ -241,17 +258,17 @@ begin
     );
   end loop;
   for v_job in
-    select j.* from public.check_jobs as j where j.has_stragglers order by j.id limit 100 for update skip locked
+    select j.* from public.check_jobs as j where j.cancel_pending order by j.id limit 100 for update skip locked
   loop
-    -- Run again meanwhile, its pictures are wanted.
-    if v_job.outcome is null or private.stop_images(v_job.id, p_now) then
-      update public.check_jobs as j set has_stragglers = false where j.id = v_job.id;
+    -- A job that was rerun needs its documents.
+    if v_job.outcome is null or private.cancel_check_documents(v_job.id, p_now) then
+      update public.check_jobs as j set cancel_pending = false where j.id = v_job.id;
     end if;
   end loop;
 end;
 $$;
-comment on function private.end_late_jobs(timestamptz) is
-  'End jobs whose time is up, and stop pictures that were in hand when their job ended. A part of the sweep.';
+comment on function private.expire_check_jobs(timestamptz) is
+  'Fail jobs after their deadline, and cancel documents that were locked when their job ended. Called by the sweep.';
 
 create function private.require_check_request(p_language text, p_images jsonb, p_allowed text[], p_seconds integer)
 returns void
@@ -272,11 +289,11 @@ begin
     where (jsonb_typeof(i) = 'object' and i ->> 'name' <> '' and i ->> 'dropbox_path' <> '' and i ->> 'sha256' <> '') is not true
       or jsonb_typeof(i -> 'reference') not in ('array', 'null')
   ) then
-    raise exception 'a picture makes no sense' using errcode = '22023',
+    raise exception 'p_images has an invalid picture' using errcode = '22023',
       hint = 'Each needs name, dropbox_path and sha256; reference is a list of strings, or null.';
   end if;
   if (select count(distinct i ->> 'name') from jsonb_array_elements(p_images) as i) < jsonb_array_length(p_images) then
-    raise exception 'a name is twice in the list' using errcode = '22023', hint = 'Send each name once.';
+    raise exception 'p_images has a name twice' using errcode = '22023', hint = 'Send each name once.';
   end if;
   if (p_seconds > 0) is not true then
     raise exception 'p_seconds must be positive' using errcode = '22023', hint = 'It is how long the job may take.';
@@ -287,26 +304,69 @@ begin
 end;
 $$;
 comment on function private.require_check_request(text, jsonb, text[], integer) is
-  'Refuse a job that makes no sense (22023).';
+  'Refuse invalid arguments of a submission (22023).';
 
-create function private.known_check_job(p_job public.check_jobs, p_request_digest text)
-returns jsonb
+create function private.check_job_refused(p_answer anyelement, p_error text, p_job_id uuid, p_message text)
+returns anyelement
 language sql
-immutable
+stable
 security invoker
 set search_path = ''
 as $$
-  select case when (p_job).request_digest = p_request_digest then
-    jsonb_build_object('success', true, 'job_id', (p_job).id, 'existing', true)
-  else
-    jsonb_build_object(
-      'success', false, 'error', 'IDEMPOTENCY_KEY_REUSED', 'job_id', (p_job).id,
-      'message', 'this key came with another request before; send a new key for a new job'
-    )
-  end;
+  select jsonb_populate_record(p_answer, jsonb_build_object(
+    'success', false, 'error', p_error, 'job_id', p_job_id, 'message', p_message
+  ));
 $$;
-comment on function private.known_check_job(public.check_jobs, text) is
-  'The answer to a submission whose key is known.';
+comment on function private.check_job_refused(anyelement, text, uuid, text) is
+  'The refusal of a call about a check job, as an answer of the given type.';
+
+create function private.check_job_not_found(p_answer anyelement, p_job_id uuid)
+returns anyelement
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select private.check_job_refused(p_answer, 'JOB_NOT_FOUND', p_job_id, 'there is no such job, or no longer');
+$$;
+comment on function private.check_job_not_found(anyelement, uuid) is
+  'The refusal for a job that is unknown, purged or deleted, as an answer of the given type.';
+
+create type public.submit_check_job_answer as (
+  success boolean,
+  error text,
+  message text,
+  job_id uuid,
+  existing boolean
+);
+comment on type public.submit_check_job_answer is
+  'The submitted check job. existing: an earlier call with the same idempotency key created it. '
+  'Nullable: error, message, existing.';
+
+create function private.repeated_submission_answer(p_job public.check_jobs, p_request_digest text)
+returns public.submit_check_job_answer
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_answer public.submit_check_job_answer;
+begin
+  if (p_job.request_digest = p_request_digest) is not true then
+    return private.check_job_refused(
+      v_answer, 'IDEMPOTENCY_KEY_REUSED', p_job.id,
+      'this key came with another request before; send a new key for a new job'
+    );
+  end if;
+  v_answer.success := true;
+  v_answer.job_id := p_job.id;
+  v_answer.existing := true;
+  return v_answer;
+end;
+$$;
+comment on function private.repeated_submission_answer(public.check_jobs, text) is
+  'The answer to a submission with a known idempotency key.';
 
 create function private.add_check_images(p_job_id uuid, p_images jsonb, p_language text, p_engine text, p_now timestamptz)
 returns void
@@ -316,7 +376,7 @@ security invoker
 set search_path = ''
 as $$
 begin
-  -- The same bytes are read once, whatever they are called.
+  -- Pictures with the same bytes are one document.
   perform private.add_documents(
     p_job_id,
     (
@@ -355,7 +415,7 @@ create function private.submit_check_job(
   p_request_digest text,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.submit_check_job_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -364,9 +424,10 @@ as $$
 declare
   v_known public.check_jobs;
   v_user uuid := auth.uid();
+  v_answer public.submit_check_job_answer;
 begin
   if v_user is null and not private.is_service() then
-    raise exception 'only somebody can submit a job' using errcode = '42501', hint = 'Sign in.';
+    raise exception 'a job needs a user' using errcode = '42501', hint = 'Sign in.';
   end if;
   perform private.require_check_request(p_language, p_images, p_allowed, p_seconds);
   perform private.require_optional_text('p_name', p_name, 300);
@@ -375,12 +436,12 @@ begin
     raise exception 'p_job_id must not be null' using errcode = '22023', hint = 'Make a UUID for it.';
   end if;
   if p_idempotency_key is not null then
-    -- The second of two at once waits for the first, and finds its job.
+    -- A concurrent submission with the same key waits, and finds the job.
     perform pg_advisory_xact_lock(hashtextextended(coalesce(v_user::text, '') || p_idempotency_key, 5));
     select j.* into v_known from public.check_jobs as j
     where j.submitted_by is not distinct from v_user and j.idempotency_key = p_idempotency_key;
     if found then
-      return private.known_check_job(v_known, p_request_digest);
+      return private.repeated_submission_answer(v_known, p_request_digest);
     end if;
   end if;
   begin
@@ -398,13 +459,16 @@ begin
       raise exception 'there is a case % already', p_job_id using errcode = '22023', hint = 'Make a new UUID.';
     when check_violation then
       raise exception 'p_request_digest must be 64 lower-case hexadecimal digits' using errcode = '22023',
-        hint = 'It tells whether the same key came with the same request.';
+        hint = 'It identifies the request that came with the key.';
   end;
   perform private.add_check_images(p_job_id, p_images, p_reading_language, p_engine, p_now);
   if p_callback_url is not null then
     perform private.request_job_webhook(p_job_id, p_callback_url);
   end if;
-  return jsonb_build_object('success', true, 'job_id', p_job_id, 'existing', false);
+  v_answer.success := true;
+  v_answer.job_id := p_job_id;
+  v_answer.existing := false;
+  return v_answer;
 end;
 $$;
 comment on function private.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text, timestamptz) is
@@ -412,8 +476,49 @@ comment on function private.submit_check_job(uuid, text, jsonb, text[], text, te
 grant execute on function private.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text, timestamptz)
   to authenticated, service_role;
 
+create type public.check_image_expectation as (
+  position integer,
+  image text,
+  reference text[]
+);
+comment on type public.check_image_expectation is
+  'A name of a picture with the strings expected in it; without a list, none are compared. Nullable: reference.';
+
+create type public.check_image_page as (
+  run_id bigint,
+  page_number integer,
+  document_id uuid,
+  case_id uuid,
+  status text,
+  text text,
+  language text,
+  lines jsonb,
+  confidence numeric,
+  width integer,
+  height integer,
+  error text,
+  processing_time_ms integer,
+  details jsonb,
+  created_at timestamptz
+);
+comment on type public.check_image_page is
+  'A row of ocr_pages without its search vector. Nullable: language, confidence, width, height, error, processing_time_ms.';
+
+create type public.get_check_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  language text,
+  allowed text[],
+  images public.check_image_expectation[],
+  pages public.check_image_page[]
+);
+comment on type public.get_check_answer is
+  'What a picture is compared with, and its saved pages. Nullable: error, message, document_id, language, allowed, images, pages.';
+
 create function public.get_check(p_document_id uuid, p_lock_token uuid default null)
-returns jsonb
+returns public.get_check_answer
 language plpgsql
 stable
 security definer          -- workers hold no rights on tables
@@ -422,33 +527,52 @@ as $$
 declare
   v_document public.documents;
   v_refusal text;
+  v_answer public.get_check_answer;
 begin
   select d.* into v_document from public.documents as d where d.id = p_document_id;
   v_refusal := private.lock_refusal(v_document, p_lock_token);
   if v_refusal is not null then
-    return private.refusal(v_refusal, p_document_id);
+    return private.refused(v_answer, v_refusal, p_document_id);
   end if;
-  return jsonb_build_object(
-    'success', true,
-    'language', (select j.language from public.check_jobs as j where j.id = v_document.case_id),
-    'allowed', (select to_jsonb(j.allowed) from public.check_jobs as j where j.id = v_document.case_id),
-    'images', (
-      select coalesce(jsonb_agg(
-        jsonb_build_object('position', i.position, 'image', i.name, 'reference', i.reference) order by i.position
-      ), '[]')
-      from public.check_images as i where i.document_id = p_document_id
-    ),
-    'pages', (
-      select coalesce(jsonb_agg(to_jsonb(o) - 'text_search' order by o.page_number), '[]')
-      from public.ocr_pages as o where o.run_id = v_document.open_run_id
-    )
+  v_answer.success := true;
+  select j.language, j.allowed into v_answer.language, v_answer.allowed
+  from public.check_jobs as j where j.id = v_document.case_id;
+  v_answer.images := array(
+    select x::public.check_image_expectation
+    from (
+      select i.position, i.name::text, i.reference from public.check_images as i
+      where i.document_id = p_document_id
+      order by i.position
+    ) as x
   );
+  v_answer.pages := array(
+    select x::public.check_image_page
+    from (
+      select o.run_id, o.page_number, o.document_id, o.case_id, o.status, o.text, o.language, o.lines, o.confidence,
+        o.width, o.height, o.error, o.processing_time_ms, o.details, o.created_at
+      from public.ocr_pages as o
+      where o.run_id = v_document.open_run_id
+      order by o.page_number
+    ) as x
+  );
+  return v_answer;
 end;
 $$;
 comment on function public.get_check(uuid, uuid) is
-  'What a worker that has read a picture checks it by: language, allowed words, the strings expected under each of its '
-  'names, and the pages that were saved. A document that is of no job has no images.';
+  'Return what a picture is compared with: language, allowed words, the strings expected under each of its names, and '
+  'the saved pages. A document of no job has no images.';
 grant execute on function public.get_check(uuid, uuid) to service_role, pagewarden_worker;
+
+create type public.complete_check_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  log_id uuid,
+  missing integer[]
+);
+comment on type public.complete_check_answer is
+  'As process_ocr_atomic answers. Nullable: error, message, log_id, missing.';
 
 create function public.complete_check(
   p_document_id uuid,
@@ -462,21 +586,21 @@ create function public.complete_check(
   p_page_count integer default null,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.complete_check_answer
 language plpgsql
 volatile
 security definer          -- workers hold no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_answer jsonb;
+  v_answer public.complete_check_answer;
 begin
   perform private.require_list('p_results', p_results);
-  v_answer := public.process_ocr_atomic(
+  v_answer := jsonb_populate_record(v_answer, public.process_ocr_atomic(
     p_document_id, jsonb_build_object('checked', jsonb_array_length(p_results)), p_confidence, p_processing_time_ms,
     p_lock_token, p_engine, p_version, p_profile, p_page_count, p_now
-  );
-  if not (v_answer ->> 'success')::boolean then
+  ));
+  if not v_answer.success then
     return v_answer;
   end if;
   begin
@@ -492,14 +616,15 @@ begin
     where i.document_id = p_document_id;
   exception
     when not_null_violation or check_violation or unique_violation then
-      raise exception 'the results make no sense' using errcode = '22023',
+      raise exception 'p_results is invalid' using errcode = '22023',
         hint = 'Each picture of get_check needs one: position, verdict, match, extracted_text, issues, strings.';
   end;
   return v_answer;
 end;
 $$;
 comment on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz) is
-  'Complete a picture of a job as process_ocr_atomic does, with what the check found under each of its names.';
+  'Complete a picture of a job as process_ocr_atomic does, and store a result for each of its names. '
+  'Nullable: p_confidence.';
 grant execute on function public.complete_check(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
@@ -515,33 +640,54 @@ as $$
   ) then 'PROCESSING' else 'PENDING' end);
 $$;
 comment on function private.check_job_status(public.check_jobs) is
-  'PENDING until its first picture is taken, PROCESSING until its end.';
+  'PENDING until a worker claims the first picture, then PROCESSING until it ends.';
 
-create function private.check_job_head(p_job public.check_jobs)
-returns jsonb
+create type public.check_job_summary as (
+  "jobId" uuid,
+  name text,
+  status text,
+  language text,
+  "languageChecked" boolean,
+  run integer,
+  error text,
+  "createdAt" timestamptz,
+  "startedAt" timestamptz,
+  "endedAt" timestamptz,
+  images bigint,
+  checked bigint,
+  pass bigint,
+  manual bigint,
+  undecided bigint
+);
+comment on type public.check_job_summary is
+  'A check job as the API shows it, without its results. Nullable: language, error, startedAt, endedAt.';
+
+create function private.check_job_summary(p_job public.check_jobs)
+returns public.check_job_summary
 language sql
 stable
 security invoker
 set search_path = ''
 as $$
-  select jsonb_build_object(
-    'jobId', (p_job).id, 'name', c.name, 'status', private.check_job_status(p_job), 'language', (p_job).language,
-    'languageChecked', (p_job).language is not null, 'run', (p_job).run, 'error', (p_job).error, 'createdAt', (p_job).created_at, 'endedAt', (p_job).ended_at,
-    'startedAt', (select min(d.claimed_at) from public.documents as d where d.case_id = (p_job).id),
-    'images', n.images, 'checked', n.checked, 'pass', n.pass, 'manual', n.manual, 'undecided', n.undecided
-  )
-  from public.cases as c
-  cross join lateral (
-    select count(*) as images, count(r.verdict) as checked, count(*) filter (where r.verdict = 'PASS') as pass,
-      count(*) filter (where r.verdict = 'MANUAL') as manual,
-      count(*) filter (where r.verdict = 'MANUAL' and r.decision is null) as undecided
-    from public.check_images as i
-    left join public.check_results as r on r.job_id = i.job_id and r.position = i.position
-    where i.job_id = (p_job).id
-  ) as n
-  where c.id = (p_job).id;
+  select x::public.check_job_summary
+  from (
+    select (p_job).id, c.name::text, private.check_job_status(p_job), (p_job).language::text,
+      (p_job).language is not null, (p_job).run::integer, (p_job).error, (p_job).created_at,
+      (select min(d.claimed_at) from public.documents as d where d.case_id = (p_job).id), (p_job).ended_at,
+      n.images, n.checked, n.pass, n.manual, n.undecided
+    from public.cases as c
+    cross join lateral (
+      select count(*) as images, count(r.verdict) as checked, count(*) filter (where r.verdict = 'PASS') as pass,
+        count(*) filter (where r.verdict = 'MANUAL') as manual,
+        count(*) filter (where r.verdict = 'MANUAL' and r.decision is null) as undecided
+      from public.check_images as i
+      left join public.check_results as r on r.job_id = i.job_id and r.position = i.position
+      where i.job_id = (p_job).id
+    ) as n
+    where c.id = (p_job).id
+  ) as x;
 $$;
-comment on function private.check_job_head(public.check_jobs) is 'A job as the API shows it, without its results.';
+comment on function private.check_job_summary(public.check_jobs) is 'A job as the API shows it, without its results.';
 
 create function private.find_check_job(p_job_id uuid, p_rank integer)
 returns public.check_jobs
@@ -561,50 +707,91 @@ begin
 end;
 $$;
 comment on function private.find_check_job(uuid, integer) is
-  'The job, for a caller of that rank (42501 otherwise; also where there is none, so nobody can probe).';
+  'The job, if the caller has that rank in its case (42501 otherwise, also for an unknown id, so ids cannot be probed).';
 
-create function private.no_check_job(p_job_id uuid)
-returns jsonb
-language sql
-immutable
-security invoker
-set search_path = ''
-as $$
-  select jsonb_build_object(
-    'success', false, 'error', 'JOB_NOT_FOUND', 'job_id', p_job_id, 'message', 'there is no such job, or no longer'
-  );
-$$;
-comment on function private.no_check_job(uuid) is 'The answer about a job that is unknown, purged or put away.';
+create type public.check_job_result as (
+  image text,
+  position integer,
+  "documentId" uuid,
+  reference text[],
+  "extractedText" text,
+  match boolean,
+  verdict text,
+  issues jsonb,
+  strings jsonb,
+  width integer,
+  height integer,
+  decision text,
+  "languageChecked" boolean,
+  error text
+);
+comment on type public.check_job_result is
+  'What was found in a picture of a check job; without a verdict it has not been checked. Nullable: reference, '
+  'extractedText, match, verdict, issues, strings, width, height, decision, languageChecked, error.';
+
+create type public.check_job_details as (
+  "jobId" uuid,
+  name text,
+  status text,
+  language text,
+  "languageChecked" boolean,
+  run integer,
+  error text,
+  "createdAt" timestamptz,
+  "startedAt" timestamptz,
+  "endedAt" timestamptz,
+  images bigint,
+  checked bigint,
+  pass bigint,
+  manual bigint,
+  undecided bigint,
+  results public.check_job_result[]
+);
+comment on type public.check_job_details is
+  'A check job as the API shows it. Nullable: language, error, startedAt, endedAt.';
+
+create type public.check_job_answer as (
+  success boolean,
+  error text,
+  message text,
+  job_id uuid,
+  job public.check_job_details
+);
+comment on type public.check_job_answer is
+  'A check job, or in a refusal the id that was asked for. Nullable: error, message, job_id, job.';
 
 create function private.check_job(p_job_id uuid)
-returns jsonb
+returns public.check_job_answer
 language plpgsql
 stable
-security definer          -- who may see it is asked first
+security definer          -- checks the rank of the caller first
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_job public.check_jobs := private.find_check_job(p_job_id, 1);
+  v_details public.check_job_details;
+  v_answer public.check_job_answer;
 begin
   if v_job.id is null then
-    return private.no_check_job(p_job_id);
+    return private.check_job_not_found(v_answer, p_job_id);
   end if;
-  return jsonb_build_object('success', true, 'job', private.check_job_head(v_job) || jsonb_build_object('results', (
-    select coalesce(jsonb_agg(
-      jsonb_build_object(
-        'image', i.name, 'position', i.position, 'documentId', d.id, 'reference', i.reference,
-        'extractedText', r.extracted_text, 'match', r.match, 'verdict', r.verdict, 'issues', r.issues,
-        'strings', r.strings, 'width', r.width, 'height', r.height, 'decision', r.decision,
-        'languageChecked', case when r.verdict is not null then v_job.language is not null end,
-        'error', case when r.verdict is null and d.ocr_status in ('failed', 'dead_letter') then d.ocr_error end
-      )
+  v_details := jsonb_populate_record(v_details, to_jsonb(private.check_job_summary(v_job)));
+  v_details.results := array(
+    select x::public.check_job_result
+    from (
+      select i.name::text, i.position, d.id, i.reference, r.extracted_text, r.match, r.verdict, r.issues, r.strings,
+        r.width, r.height, r.decision, case when r.verdict is not null then v_job.language is not null end,
+        case when r.verdict is null and d.ocr_status in ('failed', 'dead_letter') then d.ocr_error end
+      from public.check_images as i
+      join public.documents as d on d.id = i.document_id
+      left join public.check_results as r on r.job_id = i.job_id and r.position = i.position
+      where i.job_id = p_job_id
       order by i.position
-    ), '[]')
-    from public.check_images as i
-    join public.documents as d on d.id = i.document_id
-    left join public.check_results as r on r.job_id = i.job_id and r.position = i.position
-    where i.job_id = p_job_id
-  )));
+    ) as x
+  );
+  v_answer.success := true;
+  v_answer.job := v_details;
+  return v_answer;
 end;
 $$;
 comment on function private.check_job(uuid) is 'See public.check_job.';
@@ -617,12 +804,12 @@ create function private.list_check_jobs(
   p_before_id uuid,
   p_limit integer
 )
-returns setof jsonb
+returns setof public.check_job_summary
 language plpgsql
 stable
 security definer          -- behind a policy the index by time cannot be used
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_custom_plan   -- HAC goes by time, others by who they are
+set plan_cache_mode = force_custom_plan   -- HAC needs the index by time, others the one by user
 as $$
 declare
   v_all boolean := private.is_service() or (p_everybody and private.is_admin());
@@ -635,12 +822,13 @@ begin
       hint = 'It is PENDING, PROCESSING, SUCCEEDED, FAILED or CANCELLED.';
   end if;
   return query
-  select private.check_job_head(j)
+  select h.*
   from public.check_jobs as j
+  cross join lateral private.check_job_summary(j) as h
   where (v_all or j.submitted_by = auth.uid())
     and (j.created_at, j.id) < (coalesce(p_before, 'infinity'), coalesce(p_before_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     and j.purged_at is null
-    -- No join: it would read all cases to find a few.
+    -- Not a join: that would read all cases.
     and (select c.deleted_at is null from public.cases as c where c.id = j.id)
     and (
       p_status is null
@@ -672,10 +860,22 @@ begin
 end;
 $$;
 comment on function private.lock_check_job(uuid) is
-  'The job with all its pictures, locked in the order in which everybody does; for whoever may change it.';
+  'Lock the documents of a job by id, then the job, for a caller who may edit it.';
+
+create type public.check_job_change as (
+  success boolean,
+  error text,
+  message text,
+  job_id uuid,
+  status text,
+  images integer
+);
+comment on type public.check_job_change is
+  'A check job that was cancelled or run again. images: how many pictures are read again. '
+  'Nullable: error, message, status, images.';
 
 create function private.cancel_check_job(p_job_id uuid, p_now timestamptz default now())
-returns jsonb
+returns public.check_job_change
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -683,25 +883,29 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_job public.check_jobs := private.lock_check_job(p_job_id);
+  v_answer public.check_job_change;
 begin
   if v_job.id is null then
-    return private.no_check_job(p_job_id);
+    return private.check_job_not_found(v_answer, p_job_id);
   end if;
   if v_job.outcome is not null then
-    return jsonb_build_object(
-      'success', false, 'error', 'JOB_HAS_ENDED', 'job_id', p_job_id, 'message', format('the job is %s already', v_job.outcome)
+    return private.check_job_refused(
+      v_answer, 'JOB_HAS_ENDED', p_job_id, format('the job is %s already', v_job.outcome)
     );
   end if;
   perform private.end_check_job(p_job_id, 'CANCELLED', null, p_now);
   perform private.log_act(p_job_id, null, 'check_cancelled', 'the check job was cancelled');
-  return jsonb_build_object('success', true, 'job_id', p_job_id, 'status', 'CANCELLED');
+  v_answer.success := true;
+  v_answer.job_id := p_job_id;
+  v_answer.status := 'CANCELLED';
+  return v_answer;
 end;
 $$;
 comment on function private.cancel_check_job(uuid, timestamptz) is 'See public.cancel_check_job.';
 grant execute on function private.cancel_check_job(uuid, timestamptz) to authenticated, service_role;
 
 create function private.rerun_check_job(p_job_id uuid, p_all boolean, p_now timestamptz default now())
-returns jsonb
+returns public.check_job_change
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -711,14 +915,15 @@ declare
   v_job public.check_jobs := private.lock_check_job(p_job_id);
   v_document public.documents;
   v_count integer := 0;
+  v_answer public.check_job_change;
 begin
   if v_job.id is null then
-    return private.no_check_job(p_job_id);
+    return private.check_job_not_found(v_answer, p_job_id);
   end if;
   if v_job.outcome is null or (v_job.outcome = 'SUCCEEDED' and p_all is not true) then
-    return jsonb_build_object(
-      'success', false, 'error', 'WRONG_STATE', 'job_id', p_job_id,
-      'message', case when v_job.outcome is null then 'the job has not ended; cancel it first, or wait'
+    return private.check_job_refused(
+      v_answer, 'WRONG_STATE', p_job_id,
+      case when v_job.outcome is null then 'the job has not ended; cancel it first, or wait'
         else 'every picture has its result; ask for all of them to be read again' end
     );
   end if;
@@ -741,13 +946,28 @@ begin
   update public.webhooks as w
   set attempts = 0, next_attempt_at = p_now, settled_at = null, delivered = null, error = null
   where w.job_id = p_job_id;
-  perform private.settle_check_job(p_job_id, p_now);   -- where nothing was left to be read
+  perform private.update_check_job_outcome(p_job_id, p_now);   -- if no document was left to read
   perform private.log_act(p_job_id, null, 'check_rerun', format('the check job is run again: %s pictures', v_count));
-  return jsonb_build_object('success', true, 'job_id', p_job_id, 'status', 'PENDING', 'images', v_count);
+  v_answer.success := true;
+  v_answer.job_id := p_job_id;
+  v_answer.status := 'PENDING';
+  v_answer.images := v_count;
+  return v_answer;
 end;
 $$;
 comment on function private.rerun_check_job(uuid, boolean, timestamptz) is 'See public.rerun_check_job.';
 grant execute on function private.rerun_check_job(uuid, boolean, timestamptz) to authenticated, service_role;
+
+create type public.decide_check_answer as (
+  success boolean,
+  error text,
+  message text,
+  job_id uuid,
+  position integer,
+  decision text
+);
+comment on type public.decide_check_answer is
+  'The decision about a picture of a check job. Nullable: error, message, position, decision.';
 
 create function private.decide_check(
   p_job_id uuid,
@@ -755,7 +975,7 @@ create function private.decide_check(
   p_decision text,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.decide_check_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -763,13 +983,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_job public.check_jobs := private.find_check_job(p_job_id, 2);
+  v_answer public.decide_check_answer;
 begin
   if p_decision not in ('accepted', 'rejected') then
     raise exception 'a picture cannot be %', p_decision using errcode = '22023',
       hint = 'It is accepted or rejected; null takes a decision back.';
   end if;
   if v_job.id is null then
-    return private.no_check_job(p_job_id);
+    return private.check_job_not_found(v_answer, p_job_id);
   end if;
   update public.check_results as r
   set decision = p_decision,
@@ -777,19 +998,27 @@ begin
       decided_at = case when p_decision is not null then p_now end
   where r.job_id = p_job_id and r.position = p_position;
   if not found then
-    return jsonb_build_object(
-      'success', false, 'error', 'NOT_CHECKED', 'job_id', p_job_id, 'message', 'there is no result to decide about'
-    );
+    return private.check_job_refused(v_answer, 'NOT_CHECKED', p_job_id, 'there is no result to decide about');
   end if;
   perform private.log_act(
     p_job_id, (select i.document_id from public.check_images as i where i.job_id = p_job_id and i.position = p_position),
     'check_' || coalesce(p_decision, 'undecided'), null, null, null, jsonb_build_object('position', p_position)
   );
-  return jsonb_build_object('success', true, 'job_id', p_job_id, 'position', p_position, 'decision', p_decision);
+  v_answer.success := true;
+  v_answer.job_id := p_job_id;
+  v_answer.position := p_position;
+  v_answer.decision := p_decision;
+  return v_answer;
 end;
 $$;
 comment on function private.decide_check(uuid, integer, text, timestamptz) is 'See public.decide_check.';
 grant execute on function private.decide_check(uuid, integer, text, timestamptz) to authenticated, service_role;
+
+create type public.check_job_purge as (
+  purged integer,
+  erased integer
+);
+comment on type public.check_job_purge is 'Jobs whose results were removed, and jobs that were erased with their pictures.';
 
 create function public.purge_check_jobs(
   p_result_days numeric default 7,
@@ -797,16 +1026,16 @@ create function public.purge_check_jobs(
   p_limit integer default 100,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.check_job_purge
 language plpgsql
 volatile
-security definer          -- nobody else may write the tables
+security definer          -- the service role may not write the tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_purged uuid[];
   v_job_id uuid;
-  v_erased integer := 0;
+  v_answer public.check_job_purge;
 begin
   if (0 < p_result_days and p_result_days <= p_input_days and p_limit between 1 and 1000) is not true then
     raise exception 'p_result_days must be positive, p_input_days no less, and p_limit 1 to 1000'
@@ -831,9 +1060,11 @@ begin
     update public.check_images as i set reference = null from purged where i.job_id = purged.id
   )
   select array_agg(p.id) into v_purged from purged as p;
-  -- No pages, so none that are missing.
+  -- Without a run, the invariants expect no pages.
   update public.documents as d set run_id = null, open_run_id = null, page_count = null where d.case_id = any (v_purged);
   delete from public.ocr_runs as r using public.documents as d where d.case_id = any (v_purged) and r.document_id = d.id;
+  v_answer.purged := coalesce(cardinality(v_purged), 0);
+  v_answer.erased := 0;
   for v_job_id in
     select j.id from public.check_jobs as j
     where j.ended_at < p_now - make_interval(secs => (p_input_days * 86400)::double precision)
@@ -841,14 +1072,14 @@ begin
     limit p_limit
   loop
     perform private.end_case(v_job_id, 'erase', p_now);
-    v_erased := v_erased + 1;
+    v_answer.erased := v_answer.erased + 1;
   end loop;
-  return jsonb_build_object('purged', coalesce(cardinality(v_purged), 0), 'erased', v_erased);
+  return v_answer;
 end;
 $$;
 comment on function public.purge_check_jobs(numeric, numeric, integer, timestamptz) is
-  'Remove results of jobs that ended so many days ago, and later the jobs with their pictures. Says how many; call it '
-  'again while it is p_limit.';
+  'Remove the results of jobs p_result_days after their end, and jobs with their pictures after p_input_days. Returns '
+  'how many; call it again while a number reaches p_limit.';
 grant execute on function public.purge_check_jobs(numeric, numeric, integer, timestamptz) to service_role;
 
 create function public.count_old_check_jobs(
@@ -856,25 +1087,25 @@ create function public.count_old_check_jobs(
   p_input_days numeric default 30,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.check_job_purge
 language plpgsql
 stable
-security definer          -- nobody else may read the tables
+security definer          -- as purge_check_jobs
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_answer public.check_job_purge;
 begin
   if (0 < p_result_days and p_result_days <= p_input_days) is not true then
     raise exception 'p_result_days must be positive, and p_input_days no less'
       using errcode = '22023', hint = 'Results go with their pictures at the latest.';
   end if;
-  return (
-    select jsonb_build_object(
-      'purged', count(*) filter (where j.purged_at is null),
-      'erased', count(*) filter (where j.ended_at < p_now - make_interval(secs => (p_input_days * 86400)::double precision))
-    )
-    from public.check_jobs as j
-    where j.ended_at < p_now - make_interval(secs => (p_result_days * 86400)::double precision)
-  );
+  select count(*) filter (where j.purged_at is null),
+    count(*) filter (where j.ended_at < p_now - make_interval(secs => (p_input_days * 86400)::double precision))
+  into v_answer.purged, v_answer.erased
+  from public.check_jobs as j
+  where j.ended_at < p_now - make_interval(secs => (p_result_days * 86400)::double precision);
+  return v_answer;
 end;
 $$;
 comment on function public.count_old_check_jobs(numeric, numeric, timestamptz) is 'How many jobs purge_check_jobs would remove.';
@@ -895,21 +1126,23 @@ create function public.submit_check_job(
   p_idempotency_key text default null,
   p_request_digest text default null
 )
-returns jsonb
+returns public.submit_check_job_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.submit_check_job(p_job_id, p_language, p_images, p_allowed, p_name, p_reading_language, p_engine, p_seconds, p_callback_url, p_idempotency_key, p_request_digest) $$;
 comment on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text) is
-  'Have the text of pictures checked: [{"name", "dropbox_path", "sha256", "reference", …}, …], whose files are in the '
-  'folder of p_job_id, a new UUID. Without p_language, the language of the text is not checked. With a key that is known, it is the job that came with it.';
+  'Submit a check job. p_images is [{"name", "dropbox_path", "sha256", "reference", …}, …]; the files are in the '
+  'folder of p_job_id, a new UUID. Without p_language, the language of the text is not checked. A known idempotency '
+  'key returns the existing job. '
+  'Nullable: p_language.';
 grant execute on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text)
   to authenticated, service_role;
 
 create function public.check_job(p_job_id uuid)
-returns jsonb
+returns public.check_job_answer
 language sql stable security invoker set search_path = ''
 as $$ select private.check_job(p_job_id) $$;
 comment on function public.check_job(uuid) is
-  'A check job with the results so far, in the form of the API; JOB_NOT_FOUND when it is unknown or purged.';
+  'A check job with its results so far, as the API shows it. JOB_NOT_FOUND if it is unknown or purged.';
 grant execute on function public.check_job(uuid) to authenticated, service_role;
 
 create function public.list_check_jobs(
@@ -919,33 +1152,33 @@ create function public.list_check_jobs(
   p_before_id uuid default null,
   p_limit integer default 50
 )
-returns setof jsonb
+returns setof public.check_job_summary
 language sql stable security invoker set search_path = ''
-as $$ select private.list_check_jobs(p_status, p_everybody, p_before, p_before_id, p_limit) $$;
+as $$ select * from private.list_check_jobs(p_status, p_everybody, p_before, p_before_id, p_limit) $$;
 comment on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) is
-  'The caller''s check jobs without their results, newest first; services see all, HAC may ask for everybody''s.';
+  'The check jobs of the caller without their results, newest first. Services see all jobs, HAC with p_everybody.';
 grant execute on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) to authenticated, service_role;
 
 create function public.cancel_check_job(p_job_id uuid)
-returns jsonb
+returns public.check_job_change
 language sql volatile security invoker set search_path = ''
 as $$ select private.cancel_check_job(p_job_id) $$;
 comment on function public.cancel_check_job(uuid) is
-  'Editor, owner or HAC: end a job at once; whoever reads one of its pictures loses it. Results so far stay.';
+  'Editor, owner or HAC: cancel a job. Workers lose its pictures at once; results so far are kept.';
 grant execute on function public.cancel_check_job(uuid) to authenticated, service_role;
 
 create function public.rerun_check_job(p_job_id uuid, p_all boolean default false)
-returns jsonb
+returns public.check_job_change
 language sql volatile security invoker set search_path = ''
 as $$ select private.rerun_check_job(p_job_id, p_all) $$;
 comment on function public.rerun_check_job(uuid, boolean) is
-  'Editor, owner or HAC: have a job that ended read what has no result yet; with p_all, everything once more.';
+  'Editor, owner or HAC: run an ended job again, for the pictures without a result; with p_all, for all.';
 grant execute on function public.rerun_check_job(uuid, boolean) to authenticated, service_role;
 
 create function public.decide_check(p_job_id uuid, p_position integer, p_decision text)
-returns jsonb
+returns public.decide_check_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.decide_check(p_job_id, p_position, p_decision) $$;
 comment on function public.decide_check(uuid, integer, text) is
-  'Editor, owner or HAC: accept or reject what the check of a picture found; null takes it back.';
+  'Editor, owner or HAC: accept or reject the result of a picture; null removes the decision. Nullable: p_decision.';
 grant execute on function public.decide_check(uuid, integer, text) to authenticated, service_role;

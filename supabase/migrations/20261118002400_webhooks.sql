@@ -1,4 +1,11 @@
--- Webhooks: addresses that are called when a document or a check job has ended.
+-- Webhooks: URLs that are called when a document or a check job has ended.
+--
+-- request_webhook() registers a URL for a document, submit_check_job() one for a job. The function
+-- webhooks claims those that are due (claim_webhooks), sends them, and reports the result
+-- (settle_webhook). A claim is a lease: next_attempt_at is its end, and the number of the attempt
+-- fences late reports. After 15 attempts, with growing pauses (about a day), a webhook is given up.
+--
+-- Not here: signing and sending (pagewarden/webhooks.py).
 
 create table public.webhooks (
   id uuid not null default gen_random_uuid(),
@@ -13,19 +20,19 @@ create table public.webhooks (
   created_at timestamptz not null default now(),
   job_id uuid,
   constraint webhooks_pkey primary key (id),
-  constraint webhooks_one_of_a_kind unique nulls not distinct (document_id, job_id, url),
-  constraint webhooks_settled_one_way check ((settled_at is null) = (delivered is null)),
-  constraint webhooks_wait_for_one_thing check (num_nonnulls(document_id, job_id) = 1),
+  constraint webhooks_target_is_unique unique nulls not distinct (document_id, job_id, url),
+  constraint webhooks_settled_has_a_result check ((settled_at is null) = (delivered is null)),
+  constraint webhooks_document_or_job check (num_nonnulls(document_id, job_id) = 1),
   constraint webhooks_job_fkey foreign key (job_id) references public.check_jobs (id) on delete cascade
 );
-comment on column public.webhooks.attempts is 'How often it was tried; who settles it names the attempt that is meant.';
-comment on column public.webhooks.next_attempt_at is 'Nobody tries it before; also how long whoever tries it now may take.';
-comment on column public.webhooks.delivered is 'False when it was given up.';
+comment on column public.webhooks.attempts is 'Number of attempts; settle_webhook names the attempt it reports on.';
+comment on column public.webhooks.next_attempt_at is 'The earliest time of the next attempt; during an attempt, the end of its lease.';
+comment on column public.webhooks.delivered is 'False: it was given up.';
 create index webhooks_open_idx on public.webhooks (next_attempt_at) where settled_at is null;
 create index webhooks_requested_by_idx on public.webhooks (requested_by);
 alter table public.webhooks enable row level security;
 grant select on public.webhooks to authenticated, service_role;
-comment on table public.webhooks is 'Addresses that are told when a document or a check job has ended, and whether they were.';
+comment on table public.webhooks is 'URLs that are called when a document or a check job has ended, and their delivery.';
 create index webhooks_job_idx on public.webhooks (job_id);
 create policy "Webhooks are visible to the people of the case and to HAC"
   on public.webhooks for select to authenticated
@@ -34,7 +41,7 @@ create policy "Webhooks are visible to the people of the case and to HAC"
     or exists (select 1 from public.cases as c where c.id = webhooks.job_id)
   );
 
-create function private.document_news(p_document_id uuid)
+create function private.document_webhook_body(p_document_id uuid)
 returns jsonb
 language sql
 stable
@@ -52,9 +59,9 @@ as $$
   from public.documents as d
   where d.id = p_document_id;
 $$;
-comment on function private.document_news(uuid) is 'What a webhook tells of a document that has ended.';
+comment on function private.document_webhook_body(uuid) is 'Body of the webhook of a document that has ended.';
 
-create function private.job_news(p_job_id uuid)
+create function private.check_job_webhook_body(p_job_id uuid)
 returns jsonb
 language plpgsql
 stable
@@ -63,16 +70,26 @@ set search_path = ''
 as $$
 begin
   return (
-    select jsonb_build_object('type', 'check_job.' || lower(j.outcome), 'data', private.check_job_head(j))
+    select jsonb_build_object('type', 'check_job.' || lower(j.outcome), 'data', to_jsonb(private.check_job_summary(j)))
     from public.check_jobs as j
     where j.id = p_job_id
   );
 end;
 $$;
-comment on function private.job_news(uuid) is 'What a webhook tells of a check job that has ended.';
+comment on function private.check_job_webhook_body(uuid) is 'Body of the webhook of a check job that has ended.';
+
+create type public.request_webhook_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  webhook_id uuid
+);
+comment on type public.request_webhook_answer is
+  'The webhook that was registered. Nullable: error, message, webhook_id.';
 
 create function private.request_webhook(p_document_id uuid, p_url text)
-returns jsonb
+returns public.request_webhook_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -80,24 +97,26 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
-  v_id uuid;
+  v_answer public.request_webhook_answer;
 begin
   select d.* into v_document from public.documents as d where d.id = p_document_id;
   perform private.require_case_rank(v_document.case_id, 2);
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   begin
     insert into public.webhooks as w (document_id, url, requested_by) values (p_document_id, p_url, auth.uid())
-    on conflict on constraint webhooks_one_of_a_kind
+    on conflict on constraint webhooks_target_is_unique
     do update set attempts = 0, next_attempt_at = now(), settled_at = null, delivered = null, error = null
-    returning w.id into v_id;
+    returning w.id into v_answer.webhook_id;
   exception
     when check_violation or not_null_violation then
       raise exception 'p_url must be an address of at most 2000 bytes that begins with https:// or http://'
         using errcode = '22023', hint = 'Send one like https://example.org/pagewarden.';
   end;
-  return jsonb_build_object('success', true, 'document_id', p_document_id, 'webhook_id', v_id);
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  return v_answer;
 end;
 $$;
 comment on function private.request_webhook(uuid, text) is 'See public.request_webhook.';
@@ -118,17 +137,25 @@ exception
       using errcode = '22023', hint = 'Send one like https://example.org/pagewarden.';
 end;
 $$;
-comment on function private.request_job_webhook(uuid, text) is 'Have an address told when a job has ended.';
+comment on function private.request_job_webhook(uuid, text) is 'Register a webhook of a job.';
+
+create type public.claimed_webhook as (
+  id uuid,
+  url text,
+  attempt integer,
+  body jsonb
+);
+comment on type public.claimed_webhook is 'A webhook to send: its URL and its body, and the number of the attempt.';
 
 create function public.claim_webhooks(
   p_limit integer default 10,
   p_lease_seconds integer default 60,
   p_now timestamptz default now()
 )
-returns setof jsonb
+returns setof public.claimed_webhook
 language plpgsql
 volatile
-security definer          -- nobody else may write them
+security definer          -- the service role may not write the table
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -157,14 +184,12 @@ begin
   set attempts = w.attempts + 1, next_attempt_at = p_now + make_interval(secs => p_lease_seconds)
   from due
   where w.id = due.id
-  returning jsonb_build_object(
-    'id', w.id, 'url', w.url, 'attempt', w.attempts,
-    'body', coalesce(private.document_news(w.document_id), private.job_news(w.job_id)) || jsonb_build_object('timestamp', p_now)
-  );
+  returning w.id, w.url::text, w.attempts::integer,
+    coalesce(private.document_webhook_body(w.document_id), private.check_job_webhook_body(w.job_id)) || jsonb_build_object('timestamp', p_now);
 end;
 $$;
 comment on function public.claim_webhooks(integer, integer, timestamptz) is
-  'Take webhooks of documents that have ended: {id, url, attempt, body}. Who does not settle one in time loses it.';
+  'Claim due webhooks of documents and jobs that have ended. One that is not settled before the lease ends is due again.';
 grant execute on function public.claim_webhooks(integer, integer, timestamptz) to service_role;
 
 create function public.settle_webhook(
@@ -177,11 +202,11 @@ create function public.settle_webhook(
 returns boolean
 language plpgsql
 volatile
-security definer          -- nobody else may write them
+security definer          -- the service role may not write the table
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- Fifteen attempts at growing intervals take about a day; then it is given up.
+  -- 15 attempts at growing intervals take about a day.
   update public.webhooks as w
   set error = left(p_error, 1000),
       delivered = case when p_error is null then true when p_final or w.attempts >= 15 then false end,
@@ -192,16 +217,16 @@ begin
 end;
 $$;
 comment on function public.settle_webhook(uuid, integer, text, boolean, timestamptz) is
-  'Say how an attempt ended: without an error it was delivered; p_final gives it up. False when the attempt no '
-  'longer counts.';
+  'Report an attempt: without an error it was delivered; p_final gives it up. False if the webhook was claimed again '
+  'or settled meanwhile.';
 grant execute on function public.settle_webhook(uuid, integer, text, boolean, timestamptz) to service_role;
 
 -- What people may call. Each function only calls the private one of its name, which checks the caller.
 
 create function public.request_webhook(p_document_id uuid, p_url text)
-returns jsonb
+returns public.request_webhook_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.request_webhook(p_document_id, p_url) $$;
 comment on function public.request_webhook(uuid, text) is
-  'Have an address told when a document has ended. Asking again for the same address tells it again.';
+  'Register a webhook of a document. Registering the same URL again sends it again.';
 grant execute on function public.request_webhook(uuid, text) to authenticated, service_role;

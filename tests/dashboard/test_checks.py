@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from playwright.async_api import Page
 
+    from pagewarden.database import rows
     from tests.dashboard import place as places
 
 GOOD, BAD = screens.GOOD, screens.BAD
@@ -49,9 +50,9 @@ async def _drop(page: Page, *paths: Path) -> None:
         await session.send("Input.dispatchDragEvent", event)
 
 
-async def _job(place: places.Place, job: str) -> dict[str, Any]:
-    answer = await place.functions.used.database.rpc("check_job", p_job_id=job)
-    found: dict[str, Any] = answer["job"]
+async def _job(place: places.Place, job: str) -> rows.CheckJobDetails:
+    found = (await place.functions.used.database.check_job(job_id=job))["job"]
+    assert found is not None
     return found
 
 

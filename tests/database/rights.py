@@ -263,7 +263,7 @@ ARGUMENTS = {
     "get_check": "%(picture)s, %(seal)s",
     "list_check_jobs": "",
     "purge_check_jobs": "",
-    "rerun_check_job": "(cancel_check_job(%(check)s) ->> 'job_id')::uuid",
+    "rerun_check_job": "(cancel_check_job(%(check)s)).job_id",
     "submit_check_job": """
         %(new)s, 'fr', jsonb_build_array(jsonb_build_object(
           'name', 'a.png', 'dropbox_path', %(new)s || '/a.png', 'sha256', repeat('0', 64)

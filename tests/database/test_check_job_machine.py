@@ -107,8 +107,8 @@ class Jobs(RuleBasedStateMachine):
             for number, name in enumerate(names)
         ]
         answer = self.one(
-            "select private.submit_check_job(%s, 'fr', %s, '{}', null, null, null, %s, null, null, "
-            "null, %s)",
+            "select to_jsonb(private.submit_check_job("
+            "%s, 'fr', %s, '{}', null, null, null, %s, null, null, null, %s))",
             job, json.dumps(images), SECONDS, self.now,
         )  # fmt: skip
         assert answer["success"]
@@ -155,7 +155,8 @@ class Jobs(RuleBasedStateMachine):
             for row in positions
         ]
         return self.one(
-            "select public.complete_check(%s, %s, 0.9, 1, %s, 'e', '1', 'balanced', null, %s)",
+            "select to_jsonb(public.complete_check("
+            "%s, %s, 0.9, 1, %s, 'e', '1', 'balanced', null, %s))",
             document, json.dumps(results), token, self.now,
         )  # fmt: skip
 
@@ -203,7 +204,7 @@ class Jobs(RuleBasedStateMachine):
     @rule(job=jobs)
     def cancel(self, job: str) -> None:
         """Cancel a job."""
-        answer = self.one("select private.cancel_check_job(%s, %s)", job, self.now)
+        answer = self.one("select to_jsonb(private.cancel_check_job(%s, %s))", job, self.now)
         known = self.model[job]
         assert answer["success"] is (known.outcome is None)
         if known.outcome is None:
@@ -213,7 +214,9 @@ class Jobs(RuleBasedStateMachine):
     def rerun(self, job: str, everything: bool) -> None:
         """Run a job again."""
         known = self.model[job]
-        answer = self.one("select private.rerun_check_job(%s, %s, %s)", job, everything, self.now)
+        answer = self.one(
+            "select to_jsonb(private.rerun_check_job(%s, %s, %s))", job, everything, self.now
+        )
         possible = known.outcome is not None and (known.outcome != "SUCCEEDED" or everything)
         assert answer["success"] is possible, answer
         if not possible:
@@ -234,7 +237,9 @@ class Jobs(RuleBasedStateMachine):
         document = pictures[pick % len(pictures)]
         job = self._job_of(document)
         live = job.pictures[document] in ("queued", "processing")
-        answer = self.one("select private.cancel_document(%s, null, %s)", document, self.now)
+        answer = self.one(
+            "select to_jsonb(private.cancel_document(%s, null, %s))", document, self.now
+        )
         assert answer["success"] is live
         if live:
             job.pictures[document] = "cancelled"
@@ -260,7 +265,7 @@ class Jobs(RuleBasedStateMachine):
     def the_database_says_the_same(self) -> None:
         """Every job and picture is where the model has it, and nothing impossible is there."""
         for job, known in self.model.items():
-            shown = self.one("select private.check_job(%s)", job)["job"]
+            shown = self.one("select to_jsonb(private.check_job(%s))", job)["job"]
             assert shown["status"] == known.status, (shown, known)
             rows = self.conn.execute(
                 "select id::text, ocr_status from documents where case_id = %s", (job,)

@@ -68,7 +68,7 @@ class Desk:
         """Check a picture under all its names, and end it."""
         key = {"p_document_id": claim["id"], "p_lock_token": claim["lock_token"]}
         asked = await self.call("get_check", **key)
-        results = [result(image["position"]) for image in asked.get("images", [])]
+        results = [result(image["position"]) for image in asked["images"] or []]
         done = {"p_results": Jsonb(results), "p_confidence": "0.9", "p_processing_time_ms": 1}
         (answer,) = await factories.call(
             conn or self.factory.conn, "complete_check", **key, **RUN, **done
@@ -432,7 +432,7 @@ async def test_results_must_be_those_of_the_pictures(desk: Desk) -> None:
     key = {"p_document_id": claim["id"], "p_lock_token": claim["lock_token"]}
     done = {"p_confidence": "0.9", "p_processing_time_ms": 1}
     for results in ([result(1)], [result(1), result(2, verdict="MAYBE")], [result(1)] * 2):
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="make no sense"):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="p_results is invalid"):
             await desk.call("complete_check", **key, **RUN, **done, p_results=Jsonb(results))
 
     row = await queries.one(desk.conn, "select ocr_status from documents")

@@ -19,7 +19,9 @@ LEASE = 60
 
 async def _at(conn: psycopg.AsyncConnection, seconds: float, call: str, *values: Any) -> Any:
     now = dt.datetime(2026, 11, 16, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
-    (row,) = await queries.rows(conn, f"select public.{call} as answer", [*values, now])
+    (row,) = await queries.rows(
+        conn, f"select to_jsonb(r) as answer from public.{call} as r", [*values, now]
+    )
     return row["answer"]
 
 
@@ -45,12 +47,12 @@ async def test_one_leads_until_it_falls_silent(database: databases.Database) -> 
     conn = await database.connect()
     await _report(conn, 0, "a", "a-1")
     assert (await _lead(conn, 0, "a"))["term"] == 1
-    assert await _lead(conn, 30, "b") is None
+    assert (await _lead(conn, 30, "b"))["term"] is None
     assert (await _lead(conn, 40, "a"))["term"] == 1
-    assert await _lead(conn, 99, "b") is None
+    assert (await _lead(conn, 99, "b"))["term"] is None
     assert (await _lead(conn, 100, "b"))["term"] == 2
     assert (await _assign(conn, 101, "a", 1, **{"a-1": "acte"}))["error"] == "NOT_LEADER"
-    assert await _lead(conn, 101, "a") is None
+    assert (await _lead(conn, 101, "a"))["term"] is None
 
 
 async def test_two_who_ask_at_once_do_not_both_lead(database: databases.Database) -> None:
@@ -58,8 +60,8 @@ async def test_two_who_ask_at_once_do_not_both_lead(database: databases.Database
     first, second = await database.connect(), await database.connect()
     async with first.transaction():
         assert (await _lead(first, 0, "a"))["term"] == 1
-        assert await _lead(second, 0, "b") is None
-    assert await _lead(second, 1, "b") is None
+        assert (await _lead(second, 0, "b"))["term"] is None
+    assert (await _lead(second, 1, "b"))["term"] is None
 
 
 async def test_workers_hear_their_lanes_and_switches_are_counted(
@@ -107,6 +109,7 @@ async def test_people_see_the_pool_and_its_last_hours(database: databases.Databa
     worker = {"worker_id": "a-1", "lane": "image", "document_id": str(claim.document_id)}
     told = await factory.call("report_pool", p_process="a", p_workers=Jsonb([worker]))
     assert told["reading"] == {"image": 1}
+    assert (await factory.call("pool_status"))["leader"] is None
     await factory.call("lead_pool", p_process="a", p_lease_seconds=LEASE)
     for lane in ("image", "pdf"):
         await factory.call(

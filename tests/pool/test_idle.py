@@ -36,4 +36,4 @@ async def test_an_idle_pool_does_not_keep_the_database_busy(
         assert counted.of("claim_documents", "wait_for_documents") <= looks + 4
         stop.set()
         await working
-        assert (await link.rpc("pool_status"))["workers"] == []
+        assert (await link.pool_status())["workers"] == []

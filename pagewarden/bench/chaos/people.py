@@ -128,7 +128,7 @@ class People:
         except (errors.DatabaseAway, errors.Conflict) as exc:
             self.answers[f"{verb}: {type(exc).__name__}"] += 1
             return None
-        self.answers[f"{verb}: {answer.get('error', 'done')}"] += 1
+        self.answers[f"{verb}: {answer.get('error') or 'done'}"] += 1
         return answer
 
 
