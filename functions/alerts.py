@@ -30,6 +30,6 @@ async def watch(used: services.Used, run: runs.Current) -> Watched:
     told = 0
     while due := await teller.tell_due():
         told += due
-    watched = Watched(told=told, **found)
+    watched = Watched(evaluated=found["evaluated"], open=found["open"] or 0, told=told)
     run.told(watched)
     return watched

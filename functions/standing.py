@@ -101,9 +101,7 @@ def _samples(found: Mapping[str, Any]) -> Iterator[_Sample]:
         yield "pagewarden_stuck_documents", (of,), lane["stuck"]
         yield "pagewarden_oldest_waiting_seconds", (of,), lane["oldest_seconds"]
         yield "pagewarden_lane_paused", (of,), float(lane["paused"])
-    for name, of in (("dead_letters", "category"), ("open_alerts", "severity")):
+    for name in ("dead_letters", "open_alerts", "workers"):
         for row in found[name]:
-            yield f"pagewarden_{name}", (row[of],), row["count"]
+            yield f"pagewarden_{name}", (row["label"],), row["count"]
     yield "pagewarden_open_tasks", (), found["open_tasks"]
-    for row in found["workers"]:
-        yield "pagewarden_workers", (row["state"],), row["count"]

@@ -191,14 +191,19 @@ comment on view public.ocr_system_health is
   'queued is exact up to 10,000 and about right beyond.';
 grant select on public.ocr_system_health to authenticated, service_role;
 
-create function private.results_by_hour(p_hours integer, p_now timestamptz default now())
-returns table (
+create type public.hourly_result as (
   hour timestamptz,
   completed bigint,
   dead_lettered bigint,
   retries bigint,
   avg_seconds_to_text double precision
-)
+);
+comment on type public.hourly_result is
+  'What was completed and given up in an hour. The average is null for an hour without results. '
+  'Nullable: avg_seconds_to_text.';
+
+create function private.results_by_hour(p_hours integer, p_now timestamptz default now())
+returns setof public.hourly_result
 language plpgsql
 stable
 security definer          -- reads what the caller may not, after asking who it is
@@ -242,13 +247,7 @@ grant execute on function private.results_by_hour(integer, timestamptz) to authe
 -- What people may call. Each function only calls the private one of its name, which checks the caller.
 
 create function public.results_by_hour(p_hours integer default 24)
-returns table (
-  hour timestamptz,
-  completed bigint,
-  dead_lettered bigint,
-  retries bigint,
-  avg_seconds_to_text double precision
-)
+returns setof public.hourly_result
 language sql stable security invoker set search_path = ''
 as $$ select * from private.results_by_hour(p_hours) $$;
 comment on function public.results_by_hour(integer) is

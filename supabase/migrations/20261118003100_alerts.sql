@@ -540,8 +540,16 @@ end;
 $$;
 comment on function private.judge(public.alert_rules, timestamptz) is 'Fire or resolve the alert of a rule, as it deserves.';
 
+create type public.evaluate_alerts_answer as (
+  evaluated bigint,
+  open bigint
+);
+comment on type public.evaluate_alerts_answer is
+  'How many rules were evaluated and how many alerts are open. While another call evaluates the rules, evaluated is 0 '
+  'and open is null. Nullable: open.';
+
 create function public.evaluate_alerts(p_now timestamptz default now())
-returns jsonb
+returns public.evaluate_alerts_answer
 language plpgsql
 volatile
 security definer          -- nobody else may write the tables
@@ -549,10 +557,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_rule public.alert_rules;
+  v_answer public.evaluate_alerts_answer;
 begin
-  -- One at a time; whoever comes second has nothing to add.
+  -- One call at a time; a second one would only repeat the work of the first.
   if not pg_try_advisory_xact_lock(hashtextextended('alerts', 6)) then
-    return jsonb_build_object('evaluated', 0);
+    v_answer.evaluated := 0;
+    return v_answer;
   end if;
   for v_rule in select r.* from public.alert_rules as r where r.enabled order by r.rule loop
     perform private.judge(v_rule, p_now);
@@ -564,22 +574,30 @@ begin
   delete from private.conflicts as c where c.happened_at < p_now - interval '8 days';
   delete from public.alert_silences as s where s.ends_at < p_now - interval '90 days';
   delete from public.alerts as a where a.resolved_at < p_now - interval '400 days';
-  return jsonb_build_object(
-    'evaluated', (select count(*) from public.alert_rules as r where r.enabled),
-    'open', (select count(*) from public.alerts as a where a.resolved_at is null)
-  );
+  select count(*) into v_answer.evaluated from public.alert_rules as r where r.enabled;
+  select count(*) into v_answer.open from public.alerts as a where a.resolved_at is null;
+  return v_answer;
 end;
 $$;
 comment on function public.evaluate_alerts(timestamptz) is
   'Measure what the rules watch, and fire and resolve alerts. Every minute, by pg_cron or the local scheduler.';
 grant execute on function public.evaluate_alerts(timestamptz) to service_role;
 
+create type public.claimed_alert_notice as (
+  id uuid,
+  attempt integer,
+  channel text,
+  body jsonb
+);
+comment on type public.claimed_alert_notice is
+  'A notice to deliver through its channel. attempt is the token for settle_alert_notice.';
+
 create function public.claim_alert_notices(
   p_limit integer default 10,
   p_lease_seconds integer default 60,
   p_now timestamptz default now()
 )
-returns setof jsonb
+returns setof public.claimed_alert_notice
 language plpgsql
 volatile
 security definer          -- nobody else may write them
@@ -602,11 +620,11 @@ begin
   set attempts = n.attempts + 1, next_attempt_at = p_now + make_interval(secs => p_lease_seconds)
   from due
   where n.id = due.id
-  returning jsonb_build_object('id', n.id, 'attempt', n.attempts, 'channel', n.channel, 'body', n.body);
+  returning n.id, n.attempts::integer, n.channel, n.body;
 end;
 $$;
 comment on function public.claim_alert_notices(integer, integer, timestamptz) is
-  'Take notices that are due: {id, attempt, channel, body}. Who does not settle one in time loses it.';
+  'Claim notices that are due. A notice that is not settled within its lease is due again.';
 grant execute on function public.claim_alert_notices(integer, integer, timestamptz) to service_role;
 
 create function public.settle_alert_notice(
@@ -645,8 +663,37 @@ comment on function public.settle_alert_notice(uuid, integer, text, boolean, tim
   'longer counts.';
 grant execute on function public.settle_alert_notice(uuid, integer, text, boolean, timestamptz) to service_role;
 
+create type public.listed_alert_rule as (
+  rule text,
+  metric text,
+  comparison text,
+  threshold double precision,
+  window_seconds integer,
+  hold_seconds integer,
+  calm_seconds integer,
+  at_least integer,
+  severity text,
+  enabled boolean,
+  advice text,
+  updated_at timestamptz,
+  description text,
+  unit text,
+  value double precision,
+  events bigint,
+  detail text,
+  broken_since timestamptz,
+  calm_since timestamptz,
+  evaluated_at timestamptz,
+  alert_id bigint,
+  fired_at timestamptz,
+  silenced boolean
+);
+comment on type public.listed_alert_rule is
+  'A rule with its metric, its last measurement and its open alert. '
+  'Nullable: window_seconds, value, events, detail, broken_since, calm_since, evaluated_at, alert_id, fired_at.';
+
 create function private.list_alert_rules(p_now timestamptz default now())
-returns setof jsonb
+returns setof public.listed_alert_rule
 language plpgsql
 stable
 security definer          -- reads what the caller may not, after asking who it is
@@ -655,11 +702,9 @@ as $$
 begin
   perform private.require_admin();
   return query
-  select to_jsonb(r) || jsonb_build_object(
-    'description', m.description, 'unit', m.unit, 'value', s.value, 'events', s.events, 'detail', s.detail,
-    'broken_since', s.broken_since, 'calm_since', s.calm_since, 'evaluated_at', s.evaluated_at,
-    'alert_id', a.id, 'fired_at', a.fired_at, 'silenced', private.is_silenced(r.rule, p_now)
-  )
+  select r.rule, r.metric, r.comparison, r.threshold, r.window_seconds, r.hold_seconds, r.calm_seconds, r.at_least,
+    r.severity, r.enabled, r.advice, r.updated_at, m.description, m.unit, s.value, s.events, s.detail, s.broken_since,
+    s.calm_since, s.evaluated_at, a.id, a.fired_at, private.is_silenced(r.rule, p_now)
   from public.alert_rules as r
   join public.alert_metrics as m on m.metric = r.metric
   left join private.alert_states as s on s.rule = r.rule
@@ -710,8 +755,14 @@ end;
 $$;
 comment on function private.require_rule(text) is 'The rule of that name; 22023 when there is none.';
 
+create type public.alert_rule_answer as (
+  success boolean,
+  rule text
+);
+comment on type public.alert_rule_answer is 'The rule that was set or tested.';
+
 create function private.set_alert_rule(p_rule text, p_changes jsonb)
-returns jsonb
+returns public.alert_rule_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -724,6 +775,7 @@ declare
   ];
   v_rule public.alert_rules;
   v_unknown text;
+  v_answer public.alert_rule_answer;
 begin
   perform private.require_admin();
   if (jsonb_typeof(p_changes) = 'object') is not true then
@@ -757,21 +809,34 @@ begin
           '(critical or warning), and times of 0 to 86400 seconds; its window is 60 to 604800.';
   end;
   perform private.log_act(null, null, 'alert_rule', format('rule %s was set', p_rule), null, null, p_changes);
-  return jsonb_build_object('success', true, 'rule', p_rule);
+  v_answer.success := true;
+  v_answer.rule := p_rule;
+  return v_answer;
 end;
 $$;
 comment on function private.set_alert_rule(text, jsonb) is 'See public.set_alert_rule.';
 grant execute on function private.set_alert_rule(text, jsonb) to authenticated, service_role;
 
+create type public.silence_answer as (
+  success boolean,
+  error text,
+  message text,
+  silence_id bigint,
+  ends_at timestamptz
+);
+comment on type public.silence_answer is
+  'The silence that was begun or ended, or why it was not. Only silence_alerts fills ends_at. '
+  'Nullable: error, message, silence_id, ends_at.';
+
 create function private.silence_alerts(p_rule text, p_minutes integer, p_reason text, p_now timestamptz default now())
-returns jsonb
+returns public.silence_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_id bigint;
+  v_answer public.silence_answer;
 begin
   perform private.require_admin();
   perform private.require_text('p_reason', p_reason, 1000);
@@ -783,51 +848,60 @@ begin
   end if;
   insert into public.alert_silences as s (rule, reason, begins_at, ends_at, made_by)
   values (p_rule, p_reason, p_now, p_now + make_interval(mins => p_minutes), auth.uid())
-  returning s.id into v_id;
+  returning s.id, s.ends_at into v_answer.silence_id, v_answer.ends_at;
   perform private.log_act(
     null, null, 'alerts_silenced', format('%s for %s minutes: %s', coalesce(p_rule, 'all alerts'), p_minutes, p_reason)
   );
-  return jsonb_build_object('success', true, 'silence_id', v_id, 'ends_at', p_now + make_interval(mins => p_minutes));
+  v_answer.success := true;
+  return v_answer;
 end;
 $$;
 comment on function private.silence_alerts(text, integer, text, timestamptz) is 'See public.silence_alerts.';
 grant execute on function private.silence_alerts(text, integer, text, timestamptz) to authenticated, service_role;
 
 create function private.end_silence(p_silence_id bigint, p_now timestamptz default now())
-returns jsonb
+returns public.silence_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_answer public.silence_answer;
 begin
   perform private.require_admin();
   update public.alert_silences as s set ends_at = greatest(p_now, s.begins_at + interval '1 microsecond')
   where s.id = p_silence_id and s.ends_at > p_now;
-  if not found then
-    return jsonb_build_object(
-      'success', false, 'error', 'SILENCE_NOT_FOUND', 'silence_id', p_silence_id, 'message', 'there is no such silence, or it is over'
-    );
+  v_answer.success := found;
+  v_answer.silence_id := p_silence_id;
+  if not v_answer.success then
+    v_answer.error := 'SILENCE_NOT_FOUND';
+    v_answer.message := 'there is no such silence, or it is over';
+    return v_answer;
   end if;
   perform private.log_act(null, null, 'silence_ended', format('silence %s was ended', p_silence_id));
-  return jsonb_build_object('success', true, 'silence_id', p_silence_id);
+  return v_answer;
 end;
 $$;
 comment on function private.end_silence(bigint, timestamptz) is 'See public.end_silence.';
 grant execute on function private.end_silence(bigint, timestamptz) to authenticated, service_role;
 
 create function private.test_alert(p_rule text, p_now timestamptz default now())
-returns jsonb
+returns public.alert_rule_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_answer public.alert_rule_answer;
 begin
   perform private.require_admin();
   perform private.tell(private.require_rule(p_rule), 'test', null, p_now);
   perform private.log_act(null, null, 'alert_tested', format('rule %s was fired as a test', p_rule));
-  return jsonb_build_object('success', true, 'rule', p_rule);
+  v_answer.success := true;
+  v_answer.rule := p_rule;
+  return v_answer;
 end;
 $$;
 comment on function private.test_alert(text, timestamptz) is 'See public.test_alert.';
@@ -848,9 +922,9 @@ comment on function public.report_conflict(text, uuid, uuid) is
 grant execute on function public.report_conflict(text, uuid, uuid) to authenticated, service_role;
 
 create function public.list_alert_rules()
-returns setof jsonb
+returns setof public.listed_alert_rule
 language sql stable security invoker set search_path = ''
-as $$ select private.list_alert_rules() $$;
+as $$ select * from private.list_alert_rules() $$;
 comment on function public.list_alert_rules() is
   'HAC: every rule with what it shows now, since when it is broken or calm, and its open alert; open ones first.';
 grant execute on function public.list_alert_rules() to authenticated, service_role;
@@ -867,33 +941,33 @@ comment on function public.list_alerts(timestamptz, bigint, integer) is 'HAC: wh
 grant execute on function public.list_alerts(timestamptz, bigint, integer) to authenticated, service_role;
 
 create function public.set_alert_rule(p_rule text, p_changes jsonb)
-returns jsonb
+returns public.alert_rule_answer
 language sql volatile security invoker set search_path = ''
-as $$ select private.set_alert_rule(p_rule, p_changes) $$;
+as $$ select * from private.set_alert_rule(p_rule, p_changes) $$;
 comment on function public.set_alert_rule(text, jsonb) is
   'HAC: change a rule, or make one: {"metric", "comparison", "threshold", "window_seconds", "hold_seconds", '
   '"calm_seconds", "at_least", "severity", "enabled", "advice"}; what is left out stays.';
 grant execute on function public.set_alert_rule(text, jsonb) to authenticated, service_role;
 
 create function public.silence_alerts(p_minutes integer, p_reason text, p_rule text default null)
-returns jsonb
+returns public.silence_answer
 language sql volatile security invoker set search_path = ''
-as $$ select private.silence_alerts(p_rule, p_minutes, p_reason) $$;
+as $$ select * from private.silence_alerts(p_rule, p_minutes, p_reason) $$;
 comment on function public.silence_alerts(integer, text, text) is
   'HAC: tell nobody of a rule, or of any, for so long. What still is broken afterwards is told then.';
 grant execute on function public.silence_alerts(integer, text, text) to authenticated, service_role;
 
 create function public.end_silence(p_silence_id bigint)
-returns jsonb
+returns public.silence_answer
 language sql volatile security invoker set search_path = ''
-as $$ select private.end_silence(p_silence_id) $$;
+as $$ select * from private.end_silence(p_silence_id) $$;
 comment on function public.end_silence(bigint) is 'HAC: end a silence before its time.';
 grant execute on function public.end_silence(bigint) to authenticated, service_role;
 
 create function public.test_alert(p_rule text)
-returns jsonb
+returns public.alert_rule_answer
 language sql volatile security invoker set search_path = ''
-as $$ select private.test_alert(p_rule) $$;
+as $$ select * from private.test_alert(p_rule) $$;
 comment on function public.test_alert(text) is
   'HAC: tell everybody whom the rule would tell, as a test; nothing else happens.';
 grant execute on function public.test_alert(text) to authenticated, service_role;

@@ -1,7 +1,16 @@
 -- Invariants: private.invariant_violations() returns a row for everything that must never be.
 
+create type private.violation as (
+  invariant text,
+  document_id uuid,
+  detail text
+);
+comment on type private.violation is
+  'An invariant that does not hold, with the document (of check jobs also the job) and details where there are any. '
+  'Nullable: document_id, detail.';
+
 create function private.document_violations()
-returns table (invariant text, document_id uuid, detail text)
+returns setof private.violation
 language sql
 stable
 security definer          -- reads everything; only our services may ask
@@ -123,7 +132,7 @@ comment on function private.document_violations() is
   'What should be impossible and is there, of documents and their lanes. Returns no rows.';
 
 create function private.check_job_violations()
-returns table (invariant text, document_id uuid, detail text)
+returns setof private.violation
 language sql
 stable
 security invoker
@@ -164,13 +173,13 @@ comment on function private.check_job_violations() is
   'What should be impossible and is there, of check jobs. Returns no rows.';
 
 create function private.volume_violations()
-returns table (invariant text, detail text)
+returns setof private.violation
 language sql
 stable
 security definer          -- reads everything
 set search_path = pg_catalog, pg_temp
 as $$
-  select 'a volume under way has one message that counts', format('task %s: %s messages', t.id, m.messages)
+  select 'a volume under way has one message that counts', null::uuid, format('task %s: %s messages', t.id, m.messages)
   from public.volume_tasks as t
   cross join lateral (
     select count(*) as messages from private.volume_messages() as k
@@ -179,7 +188,7 @@ as $$
   ) as m
   where t.status = 'running' and t.published_to = 'pgmq' and m.messages <> 1
   union all
-  select 'a message that is to be sent counts', format('task %s', o.task_id)
+  select 'a message that is to be sent counts', null, format('task %s', o.task_id)
   from private.volume_outbox as o
   join public.volume_tasks as t on t.id = o.task_id
   where (
@@ -187,42 +196,42 @@ as $$
     and o.message -> 'attempt' = to_jsonb(t.publications)
   ) is not true
   union all
-  select 'a volume in hand has a run that goes on', format('task %s', t.id)
+  select 'a volume in hand has a run that goes on', null, format('task %s', t.id)
   from public.volume_tasks as t
   where t.token is not null and not exists (
     select 1 from public.volume_runs as r
     where r.token = t.token and r.task_id = t.id and r.stage = t.current_stage and r.ended_at is null
   )
   union all
-  select 'a run that goes on is in hand', format('task %s, run %s', r.task_id, r.id)
+  select 'a run that goes on is in hand', null, format('task %s, run %s', r.task_id, r.id)
   from public.volume_runs as r
   where r.ended_at is null and not exists (select 1 from public.volume_tasks as t where t.token = r.token)
   union all
-  select 'a volume that is done has a result', format('task %s', t.id)
+  select 'a volume that is done has a result', null, format('task %s', t.id)
   from public.volume_tasks as t
   where t.current_stage = 'done' and not exists (select 1 from public.volume_results as r where r.task_id = t.id)
   union all
-  select 'a result belongs to a volume that was done once', format('task %s', r.task_id)
+  select 'a result belongs to a volume that was done once', null, format('task %s', r.task_id)
   from public.volume_results as r
   join public.volume_tasks as t on t.id = r.task_id
   where t.done_at is null
   union all
-  select 'a volume that may try again knows when', format('task %s', t.id)
+  select 'a volume that may try again knows when', null, format('task %s', t.id)
   from public.volume_tasks as t
   where (t.status = 'failed' and t.attempts < t.max_attempts) <> (t.retry_at is not null)
   union all
-  select 'a job that ended has nothing before it', format('job %s, task %s: %s %s', j.id, t.id, t.current_stage, t.status)
+  select 'a job that ended has nothing before it', null, format('job %s, task %s: %s %s', j.id, t.id, t.current_stage, t.status)
   from public.volume_jobs as j
   join public.volume_tasks as t on t.job_id = j.id
   where j.status in ('completed', 'failed') and t.current_stage <> 'done'
     and (t.status <> 'failed' or t.attempts < t.max_attempts)
   union all
-  select 'a job that was cancelled has nothing under way', format('job %s, task %s', j.id, t.id)
+  select 'a job that was cancelled has nothing under way', null, format('job %s, task %s', j.id, t.id)
   from public.volume_jobs as j
   join public.volume_tasks as t on t.job_id = j.id
   where j.status = 'cancelled' and t.status = 'running'
   union all
-  select 'a completed job has no volume that failed', format('job %s, task %s', j.id, t.id)
+  select 'a completed job has no volume that failed', null, format('job %s, task %s', j.id, t.id)
   from public.volume_jobs as j
   join public.volume_tasks as t on t.job_id = j.id
   where j.status = 'completed' and t.current_stage <> 'done';
@@ -231,7 +240,7 @@ comment on function private.volume_violations() is
   'Everything about volumes that should be impossible and is there. Returns no rows.';
 
 create function private.alert_violations()
-returns table (invariant text, document_id uuid, detail text)
+returns setof private.violation
 language sql
 stable
 security invoker
@@ -254,7 +263,7 @@ comment on function private.alert_violations() is
   'What should be impossible and is there, of alerts. Returns no rows.';
 
 create function private.invariant_violations()
-returns table (invariant text, document_id uuid, detail text)
+returns setof private.violation
 language plpgsql
 stable
 security definer          -- reads everything; only our services may ask
@@ -266,7 +275,7 @@ begin
   union all
   select * from private.check_job_violations()
   union all
-  select v.invariant, null::uuid, v.detail from private.volume_violations() as v
+  select * from private.volume_violations()
   union all
   select * from private.alert_violations();
 end;
