@@ -188,7 +188,8 @@ as
 select * from private.system_health();
 comment on view public.ocr_system_health is
   'One row for HAC: what waits, what is being read, what was read in seven days, what needs a person. '
-  'queued is exact up to 10,000 and about right beyond.';
+  'queued is exact up to 10,000 and about right beyond. '
+  'Nullable: avg_retries, avg_processing_seconds, success_rate_24h_pct, oldest_waiting_seconds, oldest_waiting_id.';
 grant select on public.ocr_system_health to authenticated, service_role;
 
 create type public.hourly_result as (

@@ -299,7 +299,7 @@ $$;
 comment on function public.document_archive(uuid, text) is
   'A document with everything that erasing it removes, except its file, as JSON of one row a line: its texts, '
   'corrections and history, for an archive. Null if there is no such document, or if its SHA-256 is p_known_sha256, '
-  'so the copy in the archive is up to date.';
+  'so the copy in the archive is up to date. Nullable: the answer.';
 grant execute on function public.document_archive(uuid, text) to service_role;
 
 create type public.erase_archived_document_answer as (
