@@ -20,6 +20,6 @@ class Swept(BaseModel):
 @router.post("")
 async def sweep(used: services.Used, run: runs.Current) -> Swept:
     """Look for locks that have expired, now."""
-    swept = Swept(documents=await used.database.rpc("sweep_documents"))
+    swept = Swept(documents=await used.database.sweep_documents())
     run.told(swept)
     return swept

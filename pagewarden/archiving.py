@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import AsyncIterator, Mapping
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
     from pagewarden.files import FileStore
 
 MANIFEST = "manifest.jsonl"
@@ -117,20 +117,19 @@ async def _fetch(row: Mapping[str, Any], place: Path, store: FileStore) -> Path:
 
 async def old_documents(
     database: Database, before: dt.datetime, case_id: str | None
-) -> AsyncIterator[Mapping[str, Any]]:
+) -> AsyncIterator[rows.ListedDocument]:
     """Go through documents that were uploaded before then and have been read, the newest first.
 
     Pictures of check jobs stay with their jobs.
     """
-    wanted = {"p_case_id": case_id} if case_id else {}
-    place: dict[str, Any] = {"p_before": before.isoformat()}
-    while rows := await database.rpc(
-        "list_documents", p_status="completed", p_limit=_ROWS, **wanted, **place
+    before_time, before_id = before.isoformat(), None
+    while documents := await database.list_documents(
+        status="completed", case_id=case_id, before=before_time, before_id=before_id, limit=_ROWS
     ):
-        for row in rows:
-            if row["lane"] != "check":
-                yield row
-        place = {"p_before": rows[-1]["created_at"], "p_before_id": rows[-1]["document_id"]}
+        for document in documents:
+            if document["lane"] != "check":
+                yield document
+        before_time, before_id = documents[-1]["created_at"], documents[-1]["document_id"]
 
 
 def _write(path: Path, text: str) -> Path:

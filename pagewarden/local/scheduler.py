@@ -17,7 +17,7 @@ from pagewarden import errors, meters
 from pagewarden.database import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from pagewarden.database import Database
 
@@ -33,24 +33,26 @@ _SECONDS = re.compile(r"([1-9]|[1-5][0-9]) seconds")
 
 async def sweep(database: Database, stop: asyncio.Event, *, seconds: float) -> None:
     """Give back what dead workers hold, every so many seconds, until stop is set."""
-    await _regularly(database, "sweep_documents", stop, seconds)
+    await _regularly(database.sweep_documents, stop, seconds)
 
 
 async def watch(database: Database, stop: asyncio.Event) -> None:
     """Evaluate the alerts every minute, until stop is set, also while no function runs."""
-    await _regularly(database, "evaluate_alerts", stop, WATCH_SECONDS)
+    await _regularly(database.evaluate_alerts, stop, WATCH_SECONDS)
 
 
-async def _regularly(database: Database, name: str, stop: asyncio.Event, seconds: float) -> None:
+async def _regularly(
+    call: Callable[[], Awaitable[object]], stop: asyncio.Event, seconds: float
+) -> None:
     """Call it again and again: a database that is in trouble is asked again next time."""
     while not stop.is_set():
         try:
-            found = await database.rpc(name)
+            found = await call()
         except errors.DatabaseError as exc:
-            log.warning("call_failed", call=name, error=str(exc))
+            log.warning("call_failed", call=call.__name__, error=str(exc))
         else:
             if found:
-                log.debug("called", call=name, answer=found)
+                log.debug("called", call=call.__name__, answer=found)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), seconds)
 
