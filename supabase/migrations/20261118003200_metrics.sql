@@ -1,4 +1,10 @@
--- Metrics of the database for Prometheus, in one call.
+-- Metrics: current figures of the database for Prometheus.
+--
+-- The function server exposes them on /metrics with one call of system_metrics. It scans no large table:
+-- waiting documents are counted in the queue tables up to a limit, claimed ones found through the claims.
+--
+-- Counters and histograms of the processes themselves are in Python. Alert rules have metrics of their own,
+-- in 03100_alerts.
 
 create type public.lane_metrics as (
   lane text,
@@ -33,10 +39,10 @@ create function public.system_metrics(p_now timestamptz default now())
 returns public.system_metrics_answer
 language sql
 stable
-security definer          -- reads what only the engine may
+security definer          -- services hold no rights on the private tables
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off      -- a queue that is empty today is full tomorrow
-set enable_bitmapscan = off   -- it would look at all of them before the limit is heard
+set enable_seqscan = off      -- a plan made for an empty queue must also suit a full one
+set enable_bitmapscan = off   -- a bitmap scan reads all rows before the limit applies
 as $$
   with held as materialized (
     select d.lane, d.locked_by, d.lock_expires_at,
@@ -59,7 +65,7 @@ as $$
       ), 0)::double precision as oldest_seconds
     from public.lanes as l
   ),
-  -- As list_workers() calls them, but for those that have ended.
+  -- The states of list_workers(), without ended workers.
   worker as (
     select case
         when h.held_until > p_now then 'reading'
@@ -104,7 +110,7 @@ as $$
     ) as workers;
 $$;
 comment on function public.system_metrics(timestamptz) is
-  'What waits, is being read and is stuck in each lane, dead letters, open alerts and tasks, and workers, as numbers '
-  'for /metrics. What waits is counted up to 100,000 in each lane.';
+  'Figures for /metrics: waiting, claimed and stuck documents of each lane, dead letters, open alerts and tasks, and '
+  'workers. Waiting documents are counted up to 100,000 in each lane.';
 grant execute on function public.system_metrics(timestamptz) to service_role;
 

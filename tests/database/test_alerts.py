@@ -381,7 +381,7 @@ async def test_every_rule_is_tried_here(watch: Watch) -> None:
 async def test_every_metric_can_be_measured(watch: Watch) -> None:
     """With nothing there it says nothing, or that there is nothing."""
     query = """
-        select m.metric, (private.measure(m.metric, 3600, %s)).v_value as value
+        select m.metric, (private.measure_metric(m.metric, 3600, %s)).v_value as value
         from alert_metrics as m order by 1
     """
     rows = await queries.rows(watch.conn, query, (watch.now,))
@@ -496,11 +496,11 @@ async def test_late_calls_are_counted_as_conflicts(watch: Watch) -> None:
     [
         ({"metric": "the_weather"}, "there is no metric the_weather"),
         ({"treshold": 1}, 'a rule has no "treshold"'),
-        ({"threshold": None}, "makes no sense"),
-        ({"severity": "mild"}, "makes no sense"),
-        ({"hold_seconds": -1}, "makes no sense"),
-        ({"window_seconds": 1}, "makes no sense"),
-        ({"comparison": "="}, "makes no sense"),
+        ({"threshold": None}, "is invalid"),
+        ({"severity": "mild"}, "is invalid"),
+        ({"hold_seconds": -1}, "is invalid"),
+        ({"window_seconds": 1}, "is invalid"),
+        ({"comparison": "="}, "is invalid"),
     ],
 )
 async def test_a_rule_that_makes_no_sense_is_refused(
