@@ -133,7 +133,9 @@ async def look(database: Database, store: FileStore, terms: Terms, *, now: dt.da
 
     Files of what is yet to be erased, and half written ones, are not counted.
     """
-    jobs = await database.rpc("count_old_check_jobs", **_of_jobs(terms))
+    jobs = await database.count_old_check_jobs(
+        result_days=terms.result_days, input_days=terms.input_days
+    )
     counted = await apply_terms(database, terms, dry_run=True)
     return Summary(
         erased=sum([len(batch) async for batch in _erased_files(database)]),
@@ -148,15 +150,13 @@ async def purge_jobs(database: Database, terms: Terms) -> tuple[int, int]:
     """Remove results that are too old, then whole jobs; their files are on the list of erased."""
     purged = erased = 0
     while True:
-        done = await database.rpc("purge_check_jobs", **_of_jobs(terms), p_limit=JOBS)
+        done = await database.purge_check_jobs(
+            result_days=terms.result_days, input_days=terms.input_days, limit=JOBS
+        )
         purged += done["purged"]
         erased += done["erased"]
         if max(done["purged"], done["erased"]) < JOBS:
             return purged, erased
-
-
-def _of_jobs(terms: Terms) -> dict[str, float]:
-    return {"p_result_days": terms.result_days, "p_input_days": terms.input_days}
 
 
 async def apply_terms(

@@ -7,7 +7,7 @@ import contextlib
 import datetime as dt
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import structlog
@@ -17,9 +17,9 @@ from pagewarden import errors, meters
 from pagewarden.database import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
 
 log = structlog.get_logger(__name__)
 
@@ -33,26 +33,26 @@ _SECONDS = re.compile(r"([1-9]|[1-5][0-9]) seconds")
 
 async def sweep(database: Database, stop: asyncio.Event, *, seconds: float) -> None:
     """Give back what dead workers hold, every so many seconds, until stop is set."""
-    await _regularly(database.sweep_documents, stop, seconds)
+    await _regularly("sweep_documents", database.sweep_documents, stop, seconds)
 
 
 async def watch(database: Database, stop: asyncio.Event) -> None:
     """Evaluate the alerts every minute, until stop is set, also while no function runs."""
-    await _regularly(database.evaluate_alerts, stop, WATCH_SECONDS)
+    await _regularly("evaluate_alerts", database.evaluate_alerts, stop, WATCH_SECONDS)
 
 
 async def _regularly(
-    call: Callable[[], Awaitable[object]], stop: asyncio.Event, seconds: float
+    name: str, call: Callable[[], Awaitable[object]], stop: asyncio.Event, seconds: float
 ) -> None:
     """Call it again and again: a database that is in trouble is asked again next time."""
     while not stop.is_set():
         try:
             found = await call()
         except errors.DatabaseError as exc:
-            log.warning("call_failed", call=call.__name__, error=str(exc))
+            log.warning("call_failed", call=name, error=str(exc))
         else:
             if found:
-                log.debug("called", call=call.__name__, answer=found)
+                log.debug("called", call=name, answer=found)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), seconds)
 
@@ -101,11 +101,13 @@ class Scheduler:
     async def look(self, client: httpx.AsyncClient) -> list[str]:
         """Start calling what is due, and name it. Nothing is called while it is still at work."""
         try:
-            rows = await self.database.select(tables.edge_function_config, where={"enabled": True})
+            configured = await self.database.select(
+                tables.edge_function_config, where={"enabled": True}
+            )
         except (errors.DatabaseAway, errors.Conflict) as exc:
             log.warning("schedules_unknown", error=str(exc))
             return []
-        due = [row["function_name"] for row in rows if self._is_due(row)]
+        due = [row["function_name"] for row in configured if self._is_due(row)]
         for name in due:
             self._last[name] = self.now()
             self._under_way[name] = asyncio.create_task(_call(client, name))
@@ -117,7 +119,7 @@ class Scheduler:
             task.cancel()
         await asyncio.gather(*self._under_way.values(), return_exceptions=True)
 
-    def _is_due(self, row: Mapping[str, Any]) -> bool:
+    def _is_due(self, row: rows.EdgeFunctionConfig) -> bool:
         name, schedule = row["function_name"], row["schedule"]
         if schedule is None or row["lanes"] or name in _DONE_HERE:
             return False
