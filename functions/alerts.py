@@ -24,12 +24,12 @@ class Watched(BaseModel):
 async def watch(used: services.Used, run: runs.Current) -> Watched:
     """Do it once; the schedule calls it every minute."""
     for gauge, value in (await gauges.measure(used.settings)).items():
-        await used.database.rpc("report_gauge", p_gauge=gauge, p_value=value)
-    found = await used.database.rpc("evaluate_alerts")
+        await used.database.report_gauge(gauge=gauge, value=value)
+    found = await used.database.evaluate_alerts()
     teller = telling.Teller(used.database, used.settings, used.keys.webhook_secret)
     told = 0
     while due := await teller.tell_due():
         told += due
-    watched = Watched(told=told, **found)
+    watched = Watched(evaluated=found["evaluated"], open=found["open"] or 0, told=told)
     run.told(watched)
     return watched

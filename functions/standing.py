@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import prometheus_client
 import structlog
@@ -15,7 +15,7 @@ from pagewarden import errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
 
 log = structlog.get_logger(__name__)
 
@@ -85,14 +85,14 @@ class Standing(registry.Collector):
     async def _ask(self) -> tuple[_Sample, ...]:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                found = await self._database.rpc("system_metrics")
+                found = await self._database.system_metrics()
         except (errors.DatabaseError, TimeoutError) as exc:
             log.warning("standing_unknown", error=str(exc) or type(exc).__name__)
             return ((UP, (), 0.0),)
         return ((UP, (), 1.0), *_samples(found))
 
 
-def _samples(found: Mapping[str, Any]) -> Iterator[_Sample]:
+def _samples(found: rows.SystemMetricsAnswer) -> Iterator[_Sample]:
     for lane in found["lanes"]:
         of = lane["lane"]
         yield "pagewarden_queue_documents", (of, "now"), lane["queued"]
@@ -101,9 +101,12 @@ def _samples(found: Mapping[str, Any]) -> Iterator[_Sample]:
         yield "pagewarden_stuck_documents", (of,), lane["stuck"]
         yield "pagewarden_oldest_waiting_seconds", (of,), lane["oldest_seconds"]
         yield "pagewarden_lane_paused", (of,), float(lane["paused"])
-    for name, of in (("dead_letters", "category"), ("open_alerts", "severity")):
-        for row in found[name]:
-            yield f"pagewarden_{name}", (row[of],), row["count"]
     yield "pagewarden_open_tasks", (), found["open_tasks"]
-    for row in found["workers"]:
-        yield "pagewarden_workers", (row["state"],), row["count"]
+    counts = {
+        "pagewarden_dead_letters": found["dead_letters"],
+        "pagewarden_open_alerts": found["open_alerts"],
+        "pagewarden_workers": found["workers"],
+    }
+    for name, by_label in counts.items():
+        for row in by_label:
+            yield name, (row["label"],), row["count"]

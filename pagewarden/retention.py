@@ -6,16 +6,16 @@ one, and the file the only copy.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import datetime as dt
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import structlog
 
 from pagewarden import errors
+from pagewarden.database import rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 
 BATCH = 500
 JOBS = 100
+_Kind = Literal["documents", "errors", "webhooks", "messages"]
+_KINDS: tuple[_Kind, ...] = get_args(_Kind)
 _OF_ROWS = ("bin_days", "error_days", "webhook_days", "message_days")
 # A dry run counts so far.
 MOST = 10_000
@@ -115,14 +117,14 @@ async def clean(database: Database, store: FileStore, terms: Terms, *, now: dt.d
     """Remove all of it; done again, or by two at once, it does no harm."""
     before = now - GRACE
     purged, erased_jobs = await purge_jobs(database, terms)
-    rows = await apply_terms(database, terms)
+    removed = await apply_terms(database, terms)
     return Summary(
         erased=await remove_erased(database, store),
         unknown=await find_unknown(database, store, before),
         unfinished=await store.tidy(before),
         purged=purged,
         erased_jobs=erased_jobs,
-        **rows,
+        **removed,
     )
 
 
@@ -134,13 +136,13 @@ async def look(database: Database, store: FileStore, terms: Terms, *, now: dt.da
     jobs = await database.count_old_check_jobs(
         result_days=terms.result_days, input_days=terms.input_days
     )
-    rows = await apply_terms(database, terms, dry_run=True)
+    counted = await apply_terms(database, terms, dry_run=True)
     return Summary(
         erased=sum([len(batch) async for batch in _erased_files(database)]),
         unknown=await find_unknown(database, store, now - GRACE),
         purged=jobs["purged"],
         erased_jobs=jobs["erased"],
-        **rows,
+        **counted,
     )
 
 
@@ -157,18 +159,19 @@ async def purge_jobs(database: Database, terms: Terms) -> tuple[int, int]:
             return purged, erased
 
 
-async def apply_terms(database: Database, terms: Terms, *, dry_run: bool = False) -> dict[str, int]:
+async def apply_terms(
+    database: Database, terms: Terms, *, dry_run: bool = False
+) -> rows.ApplyRetentionAnswer:
     """Remove rows that are too old, or count them, kind by kind."""
     wanted = {name: getattr(terms, name) for name in _OF_ROWS}
-    total: collections.Counter[str] = collections.Counter()
+    total = rows.ApplyRetentionAnswer(documents=0, errors=0, webhooks=0, messages=0)
     limit = MOST if dry_run else BATCH
     while True:
-        done = await database.rpc(
-            "apply_retention", p_terms=wanted, p_dry_run=dry_run, p_limit=limit
-        )
-        total.update(done)
-        if dry_run or max(done.values()) < limit:
-            return dict(total)
+        done = await database.apply_retention(terms=wanted, dry_run=dry_run, limit=limit)
+        for kind in _KINDS:
+            total[kind] += done[kind]
+        if dry_run or max(done[kind] for kind in _KINDS) < limit:
+            return total
 
 
 async def remove_erased(database: Database, store: FileStore) -> int:
@@ -177,14 +180,14 @@ async def remove_erased(database: Database, store: FileStore) -> int:
     async for batch in _erased_files(database):
         done = [entry["id"] for entry in batch if await _remove(store, entry["path"])]
         if done:
-            removed += await database.rpc("files_removed", p_ids=done)
+            removed += await database.files_removed(ids=done)
     return removed
 
 
-async def _erased_files(database: Database) -> AsyncIterator[list[dict[str, Any]]]:
+async def _erased_files(database: Database) -> AsyncIterator[list[rows.FileToRemove]]:
     """Go through the files of erased documents that are still stored, in batches."""
     after = 0
-    while batch := await database.rpc("files_to_remove", p_after=after, p_limit=BATCH):
+    while batch := await database.files_to_remove(after=after, limit=BATCH):
         yield batch
         after = batch[-1]["id"]
 
@@ -196,10 +199,10 @@ async def find_unknown(database: Database, store: FileStore, before: dt.datetime
     """
     found = UnknownFiles()
     async for batch in _old_uploads(store, before):
-        paths = set(await database.rpc("unknown_files", p_paths=list(batch)))
+        paths = set(await database.unknown_files(paths=list(batch)))
         if paths:
             # Asked last, since a document may be erased at any time.
-            erased = [row["path"] async for rows in _erased_files(database) for row in rows]
+            erased = [file["path"] async for files in _erased_files(database) for file in files]
             paths -= {path.removeprefix("/") for path in erased}
         for path in sorted(paths):
             found.add(batch[path])

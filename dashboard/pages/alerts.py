@@ -29,11 +29,7 @@ class Place(lists.Filter):
     path = PAGE.path
 
     before: str = ""
-    before_id: str = ""
-
-    def params(self) -> dict[str, Any]:
-        """Say it to the database."""
-        return {"p_before": self.before, "p_before_id": self.before_id} if self.before else {}
+    before_id: int = 0
 
 
 @router.get("")
@@ -42,20 +38,22 @@ async def listed(
 ) -> Response:
     """Show the rules with what they show now; the page asks for them again and again."""
     part = request.headers.get("HX-Target") == "rules"
-    rules = await visitor.database.rpc("list_alert_rules")
-    shown = {"rules": rules, "amount": words.amount, "minutes": MINUTES}
+    rules = await visitor.database.list_alert_rules()
+    shown: dict[str, Any] = {"rules": rules, "amount": words.amount, "minutes": MINUTES}
     if not part:
         shown |= await _history(visitor, place) | await _told(visitor)
     return rendering.page(request, "alerts.html", part=part, **shown)
 
 
 async def _history(visitor: visitors.Visitor, place: Place) -> dict[str, Any]:
-    rows = await visitor.database.rpc("list_alerts", **place.params(), p_limit=ROWS + 1)
+    fired = await visitor.database.list_alerts(
+        before=place.before or None, before_id=place.before_id or None, limit=ROWS + 1
+    )
 
     def after(last: Mapping[str, Any]) -> str:
-        return place.address(before=last["fired_at"], before_id=str(last["id"]))
+        return place.address(before=last["fired_at"], before_id=last["id"])
 
-    shown, more = lists.cut(rows, ROWS, after)
+    shown, more = lists.cut(fired, ROWS, after)
     return {"fired": shown, "more": more}
 
 
@@ -79,9 +77,8 @@ async def silence(
     """Tell nobody of a rule, or of any, for so long."""
     if not reason.strip():
         return notices.after(PAGE.path, "Say why nobody is to be told; others will ask.", bad=True)
-    wanted = {"p_rule": rule} if rule else {}
-    answer = await visitor.database.rpc(
-        "silence_alerts", p_minutes=minutes, p_reason=reason.strip(), **wanted
+    answer = await visitor.database.silence_alerts(
+        minutes=minutes, reason=reason.strip(), rule=rule or None
     )
     what = rule or "every rule"
     return notices.answered(PAGE.path, answer, f"Nobody is told of {what} for a while.")
@@ -90,14 +87,14 @@ async def silence(
 @router.post("/silences/{silence_id}/end")
 async def speak(visitor: visitors.Admin, _acting: forgery.Acting, silence_id: int) -> Response:
     """End a silence before its time."""
-    answer = await visitor.database.rpc("end_silence", p_silence_id=silence_id)
+    answer = await visitor.database.end_silence(silence_id=silence_id)
     return notices.answered(PAGE.path, answer, "The silence is over.")
 
 
 @router.post("/rules/{rule}/test")
 async def test(visitor: visitors.Admin, _acting: forgery.Acting, rule: str) -> Response:
     """Tell everybody whom a rule would tell, as a test."""
-    answer = await visitor.database.rpc("test_alert", p_rule=rule)
+    answer = await visitor.database.test_alert(rule=rule)
     said = f"{rule} will be told as a test within a minute; below is how it went."
     return notices.answered(PAGE.path, answer, said)
 
@@ -112,6 +109,6 @@ async def change(
 ) -> Response:
     """Set the limit of a rule, and switch it on or off."""
     changes = {"threshold": threshold, "enabled": enabled}
-    answer = await visitor.database.rpc("set_alert_rule", p_rule=rule, p_changes=changes)
+    answer = await visitor.database.set_alert_rule(rule=rule, changes=changes)
     state = "watched" if enabled else "no longer watched"
     return notices.answered(PAGE.path, answer, f"{rule} is {state}, with the limit {threshold:g}.")

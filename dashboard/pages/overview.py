@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 
 from dashboard import navigation, parts, plots, rendering, route, visitors
 from pagewarden import errors
-from pagewarden.database import tables
+from pagewarden.database import rows, tables
 
 PAGE = navigation.Page("Overview", "/overview", navigation.Audience.ADMIN)
 
@@ -81,7 +81,7 @@ def _event(content: str) -> str:
 async def _values(visitor: visitors.Visitor) -> dict[str, Any]:
     (health,) = await visitor.database.select(tables.ocr_system_health)
     lanes = await visitor.database.select(tables.lanes, columns="lane,paused_at,pause_reason")
-    hours = await visitor.database.rpc("results_by_hour", p_hours=_WEEK)
+    hours = await visitor.database.results_by_hour(hours=_WEEK)
     oldest = health["oldest_waiting_id"]
     waiting = await visitor.database.select(
         tables.documents, columns="id,name", where={"id": oldest}
@@ -94,7 +94,7 @@ async def _values(visitor: visitors.Visitor) -> dict[str, Any]:
     }
 
 
-def judge(health: Mapping[str, Any], lanes: Sequence[Mapping[str, Any]]) -> Verdict:
+def judge(health: rows.OcrSystemHealth, lanes: Sequence[rows.Lanes]) -> Verdict:
     """Say whether documents are being read, and if not, why."""
     paused = [f"lane {x['lane']} is paused ({x['pause_reason']})" for x in lanes if x["paused_at"]]
     waits = (health["oldest_waiting_seconds"] or 0) > _PATIENCE_SECONDS
@@ -114,7 +114,7 @@ def _documents(count: int) -> str:
     return "1 document is" if count == 1 else f"{count} documents are"
 
 
-def _plots(hours: Sequence[Mapping[str, Any]]) -> list[plots.Plot]:
+def _plots(hours: Sequence[rows.HourlyResult]) -> list[plots.Plot]:
     day = hours[-_DAY:]
     return [
         _results("Last day, by the hour", day, "%H:00"),
@@ -124,17 +124,17 @@ def _plots(hours: Sequence[Mapping[str, Any]]) -> list[plots.Plot]:
     ]
 
 
-def _results(title: str, hours: Sequence[Mapping[str, Any]], form: str) -> plots.Plot:
-    done, dead = (sum(h[name] for h in hours) for name in ("completed", "dead_lettered"))
+def _results(title: str, hours: Sequence[rows.HourlyResult], form: str) -> plots.Plot:
+    done, dead = sum(h["completed"] for h in hours), sum(h["dead_lettered"] for h in hours)
     values = [(_label(h, form), h["completed"], h["dead_lettered"]) for h in hours]
     return plots.bars(title, f"{done} completed, {dead} given up", values)
 
 
-def _times(title: str, hours: Sequence[Mapping[str, Any]], form: str) -> plots.Plot:
+def _times(title: str, hours: Sequence[rows.HourlyResult], form: str) -> plots.Plot:
     values = [(_label(h, form), round(h["avg_seconds_to_text"] or 0, 1), 0) for h in hours]
     longest = max(seconds for _, seconds, _ in values)
     return plots.bars(title, f"up to {rendering.duration(longest)} on average", values, " s")
 
 
-def _label(hour: Mapping[str, Any], form: str) -> str:
+def _label(hour: rows.HourlyResult, form: str) -> str:
     return dt.datetime.fromisoformat(hour["hour"]).astimezone(dt.UTC).strftime(form)

@@ -22,7 +22,7 @@ from pagewarden.alerts import words
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
     from pagewarden.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -46,13 +46,11 @@ class Teller:
 
     async def tell_due(self) -> int:
         """Try once everything that is due now, and tell how many there were."""
-        due = await self.database.rpc(
-            "claim_alert_notices", p_limit=BATCH, p_lease_seconds=LEASE_SECONDS
-        )
+        due = await self.database.claim_alert_notices(limit=BATCH, lease_seconds=LEASE_SECONDS)
         await asyncio.gather(*(self._tell(notice) for notice in due))
         return len(due)
 
-    async def _tell(self, notice: Mapping[str, Any]) -> None:
+    async def _tell(self, notice: rows.ClaimedAlertNotice) -> None:
         error, is_set_up = None, True
         try:
             async with asyncio.timeout(SEND_SECONDS):
@@ -62,15 +60,11 @@ class Teller:
         except (httpx.HTTPError, httpx.InvalidURL, OSError, smtplib.SMTPException) as exc:
             error = f"{type(exc).__name__}: {exc}"
             log.warning("alert_not_told", channel=notice["channel"], error=error)
-        await self.database.rpc(
-            "settle_alert_notice",
-            p_id=notice["id"],
-            p_attempt=notice["attempt"],
-            p_error=error,
-            p_is_set_up=is_set_up,
+        await self.database.settle_alert_notice(
+            id=notice["id"], attempt=notice["attempt"], error=error, is_set_up=is_set_up
         )
 
-    async def _send(self, notice: Mapping[str, Any]) -> None:
+    async def _send(self, notice: rows.ClaimedAlertNotice) -> None:
         match notice["channel"]:
             case "slack":
                 await self._to_slack(notice["body"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -17,9 +17,9 @@ from pagewarden.commands import ending
 from pagewarden.local import stack
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ def list_(*, json: Json = False) -> None:
 
     Exit code 0: nothing is wrong. 1: an alert is open.
     """
-    rules = _with_database(lambda database: database.rpc("list_alert_rules"))
+    rules = _with_database(lambda database: database.list_alert_rules())
     if json:
         out.print_json(data=rules)
     else:
@@ -50,7 +50,7 @@ def list_(*, json: Json = False) -> None:
 @app.command()
 def test(rule: Rule) -> None:
     """Tell everybody whom a rule would tell, as a test."""
-    _with_database(lambda database: database.rpc("test_alert", p_rule=rule))
+    _with_database(lambda database: database.test_alert(rule=rule))
     out.print(f"{rule} will be told as a test within a minute; see the page Alerts for how it went")
 
 
@@ -65,9 +65,7 @@ def silence(
 ) -> None:
     """Tell nobody for a while; what still is broken afterwards is told then."""
     answer = _with_database(
-        lambda database: database.rpc(
-            "silence_alerts", p_minutes=minutes, p_reason=reason, p_rule=rule
-        )
+        lambda database: database.silence_alerts(minutes=minutes, reason=reason, rule=rule)
     )
     out.print(f"silent until {answer['ends_at']}; `pagewarden alerts speak {answer['silence_id']}`")
 
@@ -77,7 +75,7 @@ def speak(
     silence_id: Annotated[int, typer.Argument(metavar="ID", help="As silence said.")],
 ) -> None:
     """End a silence before its time."""
-    answer = _with_database(lambda database: database.rpc("end_silence", p_silence_id=silence_id))
+    answer = _with_database(lambda database: database.end_silence(silence_id=silence_id))
     out.print("it is over" if answer["success"] else answer["message"])
     if not answer["success"]:
         sys.exit(ending.SOME_FAILED)
@@ -91,7 +89,7 @@ def _with_database(ask: Callable[[Database], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def _table(rules: list[Mapping[str, Any]]) -> Table:
+def _table(rules: Sequence[rows.ListedAlertRule]) -> Table:
     table = Table("rule", "state", "now", "limit", "watches", box=None, pad_edge=False)
     for rule in rules:
         table.add_row(
@@ -104,7 +102,7 @@ def _table(rules: list[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _state(rule: Mapping[str, Any]) -> Text:
+def _state(rule: rows.ListedAlertRule) -> Text:
     if not rule["enabled"]:
         return Text("off", "dim")
     if rule["alert_id"]:

@@ -8,7 +8,7 @@ import sys
 import uuid  # noqa: TC003  # typer reads the annotations
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003  # typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -18,9 +18,9 @@ from pagewarden.commands import ending
 from pagewarden.local import stack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
     from pagewarden.files import FileStore
 
 out = Console(highlight=False)
@@ -91,36 +91,33 @@ async def _run(
 
 
 async def _changed(
-    archive: archiving.Archive, rows: Sequence[Mapping[str, Any]], database: Database
-) -> list[Mapping[str, Any]]:
+    archive: archiving.Archive, known: Sequence[rows.ListedDocument], database: Database
+) -> list[rows.ListedDocument]:
     """Find the documents whose copy in the archive is outdated."""
-    return [row for row in rows if await _contents(archive, row, database) is not None]
+    return [row for row in known if await _contents(archive, row, database) is not None]
 
 
 async def _contents(
-    archive: archiving.Archive, row: Mapping[str, Any], database: Database
+    archive: archiving.Archive, row: rows.ListedDocument, database: Database
 ) -> str | None:
     """Get what is to be written of a document; None when the archive has it, or it is gone."""
     key = row["document_id"]
-    text: str | None = await database.rpc(
-        "document_archive", p_document_id=key, p_known_sha256=archive.sha256_of(key)
-    )
-    return text
+    return await database.document_archive(document_id=key, known_sha256=archive.sha256_of(key))
 
 
 async def _put(
     archive: archiving.Archive,
-    rows: Sequence[Mapping[str, Any]],
+    found: Sequence[rows.ListedDocument],
     database: Database,
     store: FileStore,
     tally: _Tally,
-) -> list[Mapping[str, Any]]:
+) -> list[rows.ListedDocument]:
     """Put documents away, and give those that are; one that fails stops no other."""
     done = []
     bar = bars.one_bar(err)
-    task = bar.add_task("putting away", total=len(rows), unit="documents")
+    task = bar.add_task("putting away", total=len(found), unit="documents")
     with bar:
-        for row in rows:
+        for row in found:
             try:
                 text = await _contents(archive, row, database)
                 if text is not None:
@@ -135,18 +132,16 @@ async def _put(
 
 
 async def _erase(
-    archive: archiving.Archive, row: Mapping[str, Any], database: Database, tally: _Tally
+    archive: archiving.Archive, row: rows.ListedDocument, database: Database, tally: _Tally
 ) -> None:
     """Erase a document, if it is in the archive as it is now: the database compares, locked."""
     key, why = row["document_id"], "its files in the archive are damaged or missing"
     if archived := archive.sha256_of(key):
-        answer = await database.rpc(
-            "erase_archived_document", p_document_id=key, p_archive_sha256=archived
-        )
+        answer = await database.erase_archived_document(document_id=key, archive_sha256=archived)
         if answer["success"]:
             tally.erased += 1
             return
-        why = answer["message"]
+        why = answer["message"] or "the database refused"
     tally.failed += 1
     advice = "Run the command without --erase to archive it again, then with --erase."
     bars.say(err, f"{row['name']} ({key}) was not erased: {why}. {advice}")

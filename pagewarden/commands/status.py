@@ -29,7 +29,7 @@ async def _status(chosen: settings.Settings, *, as_json: bool) -> None:
     async with stack.connected(chosen) as connection:
         (health,) = await connection.select(tables.ocr_system_health)
         lanes = await connection.select(tables.lanes, order="lane")
-        rules = await connection.rpc("list_alert_rules")
+        rules = await connection.list_alert_rules()
     if as_json:
         out.print_json(data={"health": health, "lanes": lanes})
         return

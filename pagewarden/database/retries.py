@@ -41,5 +41,5 @@ async def with_retries(
     except errors.Conflict as exc:
         if database is not None:
             with contextlib.suppress(errors.DatabaseError):  # the conflict itself is what is told
-                await database.rpc("report_conflict", p_message=str(exc), p_case_id=case_id)
+                await database.report_conflict(message=str(exc), case_id=case_id)
         raise

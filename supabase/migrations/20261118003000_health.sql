@@ -1,7 +1,11 @@
--- Health: one row that says how the system is, and results by hour.
+-- Health: the view ocr_system_health (one row for HAC and the services) and results by hour.
 --
--- ocr_system_health keeps the seeds' columns first. It scans no table: finished hours are summed up
--- once, by the sweep.
+-- Both read hourly_results, where the sweep aggregates each hour once after its end, plus the results
+-- of the hours since then. The current state is counted in the queue tables. So neither scans the table
+-- documents, however many documents are completed; health answers in milliseconds with a million.
+-- The view keeps the columns of the seeds first and adds others behind them.
+--
+-- The metrics for Prometheus are in 03200_metrics, the alert rules in 03100_alerts.
 
 create table private.hourly_results (
   hour timestamptz not null,
@@ -12,10 +16,10 @@ create table private.hourly_results (
   max_retries integer not null,
   constraint hourly_results_pkey primary key (hour)
 );
-comment on table private.hourly_results is 'Results of each hour that is over.';
+comment on table private.hourly_results is 'The results of each finished hour.';
 alter table private.hourly_results enable row level security;
 
-create function private.sum_up_results(p_from timestamptz, p_until timestamptz)
+create function private.aggregate_results(p_from timestamptz, p_until timestamptz)
 returns setof private.hourly_results
 language sql
 stable
@@ -28,17 +32,17 @@ as $$
   where r.created_at >= p_from and r.created_at < p_until
   group by 1;
 $$;
-comment on function private.sum_up_results(timestamptz, timestamptz) is 'Results by the hour, counted one by one.';
+comment on function private.aggregate_results(timestamptz, timestamptz) is 'The results of a period by hour, from ocr_processing_logs.';
 
-create function private.close_hours(p_now timestamptz default now())
+create function private.aggregate_finished_hours(p_now timestamptz default now())
 returns void
 language plpgsql
 volatile
-security definer          -- runs for the sweep
+security definer          -- the sweep calls it
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  -- Ten minutes after its end nobody is still writing into an hour: a call that completes documents takes seconds.
+  -- Ten minutes after the end of an hour no transaction writes into it any more: completing documents takes seconds.
   v_until timestamptz := date_trunc('hour', p_now - interval '10 minutes');
   v_from timestamptz := (select max(h.hour) + interval '1 hour' from private.hourly_results as h);
 begin
@@ -46,15 +50,15 @@ begin
     return;
   end if;
   insert into private.hourly_results
-  select * from private.sum_up_results(coalesce(v_from, v_until - interval '8 days'), v_until)
+  select * from private.aggregate_results(coalesce(v_from, v_until - interval '8 days'), v_until)
   on conflict on constraint hourly_results_pkey do nothing;
-  -- Marks how far it got, also when the last hour was empty.
+  -- Records the progress also where the last hour has no results.
   insert into private.hourly_results values (v_until - interval '1 hour', 0, 0, 0, 0, 0)
   on conflict on constraint hourly_results_pkey do nothing;
   delete from private.hourly_results as h where h.hour < p_now - interval '90 days';
 end;
 $$;
-comment on function private.close_hours(timestamptz) is 'Sum up the hours that are over.';
+comment on function private.aggregate_finished_hours(timestamptz) is 'Aggregate the results of finished hours into hourly_results, and drop hours older than 90 days.';
 
 create function private.count_queue(p_max integer)
 returns bigint
@@ -63,15 +67,15 @@ stable
 security invoker
 set search_path = ''
 set enable_seqscan = off
-set enable_bitmapscan = off   -- it would look at all of them before the limit is heard
+set enable_bitmapscan = off   -- a bitmap scan reads all rows before the limit applies
 as $$
-  -- Beyond p_max the planner's number is good enough.
+  -- Beyond p_max the planner's estimate is accurate enough.
   select case when count(*) < p_max then count(*)
     else greatest(count(*), (select c.reltuples::bigint from pg_catalog.pg_class as c where c.oid = 'private.queue'::regclass))
   end
   from (select 1 from private.queue as q limit p_max) as k;
 $$;
-comment on function private.count_queue(integer) is 'Documents that may be taken now: exact up to p_max, about right beyond.';
+comment on function private.count_queue(integer) is 'Documents that can be claimed now: exact up to p_max, estimated beyond.';
 
 create function private.system_health(p_now timestamptz default now())
 returns table (
@@ -97,7 +101,7 @@ returns table (
 )
 language plpgsql
 stable
-security definer          -- reads what the caller may not, after asking who it is
+security definer          -- checks the caller's role, then reads tables the caller may not
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
@@ -109,7 +113,7 @@ declare
     (select max(h.hour) + interval '1 hour' from private.hourly_results as h), p_now - interval '7 days'
   );
 begin
-  -- Without a token it is an operator's own connection.
+  -- A connection without a token is an operator's own.
   if auth.role() is not null and not private.is_service() and not private.is_admin() then
     raise exception 'the health of the system is for HAC only'
       using errcode = '42501', hint = 'Ask an administrator to give you the role "admin".';
@@ -133,7 +137,7 @@ begin
   from (
     select * from private.hourly_results as h where h.hour >= p_now - interval '7 days'
     union all
-    select * from private.sum_up_results(v_closed, 'infinity')
+    select * from private.aggregate_results(v_closed, 'infinity')
   ) as h;
   select count(*) into dead_lettered_24h from public.ocr_dead_letter as l
   where l.last_failed_at > p_now - interval '24 hours' and l.status <> 'requeued';
@@ -187,21 +191,27 @@ with (security_invoker = true)
 as
 select * from private.system_health();
 comment on view public.ocr_system_health is
-  'One row for HAC: what waits, what is being read, what was read in seven days, what needs a person. '
-  'queued is exact up to 10,000 and about right beyond.';
+  'One row for HAC: documents that wait, are being read, were completed in seven days, and need a person. '
+  'queued is exact up to 10,000 and estimated beyond. '
+  'Nullable: avg_retries, avg_processing_seconds, success_rate_24h_pct, oldest_waiting_seconds, oldest_waiting_id.';
 grant select on public.ocr_system_health to authenticated, service_role;
 
-create function private.results_by_hour(p_hours integer, p_now timestamptz default now())
-returns table (
+create type public.hourly_result as (
   hour timestamptz,
   completed bigint,
   dead_lettered bigint,
   retries bigint,
   avg_seconds_to_text double precision
-)
+);
+comment on type public.hourly_result is
+  'Completed documents and dead letters of an hour. The average is null for an hour without results. '
+  'Nullable: avg_seconds_to_text.';
+
+create function private.results_by_hour(p_hours integer, p_now timestamptz default now())
+returns setof public.hourly_result
 language plpgsql
 stable
-security definer          -- reads what the caller may not, after asking who it is
+security definer          -- checks the caller's role, then reads tables the caller may not
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
@@ -222,7 +232,7 @@ begin
   with result as materialized (
     select * from private.hourly_results as h where h.hour >= v_from
     union all
-    select * from private.sum_up_results(greatest(v_closed, v_from), 'infinity')
+    select * from private.aggregate_results(greatest(v_closed, v_from), 'infinity')
   ),
   dead as materialized (
     select date_trunc('hour', l.created_at) as hour, count(*) as letters
@@ -239,18 +249,12 @@ $$;
 comment on function private.results_by_hour(integer, timestamptz) is 'See public.results_by_hour.';
 grant execute on function private.results_by_hour(integer, timestamptz) to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- What people may call. Each function calls the private function of its name, which checks the caller.
 
 create function public.results_by_hour(p_hours integer default 24)
-returns table (
-  hour timestamptz,
-  completed bigint,
-  dead_lettered bigint,
-  retries bigint,
-  avg_seconds_to_text double precision
-)
+returns setof public.hourly_result
 language sql stable security invoker set search_path = ''
 as $$ select * from private.results_by_hour(p_hours) $$;
 comment on function public.results_by_hour(integer) is
-  'For HAC: what was completed and given up in each of the last hours, the present one included, oldest first.';
+  'HAC: completed documents and dead letters in each of the last hours, the current one included, oldest first.';
 grant execute on function public.results_by_hour(integer) to authenticated, service_role;

@@ -1,7 +1,16 @@
--- Alerts: metrics, rules, what fires, and the messages to people.
+-- Alerts: metrics, rules, alerts, silences, and the notices that go out.
 --
--- evaluate_alerts measures every metric once a minute and opens, keeps or resolves alerts by the rules;
--- messages go into alert_notices, from which the function alerts sends them.
+-- Once a minute evaluate_alerts measures the metric of every enabled rule (measure_metric) and records
+-- since when the rule is broken or calm (alert_states). A rule that was broken for hold_seconds opens an
+-- alert, one that was calm for calm_seconds resolves it; there is one open alert per rule at most. A
+-- critical alert also opens an urgent task.
+--
+-- Notices are an outbox: firing and resolving write them to alert_notices in the same transaction, and the
+-- function alerts claims, sends and settles them, with retries for about a day. A silence holds notices
+-- back, not alerts: what is still broken at its end is notified then.
+--
+-- Metrics that only a process can measure (free disk, GPU service) arrive through report_gauge.
+-- What /metrics exposes is in 03200_metrics; the health view is in 03000_health.
 
 create table public.alert_metrics (
   metric text not null,
@@ -10,24 +19,24 @@ create table public.alert_metrics (
   over_time boolean not null,
   constraint alert_metrics_pkey primary key (metric)
 );
-comment on table public.alert_metrics is 'What can be watched. over_time: it is counted in a window, which the rule says.';
+comment on table public.alert_metrics is 'The metrics that rules can watch. over_time: counted in a time window, which the rule sets.';
 insert into public.alert_metrics (metric, unit, over_time, description)
 values
-  ('stuck_documents', 'documents', false, 'In hand for more than 10 minutes, or without a heartbeat for 5'),
-  ('dead_letter_growth', 'documents', true, 'Given up in the time'),
-  ('success_rate', 'share', true, 'Results among all attempts that ended'),
-  ('version_conflict_rate', 'share', true, 'Calls that came too late for their lock, and conflicts that did not go away, per attempt that ended'),
-  ('processing_seconds', 'seconds', true, 'Reading a document, on average'),
-  ('retry_rate', 'share', true, 'Failed attempts among all attempts that ended'),
-  ('seconds_to_text', 'seconds', true, 'From upload to text: 95 of 100 took less'),
-  ('queue_age_seconds', 'seconds', false, 'How long the next document of a lane that is not paused has waited'),
-  ('paused_lanes', 'lanes', false, 'Paused by an outage'),
-  ('silent_workers', 'workers', false, 'Not heard of for 2 minutes, without having said goodbye'),
-  ('failed_webhooks', 'webhooks', true, 'Given up in the time'),
-  ('failed_functions', 'runs', true, 'Runs of functions that failed'),
-  ('volume_outages', 'turns', true, 'Stages of volumes that were given back, as a store or an engine was away'),
-  ('failed_volumes', 'volumes', true, 'Given up in the time'),
-  ('free_disk_share', 'share', false, 'Of the disk that keeps files and database, where a process of ours sees it'),
+  ('stuck_documents', 'documents', false, 'Claimed for more than 10 minutes, or without a heartbeat for 5'),
+  ('dead_letter_growth', 'documents', true, 'New dead letters'),
+  ('success_rate', 'share', true, 'Share of ended attempts with a result'),
+  ('version_conflict_rate', 'share', true, 'Calls with a lost lock, and serialization conflicts that outlasted all retries, per ended attempt'),
+  ('processing_seconds', 'seconds', true, 'Average time to read a document'),
+  ('retry_rate', 'share', true, 'Share of ended attempts that failed'),
+  ('seconds_to_text', 'seconds', true, 'Time from upload to text, 95th percentile'),
+  ('queue_age_seconds', 'seconds', false, 'Waiting time of the next document, over all lanes that are not paused'),
+  ('paused_lanes', 'lanes', false, 'Lanes paused by an outage'),
+  ('silent_workers', 'workers', false, 'No report for 2 minutes, and not signed off'),
+  ('failed_webhooks', 'webhooks', true, 'Webhooks that failed after all retries'),
+  ('failed_functions', 'runs', true, 'Failed runs of functions'),
+  ('volume_outages', 'turns', true, 'Volume stages released because a store or an engine was away'),
+  ('failed_volumes', 'volumes', true, 'Volumes that failed after all attempts'),
+  ('free_disk_share', 'share', false, 'Free share of the disk with files and database, where a process can measure it'),
   ('gpu_service_down', 'services', false, '1 while the GPU service does not answer');
 alter table public.alert_metrics enable row level security;
 create policy "Metrics are visible to HAC"
@@ -50,43 +59,43 @@ create table public.alert_rules (
   updated_at timestamptz not null default now(),
   constraint alert_rules_pkey primary key (rule),
   constraint alert_rules_metric_is_known foreign key (metric) references public.alert_metrics (metric),
-  constraint alert_rules_name_is_sensible check (rule ~ '^[a-z][a-z0-9_-]{0,62}$'),
+  constraint alert_rules_name_is_valid check (rule ~ '^[a-z][a-z0-9_-]{0,62}$'),
   constraint alert_rules_comparison_is_known check (comparison in ('>', '<')),
   constraint alert_rules_threshold_is_a_number check (threshold not in ('NaN', 'Infinity', '-Infinity')),
-  constraint alert_rules_times_make_sense check (
+  constraint alert_rules_times_are_in_range check (
     (window_seconds is null or window_seconds between 60 and 604800)
     and hold_seconds between 0 and 86400 and calm_seconds between 0 and 86400 and at_least >= 0
   ),
   constraint alert_rules_severity_is_known check (severity in ('critical', 'warning'))
 );
 comment on table public.alert_rules is
-  'When somebody is told: critical pages HAC (task, e-mail, webhook), warning goes to Slack.';
-comment on column public.alert_rules.window_seconds is 'The time in which the metric is counted, where it is.';
-comment on column public.alert_rules.hold_seconds is 'How long it must be broken without a break before it fires.';
-comment on column public.alert_rules.calm_seconds is 'How long it must be calm without a break before it is resolved.';
-comment on column public.alert_rules.at_least is 'With fewer events in the window nothing is judged.';
-comment on column public.alert_rules.advice is 'What to do; docs/handbook.md says more.';
+  'When an alert fires and where its notices go: critical to HAC (task, e-mail, webhook), warning to Slack.';
+comment on column public.alert_rules.window_seconds is 'The window of a metric that is counted over time.';
+comment on column public.alert_rules.hold_seconds is 'How long the rule must be broken without interruption before the alert fires.';
+comment on column public.alert_rules.calm_seconds is 'How long the rule must be calm without interruption before the alert is resolved.';
+comment on column public.alert_rules.at_least is 'With fewer events in the window the rule counts as calm.';
+comment on column public.alert_rules.advice is 'What to do. Details are in docs/handbook.md.';
 create index alert_rules_metric_idx on public.alert_rules (metric);
 insert into public.alert_rules
   (rule, metric, comparison, threshold, window_seconds, hold_seconds, calm_seconds, at_least, severity, advice)
 values
-  ('stuck-critical', 'stuck_documents', '>', 10, null, 900, 300, 0, 'critical', 'Look at page Stuck: are the workers alive?'),
-  ('dead-letters-critical', 'dead_letter_growth', '>', 20, 3600, 0, 600, 0, 'critical', 'Look at page Dead letters, by what went wrong.'),
-  ('success-critical', 'success_rate', '<', 0.5, 3600, 0, 600, 10, 'critical', 'Look at page Dead letters and at the log of the workers.'),
-  ('conflicts-critical', 'version_conflict_rate', '>', 0.25, 600, 0, 600, 10, 'critical', 'Workers lose their locks: are they too slow, or stopped for long?'),
-  ('stuck-warning', 'stuck_documents', '>', 5, null, 600, 300, 0, 'warning', 'Look at page Stuck.'),
-  ('slow-warning', 'processing_seconds', '>', 60, 3600, 0, 600, 5, 'warning', 'Reading takes long: look at page Workers, and at the machine.'),
-  ('retries-warning', 'retry_rate', '>', 0.4, 3600, 0, 600, 10, 'warning', 'Look at the newest errors of the documents.'),
-  ('waiting-warning', 'queue_age_seconds', '>', 3600, null, 600, 300, 0, 'warning', 'Nobody takes documents, or too few do: start more workers.'),
+  ('stuck-critical', 'stuck_documents', '>', 10, null, 900, 300, 0, 'critical', 'Open page Stuck and check that the workers are alive.'),
+  ('dead-letters-critical', 'dead_letter_growth', '>', 20, 3600, 0, 600, 0, 'critical', 'Open page Dead letters, grouped by error.'),
+  ('success-critical', 'success_rate', '<', 0.5, 3600, 0, 600, 10, 'critical', 'Check page Dead letters and the log of the workers.'),
+  ('conflicts-critical', 'version_conflict_rate', '>', 0.25, 600, 0, 600, 10, 'critical', 'Workers lose their locks: check whether they are too slow or were suspended.'),
+  ('stuck-warning', 'stuck_documents', '>', 5, null, 600, 300, 0, 'warning', 'Open page Stuck.'),
+  ('slow-warning', 'processing_seconds', '>', 60, 3600, 0, 600, 5, 'warning', 'Reading is slow: check page Workers and the load of the machine.'),
+  ('retries-warning', 'retry_rate', '>', 0.4, 3600, 0, 600, 10, 'warning', 'Check the newest errors of the documents.'),
+  ('waiting-warning', 'queue_age_seconds', '>', 3600, null, 600, 300, 0, 'warning', 'No worker claims documents, or too few do: start more workers.'),
   ('lane-paused-critical', 'paused_lanes', '>', 0, null, 300, 60, 0, 'critical', 'An engine, the GPU service or the file store is away; page Lanes says which.'),
-  ('silent-workers-warning', 'silent_workers', '>', 0, null, 300, 120, 0, 'warning', 'A worker died: look at its log; its documents are taken back by themselves.'),
-  ('webhooks-warning', 'failed_webhooks', '>', 0, 3600, 0, 600, 0, 'warning', 'Somebody was not told of the end of a document: table webhooks says who.'),
-  ('functions-warning', 'failed_functions', '>', 5, 3600, 0, 600, 0, 'warning', 'Page Functions shows what they said.'),
-  ('volume-outages-critical', 'volume_outages', '>', 2, 1800, 0, 600, 0, 'critical', 'A bucket or an engine is away or set up wrongly: the newest turns of the volume say which.'),
-  ('volumes-warning', 'failed_volumes', '>', 0, 3600, 0, 600, 0, 'warning', 'Page Volumes shows what failed, and why.'),
-  ('disk-warning', 'free_disk_share', '<', 0.1, null, 300, 300, 0, 'warning', 'Make room: remove old files, or give it a larger disk.'),
-  ('disk-critical', 'free_disk_share', '<', 0.03, null, 60, 300, 0, 'critical', 'Make room at once: uploads and saves will fail.'),
-  ('gpu-service-warning', 'gpu_service_down', '>', 0, null, 300, 120, 0, 'warning', 'PDFs wait: start the GPU service, or look at its log.');
+  ('silent-workers-warning', 'silent_workers', '>', 0, null, 300, 120, 0, 'warning', 'A worker died: check its log. The sweep has returned its documents to the queue.'),
+  ('webhooks-warning', 'failed_webhooks', '>', 0, 3600, 0, 600, 0, 'warning', 'A webhook was not delivered: table webhooks has its URL and error.'),
+  ('functions-warning', 'failed_functions', '>', 5, 3600, 0, 600, 0, 'warning', 'Page Functions shows the errors.'),
+  ('volume-outages-critical', 'volume_outages', '>', 2, 1800, 0, 600, 0, 'critical', 'A bucket or an engine is away or misconfigured: the newest stage runs of the volume show which.'),
+  ('volumes-warning', 'failed_volumes', '>', 0, 3600, 0, 600, 0, 'warning', 'Page Volumes shows which failed, and why.'),
+  ('disk-warning', 'free_disk_share', '<', 0.1, null, 300, 300, 0, 'warning', 'Free disk space: remove old files, or use a larger disk.'),
+  ('disk-critical', 'free_disk_share', '<', 0.03, null, 60, 300, 0, 'critical', 'Free disk space at once: uploads and saves will fail.'),
+  ('gpu-service-warning', 'gpu_service_down', '>', 0, null, 300, 120, 0, 'warning', 'PDFs wait: start the GPU service, or check its log.');
 alter table public.alert_rules enable row level security;
 create policy "Rules are visible to HAC"
   on public.alert_rules for select to authenticated
@@ -104,7 +113,7 @@ create table private.alert_states (
   constraint alert_states_pkey primary key (rule),
   constraint alert_states_one_of_both check (num_nonnulls(broken_since, calm_since) = 1)
 );
-comment on table private.alert_states is 'What each rule showed last, and since when it is broken or calm.';
+comment on table private.alert_states is 'The last measurement of each rule, and since when it is broken or calm.';
 alter table private.alert_states enable row level security;
 
 create table public.alerts (
@@ -123,8 +132,8 @@ create table public.alerts (
   constraint alerts_severity_is_known check (severity in ('critical', 'warning')),
   constraint alerts_end_after_they_began check (broken_since <= fired_at and fired_at <= resolved_at is not false)
 );
-comment on table public.alerts is 'What fired, and when it was over. A rule has one open alert at most.';
-comment on column public.alerts.told is 'Somebody was told that it fired, so they are told when it is over.';
+comment on table public.alerts is 'Alerts that fired, and when they were resolved. A rule has one open alert at most.';
+comment on column public.alerts.told is 'Whether notices of its firing were written; only then are there notices of its end.';
 create unique index alerts_one_open_of_a_rule on public.alerts (rule) where resolved_at is null;
 create index alerts_fired_idx on public.alerts (fired_at, id);
 create index alerts_rule_idx on public.alerts (rule);
@@ -144,7 +153,7 @@ create table public.alert_silences (
   constraint alert_silences_pkey primary key (id),
   constraint alert_silences_end check (ends_at > begins_at)
 );
-comment on table public.alert_silences is 'Times in which nobody is told; rule is null for all of them.';
+comment on table public.alert_silences is 'Periods without notices of a rule, or of all rules where rule is null.';
 create index alert_silences_rule_idx on public.alert_silences (rule);
 create index alert_silences_ends_idx on public.alert_silences (ends_at);
 create index alert_silences_made_by_idx on public.alert_silences (made_by);
@@ -173,7 +182,7 @@ create table public.alert_notices (
   constraint alert_notices_outcome_is_known check (outcome in ('delivered', 'not set up', 'given up')),
   constraint alert_notices_settled_one_way check ((settled_at is null) = (outcome is null))
 );
-comment on table public.alert_notices is 'Who is to be told what, in which way; and whether they were.';
+comment on table public.alert_notices is 'Notices to deliver through a channel, and the outcome of each.';
 create index alert_notices_open_idx on public.alert_notices (next_attempt_at) where settled_at is null;
 create index alert_notices_alert_idx on public.alert_notices (alert_id);
 create index alert_notices_rule_idx on public.alert_notices (rule);
@@ -189,7 +198,7 @@ create table private.gauges (
   reported_at timestamptz not null,
   constraint gauges_pkey primary key (gauge)
 );
-comment on table private.gauges is 'What only processes of ours can see: disks, services.';
+comment on table private.gauges is 'Measurements that only processes can take: disks, services.';
 alter table private.gauges enable row level security;
 
 create function public.report_gauge(
@@ -200,7 +209,7 @@ create function public.report_gauge(
 returns void
 language plpgsql
 volatile
-security definer          -- nobody else may write them
+security definer          -- callers hold no rights to write the table
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -216,16 +225,16 @@ begin
 end;
 $$;
 comment on function public.report_gauge(text, double precision, timestamptz) is
-  'Report what only a process can see: free_disk_share (0 to 1), gpu_service_down (0 or 1).';
+  'Report a measurement that only a process can take: free_disk_share (0 to 1), gpu_service_down (0 or 1).';
 grant execute on function public.report_gauge(text, double precision, timestamptz) to service_role;
 
-create unlogged table private.conflicts (   -- a crash may lose them: they are for statistics
+create unlogged table private.conflicts (   -- only for statistics, so a crash may lose the rows
   id bigint generated always as identity,
   happened_at timestamptz not null default now(),
   constraint conflicts_pkey primary key (id)
 );
 comment on table private.conflicts is
-  'Calls that came too late for their lock, one row each; the alerts forget them after a while.';
+  'One row for each call with a lost lock. evaluate_alerts deletes old rows.';
 alter table private.conflicts enable row level security;
 
 create function private.report_conflict(p_message text, p_case_id uuid, p_document_id uuid)
@@ -249,8 +258,8 @@ $$;
 comment on function private.report_conflict(text, uuid, uuid) is 'See public.report_conflict.';
 grant execute on function private.report_conflict(text, uuid, uuid) to authenticated, service_role;
 
--- What became of the attempts that ended in a time: every claim ends as one of these.
-create function private.ended_attempts(p_since timestamptz, p_now timestamptz, out v_results bigint, out v_failures bigint)
+-- Every claim ends as a result or a failure.
+create function private.count_ended_attempts(p_since timestamptz, p_now timestamptz, out v_results bigint, out v_failures bigint)
 language sql
 stable
 security invoker
@@ -263,10 +272,10 @@ as $$
       where e.created_at > p_since and e.created_at <= p_now and e.kind in ('failure', 'lock_expired', 'deadline')
     );
 $$;
-comment on function private.ended_attempts(timestamptz, timestamptz) is 'Results and failed attempts since then.';
+comment on function private.count_ended_attempts(timestamptz, timestamptz) is 'Results and failed attempts between two times.';
 
--- value is null where nothing can be said; events is how much was counted, for rules that want enough of it.
-create function private.measure(
+-- v_value is null where there is no measurement; v_events is the sample size, for rules with at_least.
+create function private.measure_metric(
   p_metric text,
   p_window_seconds integer,
   p_now timestamptz,
@@ -284,7 +293,7 @@ declare
   v_ended record;
 begin
   if p_metric in ('success_rate', 'retry_rate', 'version_conflict_rate') then
-    v_ended := private.ended_attempts(v_since, p_now);
+    v_ended := private.count_ended_attempts(v_since, p_now);
     v_events := v_ended.v_results + v_ended.v_failures;
   end if;
   case p_metric
@@ -347,7 +356,7 @@ begin
       select count(*), string_agg(distinct r.function_name, ', ') into v_value, v_detail
       from private.function_runs as r
       where r.outcome = 'failed' and r.ended_at > v_since and r.ended_at <= p_now;
-    -- The outcomes are named as in the index of turns that went wrong, or it would not be used.
+    -- Repeats the predicate of the partial index of failed runs, so that the planner can use it.
     when 'volume_outages' then
       select count(*), mode() within group (order by r.error ->> 'message') into v_value, v_detail
       from public.volume_runs as r
@@ -361,14 +370,14 @@ begin
         and r.ended_at > v_since and r.ended_at <= p_now
         and t.status = 'failed' and t.attempts >= t.max_attempts;
     else
-      -- Whoever measured it is gone: nothing is known.
+      -- A gauge without a recent report has no value: its process is gone.
       select g.value into v_value from private.gauges as g
       where g.gauge = p_metric and g.reported_at > p_now - interval '10 minutes';
   end case;
   v_events := coalesce(v_events, 0);
 end;
 $$;
-comment on function private.measure(text, integer, timestamptz) is 'What a metric shows now, or in the last so many seconds.';
+comment on function private.measure_metric(text, integer, timestamptz) is 'Measure a metric now, or over the last p_window_seconds.';
 
 create function private.is_silenced(p_rule text, p_now timestamptz)
 returns boolean
@@ -382,7 +391,7 @@ as $$
     where (s.rule is null or s.rule = p_rule) and s.begins_at <= p_now and s.ends_at > p_now
   );
 $$;
-comment on function private.is_silenced(text, timestamptz) is 'Whether nobody is told of a rule now.';
+comment on function private.is_silenced(text, timestamptz) is 'Whether a silence covers a rule now.';
 
 create function private.alert_body(p_rule public.alert_rules, p_kind text, p_alert public.alerts, p_now timestamptz)
 returns jsonb
@@ -401,9 +410,9 @@ as $$
   from public.alert_metrics as m
   where m.metric = (p_rule).metric;
 $$;
-comment on function private.alert_body(public.alert_rules, text, public.alerts, timestamptz) is 'What is told of an alert.';
+comment on function private.alert_body(public.alert_rules, text, public.alerts, timestamptz) is 'The body of a notice of an alert.';
 
-create function private.tell(p_rule public.alert_rules, p_kind text, p_alert public.alerts, p_now timestamptz)
+create function private.create_alert_notices(p_rule public.alert_rules, p_kind text, p_alert public.alerts, p_now timestamptz)
 returns void
 language sql
 volatile
@@ -416,10 +425,10 @@ as $$
     case (p_rule).severity when 'critical' then array['email', 'webhook'] else array['slack'] end
   ) as c (channel);
 $$;
-comment on function private.tell(public.alert_rules, text, public.alerts, timestamptz) is
-  'Note whom to tell: of critical ones by e-mail and webhook, of warnings on Slack.';
+comment on function private.create_alert_notices(public.alert_rules, text, public.alerts, timestamptz) is
+  'Add a notice to the outbox for each channel: e-mail and webhook for critical alerts, Slack for warnings.';
 
-create function private.page(p_rule public.alert_rules, p_alert public.alerts)
+create function private.open_alert_task(p_rule public.alert_rules, p_alert public.alerts)
 returns void
 language plpgsql
 volatile
@@ -436,7 +445,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.page(public.alert_rules, public.alerts) is 'Give HAC a task for a critical alert.';
+comment on function private.open_alert_task(public.alert_rules, public.alerts) is
+  'Open a task for HAC if the alert is critical.';
 
 create function private.resolve_alert(p_rule public.alert_rules, p_alert public.alerts, p_now timestamptz)
 returns void
@@ -452,14 +462,14 @@ begin
   update public.tasks as t set status = 'done', done_at = p_now, updated_at = p_now
   where t.kind = 'alert' and (t.metadata ->> 'alert_id')::bigint = (p_alert).id and t.status in ('pending', 'in_progress');
   if v_alert.told then
-    perform private.tell(p_rule, 'resolved', v_alert, p_now);
+    perform private.create_alert_notices(p_rule, 'resolved', v_alert, p_now);
   end if;
 end;
 $$;
 comment on function private.resolve_alert(public.alert_rules, public.alerts, timestamptz) is
-  'End an alert, with its task, and tell whoever was told that it began.';
+  'End an alert and its task, with notices if its firing had notices.';
 
-create function private.note_measure(p_rule public.alert_rules, p_now timestamptz)
+create function private.record_measurement(p_rule public.alert_rules, p_now timestamptz)
 returns private.alert_states
 language plpgsql
 volatile
@@ -467,7 +477,7 @@ security invoker
 set search_path = ''
 as $$
 declare
-  v_measured record := private.measure((p_rule).metric, (p_rule).window_seconds, p_now);
+  v_measured record := private.measure_metric((p_rule).metric, (p_rule).window_seconds, p_now);
   v_broken boolean := coalesce(
     v_measured.v_events >= (p_rule).at_least and case (p_rule).comparison
       when '>' then v_measured.v_value > (p_rule).threshold else v_measured.v_value < (p_rule).threshold end,
@@ -476,7 +486,7 @@ declare
   v_state private.alert_states;
 begin
   select s.* into v_state from private.alert_states as s where s.rule = (p_rule).rule;
-  -- Nobody knows what was while nobody looked.
+  -- After a gap in the evaluation the rule must hold for its whole time again.
   if v_state.evaluated_at < p_now - interval '5 minutes' then
     v_state.broken_since := null;
     v_state.calm_since := null;
@@ -495,10 +505,10 @@ begin
   return v_state;
 end;
 $$;
-comment on function private.note_measure(public.alert_rules, timestamptz) is
-  'Measure what a rule watches, and remember since when it is broken or calm.';
+comment on function private.record_measurement(public.alert_rules, timestamptz) is
+  'Measure the metric of a rule, and record since when the rule is broken or calm.';
 
-create function private.judge(p_rule public.alert_rules, p_now timestamptz)
+create function private.evaluate_alert_rule(p_rule public.alert_rules, p_now timestamptz)
 returns void
 language plpgsql
 volatile
@@ -506,7 +516,7 @@ security invoker
 set search_path = ''
 as $$
 declare
-  v_state private.alert_states := private.note_measure(p_rule, p_now);
+  v_state private.alert_states := private.record_measurement(p_rule, p_now);
   v_alert public.alerts;
 begin
   select a.* into v_alert from public.alerts as a where a.rule = (p_rule).rule and a.resolved_at is null for update;
@@ -520,7 +530,7 @@ begin
       v_state.broken_since, p_now
     )
     returning a.* into v_alert;
-    perform private.page(p_rule, v_alert);
+    perform private.open_alert_task(p_rule, v_alert);
   elsif v_state.calm_since <= p_now - make_interval(secs => (p_rule).calm_seconds) then
     perform private.resolve_alert(p_rule, v_alert, p_now);
     return;
@@ -531,58 +541,77 @@ begin
     where a.id = v_alert.id
     returning a.* into v_alert;
   end if;
-  -- Also one that fired in silence, once that is over.
+  -- Includes an alert that fired during a silence, once the silence has ended.
   if not v_alert.told and not private.is_silenced((p_rule).rule, p_now) then
     update public.alerts as a set told = true where a.id = v_alert.id;
-    perform private.tell(p_rule, 'fired', v_alert, p_now);
+    perform private.create_alert_notices(p_rule, 'fired', v_alert, p_now);
   end if;
 end;
 $$;
-comment on function private.judge(public.alert_rules, timestamptz) is 'Fire or resolve the alert of a rule, as it deserves.';
+comment on function private.evaluate_alert_rule(public.alert_rules, timestamptz) is 'Fire, update or resolve the alert of a rule.';
+
+create type public.evaluate_alerts_answer as (
+  evaluated bigint,
+  open bigint
+);
+comment on type public.evaluate_alerts_answer is
+  'How many rules were evaluated and how many alerts are open. While another call evaluates the rules, evaluated is 0 '
+  'and open is null. Nullable: open.';
 
 create function public.evaluate_alerts(p_now timestamptz default now())
-returns jsonb
+returns public.evaluate_alerts_answer
 language plpgsql
 volatile
-security definer          -- nobody else may write the tables
+security definer          -- services hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_rule public.alert_rules;
+  v_answer public.evaluate_alerts_answer;
 begin
-  -- One at a time; whoever comes second has nothing to add.
+  -- One call at a time; a second one would only repeat the work of the first.
   if not pg_try_advisory_xact_lock(hashtextextended('alerts', 6)) then
-    return jsonb_build_object('evaluated', 0);
+    v_answer.evaluated := 0;
+    return v_answer;
   end if;
   for v_rule in select r.* from public.alert_rules as r where r.enabled order by r.rule loop
-    perform private.judge(v_rule, p_now);
+    perform private.evaluate_alert_rule(v_rule, p_now);
   end loop;
-  -- What is no longer watched is no longer an alert.
+  -- A disabled rule has no open alert.
   perform private.resolve_alert(r, a, p_now)
   from public.alerts as a join public.alert_rules as r on r.rule = a.rule
   where a.resolved_at is null and not r.enabled;
   delete from private.conflicts as c where c.happened_at < p_now - interval '8 days';
   delete from public.alert_silences as s where s.ends_at < p_now - interval '90 days';
   delete from public.alerts as a where a.resolved_at < p_now - interval '400 days';
-  return jsonb_build_object(
-    'evaluated', (select count(*) from public.alert_rules as r where r.enabled),
-    'open', (select count(*) from public.alerts as a where a.resolved_at is null)
-  );
+  select count(*) into v_answer.evaluated from public.alert_rules as r where r.enabled;
+  select count(*) into v_answer.open from public.alerts as a where a.resolved_at is null;
+  return v_answer;
 end;
 $$;
 comment on function public.evaluate_alerts(timestamptz) is
-  'Measure what the rules watch, and fire and resolve alerts. Every minute, by pg_cron or the local scheduler.';
+  'Evaluate all enabled rules: measure their metrics, fire and resolve alerts. pg_cron or the local scheduler calls it '
+  'every minute.';
 grant execute on function public.evaluate_alerts(timestamptz) to service_role;
+
+create type public.claimed_alert_notice as (
+  id uuid,
+  attempt integer,
+  channel text,
+  body jsonb
+);
+comment on type public.claimed_alert_notice is
+  'A notice to deliver through its channel. attempt is the token for settle_alert_notice.';
 
 create function public.claim_alert_notices(
   p_limit integer default 10,
   p_lease_seconds integer default 60,
   p_now timestamptz default now()
 )
-returns setof jsonb
+returns setof public.claimed_alert_notice
 language plpgsql
 volatile
-security definer          -- nobody else may write them
+security definer          -- callers hold no rights to write the table
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -602,11 +631,11 @@ begin
   set attempts = n.attempts + 1, next_attempt_at = p_now + make_interval(secs => p_lease_seconds)
   from due
   where n.id = due.id
-  returning jsonb_build_object('id', n.id, 'attempt', n.attempts, 'channel', n.channel, 'body', n.body);
+  returning n.id, n.attempts::integer, n.channel, n.body;
 end;
 $$;
 comment on function public.claim_alert_notices(integer, integer, timestamptz) is
-  'Take notices that are due: {id, attempt, channel, body}. Who does not settle one in time loses it.';
+  'Claim notices that are due. A notice that is not settled within its lease is due again.';
 grant execute on function public.claim_alert_notices(integer, integer, timestamptz) to service_role;
 
 create function public.settle_alert_notice(
@@ -619,47 +648,74 @@ create function public.settle_alert_notice(
 returns boolean
 language plpgsql
 volatile
-security definer          -- nobody else may write them
+security definer          -- callers hold no rights to write the table
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  c_most constant integer := 15;   -- at growing intervals, about a day
+  c_max_attempts constant integer := 15;   -- with backoff, about a day
 begin
   if p_is_set_up is null then
-    raise exception 'p_is_set_up must be true or false' using errcode = '22023', hint = 'Is there an address to tell?';
+    raise exception 'p_is_set_up must be true or false' using errcode = '22023', hint = 'Pass false if the channel has no address.';
   end if;
   update public.alert_notices as n
   set error = left(p_error, 1000),
       outcome = case
         when not p_is_set_up then 'not set up'
         when p_error is null then 'delivered'
-        when n.attempts >= c_most then 'given up' end,
-      settled_at = case when not p_is_set_up or p_error is null or n.attempts >= c_most then p_now end,
+        when n.attempts >= c_max_attempts then 'given up' end,
+      settled_at = case when not p_is_set_up or p_error is null or n.attempts >= c_max_attempts then p_now end,
       next_attempt_at = p_now + make_interval(secs => least(10 * 2 ^ n.attempts, 14400))
   where n.id = p_id and n.attempts = p_attempt and n.settled_at is null;
   return found;
 end;
 $$;
 comment on function public.settle_alert_notice(uuid, integer, text, boolean, timestamptz) is
-  'Say how telling ended: without an error it was delivered; with one it is tried again. False when the attempt no '
-  'longer counts.';
+  'Record the outcome of a delivery attempt: delivered without p_error, otherwise retried with backoff. False if the '
+  'lease of the attempt has expired and another attempt has begun.';
 grant execute on function public.settle_alert_notice(uuid, integer, text, boolean, timestamptz) to service_role;
 
+create type public.listed_alert_rule as (
+  rule text,
+  metric text,
+  comparison text,
+  threshold double precision,
+  window_seconds integer,
+  hold_seconds integer,
+  calm_seconds integer,
+  at_least integer,
+  severity text,
+  enabled boolean,
+  advice text,
+  updated_at timestamptz,
+  description text,
+  unit text,
+  value double precision,
+  events bigint,
+  detail text,
+  broken_since timestamptz,
+  calm_since timestamptz,
+  evaluated_at timestamptz,
+  alert_id bigint,
+  fired_at timestamptz,
+  silenced boolean
+);
+comment on type public.listed_alert_rule is
+  'A rule with its metric, its last measurement and its open alert. '
+  'Nullable: window_seconds, value, events, detail, broken_since, calm_since, evaluated_at, alert_id, fired_at.';
+
 create function private.list_alert_rules(p_now timestamptz default now())
-returns setof jsonb
+returns setof public.listed_alert_rule
 language plpgsql
 stable
-security definer          -- reads what the caller may not, after asking who it is
+security definer          -- checks the caller's role, then reads tables the caller may not
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.require_admin();
   return query
-  select to_jsonb(r) || jsonb_build_object(
-    'description', m.description, 'unit', m.unit, 'value', s.value, 'events', s.events, 'detail', s.detail,
-    'broken_since', s.broken_since, 'calm_since', s.calm_since, 'evaluated_at', s.evaluated_at,
-    'alert_id', a.id, 'fired_at', a.fired_at, 'silenced', private.is_silenced(r.rule, p_now)
-  )
+  select r.rule, r.metric, r.comparison, r.threshold, r.window_seconds, r.hold_seconds, r.calm_seconds, r.at_least,
+    r.severity, r.enabled, r.advice, r.updated_at, m.description, m.unit, s.value, s.events, s.detail, s.broken_since,
+    s.calm_since, s.evaluated_at, a.id, a.fired_at, private.is_silenced(r.rule, p_now)
   from public.alert_rules as r
   join public.alert_metrics as m on m.metric = r.metric
   left join private.alert_states as s on s.rule = r.rule
@@ -674,7 +730,7 @@ create function private.list_alerts(p_before timestamptz, p_before_id bigint, p_
 returns setof public.alerts
 language plpgsql
 stable
-security definer          -- reads what the caller may not, after asking who it is
+security definer          -- checks the caller's role, then reads tables the caller may not
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -708,10 +764,16 @@ begin
   return v_rule;
 end;
 $$;
-comment on function private.require_rule(text) is 'The rule of that name; 22023 when there is none.';
+comment on function private.require_rule(text) is 'The rule of that name; raises 22023 if there is none.';
+
+create type public.alert_rule_answer as (
+  success boolean,
+  rule text
+);
+comment on type public.alert_rule_answer is 'The rule that was set or tested.';
 
 create function private.set_alert_rule(p_rule text, p_changes jsonb)
-returns jsonb
+returns public.alert_rule_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -724,6 +786,7 @@ declare
   ];
   v_rule public.alert_rules;
   v_unknown text;
+  v_answer public.alert_rule_answer;
 begin
   perform private.require_admin();
   if (jsonb_typeof(p_changes) = 'object') is not true then
@@ -731,7 +794,7 @@ begin
   end if;
   select k into v_unknown from jsonb_object_keys(p_changes) as k where k <> all (c_known) limit 1;
   if found then
-    raise exception 'a rule has no "%"', v_unknown using errcode = '22023', hint = 'It has ' || array_to_string(c_known, ', ') || '.';
+    raise exception 'a rule has no "%"', v_unknown using errcode = '22023', hint = 'Its fields are ' || array_to_string(c_known, ', ') || '.';
   end if;
   if p_changes ? 'metric' and not exists (select 1 from public.alert_metrics as m where m.metric = p_changes ->> 'metric') then
     raise exception 'there is no metric %', coalesce(p_changes ->> 'metric', 'null') using errcode = '22023',
@@ -752,26 +815,39 @@ begin
         enabled = excluded.enabled, advice = excluded.advice, updated_at = excluded.updated_at;
   exception
     when check_violation or not_null_violation then
-      raise exception 'the rule makes no sense' using errcode = '22023',
-        hint = 'It has a name of small letters, a metric, a threshold that is a number, a comparison (> or <), a severity '
-          '(critical or warning), and times of 0 to 86400 seconds; its window is 60 to 604800.';
+      raise exception 'the rule is invalid' using errcode = '22023',
+        hint = 'Required: a name in lower case, a metric, a numeric threshold, a comparison (> or <), a severity '
+          '(critical or warning), times of 0 to 86400 seconds, and a window of 60 to 604800 seconds.';
   end;
   perform private.log_act(null, null, 'alert_rule', format('rule %s was set', p_rule), null, null, p_changes);
-  return jsonb_build_object('success', true, 'rule', p_rule);
+  v_answer.success := true;
+  v_answer.rule := p_rule;
+  return v_answer;
 end;
 $$;
 comment on function private.set_alert_rule(text, jsonb) is 'See public.set_alert_rule.';
 grant execute on function private.set_alert_rule(text, jsonb) to authenticated, service_role;
 
+create type public.silence_answer as (
+  success boolean,
+  error text,
+  message text,
+  silence_id bigint,
+  ends_at timestamptz
+);
+comment on type public.silence_answer is
+  'The silence that was begun or ended, or why it was not. Only silence_alerts fills ends_at. '
+  'Nullable: error, message, silence_id, ends_at.';
+
 create function private.silence_alerts(p_rule text, p_minutes integer, p_reason text, p_now timestamptz default now())
-returns jsonb
+returns public.silence_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_id bigint;
+  v_answer public.silence_answer;
 begin
   perform private.require_admin();
   perform private.require_text('p_reason', p_reason, 1000);
@@ -779,61 +855,70 @@ begin
     perform private.require_rule(p_rule);
   end if;
   if (p_minutes between 1 and 43200) is not true then
-    raise exception 'p_minutes must be 1 to 43200' using errcode = '22023', hint = 'A silence has an end: 30 days at most.';
+    raise exception 'p_minutes must be 1 to 43200' using errcode = '22023', hint = 'A silence lasts 30 days at most.';
   end if;
   insert into public.alert_silences as s (rule, reason, begins_at, ends_at, made_by)
   values (p_rule, p_reason, p_now, p_now + make_interval(mins => p_minutes), auth.uid())
-  returning s.id into v_id;
+  returning s.id, s.ends_at into v_answer.silence_id, v_answer.ends_at;
   perform private.log_act(
     null, null, 'alerts_silenced', format('%s for %s minutes: %s', coalesce(p_rule, 'all alerts'), p_minutes, p_reason)
   );
-  return jsonb_build_object('success', true, 'silence_id', v_id, 'ends_at', p_now + make_interval(mins => p_minutes));
+  v_answer.success := true;
+  return v_answer;
 end;
 $$;
 comment on function private.silence_alerts(text, integer, text, timestamptz) is 'See public.silence_alerts.';
 grant execute on function private.silence_alerts(text, integer, text, timestamptz) to authenticated, service_role;
 
 create function private.end_silence(p_silence_id bigint, p_now timestamptz default now())
-returns jsonb
+returns public.silence_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_answer public.silence_answer;
 begin
   perform private.require_admin();
   update public.alert_silences as s set ends_at = greatest(p_now, s.begins_at + interval '1 microsecond')
   where s.id = p_silence_id and s.ends_at > p_now;
-  if not found then
-    return jsonb_build_object(
-      'success', false, 'error', 'SILENCE_NOT_FOUND', 'silence_id', p_silence_id, 'message', 'there is no such silence, or it is over'
-    );
+  v_answer.success := found;
+  v_answer.silence_id := p_silence_id;
+  if not v_answer.success then
+    v_answer.error := 'SILENCE_NOT_FOUND';
+    v_answer.message := 'there is no such silence, or it is over';
+    return v_answer;
   end if;
   perform private.log_act(null, null, 'silence_ended', format('silence %s was ended', p_silence_id));
-  return jsonb_build_object('success', true, 'silence_id', p_silence_id);
+  return v_answer;
 end;
 $$;
 comment on function private.end_silence(bigint, timestamptz) is 'See public.end_silence.';
 grant execute on function private.end_silence(bigint, timestamptz) to authenticated, service_role;
 
 create function private.test_alert(p_rule text, p_now timestamptz default now())
-returns jsonb
+returns public.alert_rule_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_answer public.alert_rule_answer;
 begin
   perform private.require_admin();
-  perform private.tell(private.require_rule(p_rule), 'test', null, p_now);
+  perform private.create_alert_notices(private.require_rule(p_rule), 'test', null, p_now);
   perform private.log_act(null, null, 'alert_tested', format('rule %s was fired as a test', p_rule));
-  return jsonb_build_object('success', true, 'rule', p_rule);
+  v_answer.success := true;
+  v_answer.rule := p_rule;
+  return v_answer;
 end;
 $$;
 comment on function private.test_alert(text, timestamptz) is 'See public.test_alert.';
 grant execute on function private.test_alert(text, timestamptz) to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- What people may call. Each function calls the private function of its name, which checks the caller.
 
 create function public.report_conflict(
   p_message text,
@@ -844,15 +929,15 @@ returns void
 language sql volatile security invoker set search_path = ''
 as $$ select private.report_conflict(p_message, p_case_id, p_document_id) $$;
 comment on function public.report_conflict(text, uuid, uuid) is
-  'Whoever met a serialization failure again and again gives up into ocr_errors with this.';
+  'Record in ocr_errors that a serialization failure outlasted all retries.';
 grant execute on function public.report_conflict(text, uuid, uuid) to authenticated, service_role;
 
 create function public.list_alert_rules()
-returns setof jsonb
+returns setof public.listed_alert_rule
 language sql stable security invoker set search_path = ''
-as $$ select private.list_alert_rules() $$;
+as $$ select * from private.list_alert_rules() $$;
 comment on function public.list_alert_rules() is
-  'HAC: every rule with what it shows now, since when it is broken or calm, and its open alert; open ones first.';
+  'HAC: every rule with its last measurement, since when it is broken or calm, and its open alert; open alerts first.';
 grant execute on function public.list_alert_rules() to authenticated, service_role;
 
 create function public.list_alerts(
@@ -863,37 +948,37 @@ create function public.list_alerts(
 returns setof public.alerts
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_alerts(p_before, p_before_id, p_limit) $$;
-comment on function public.list_alerts(timestamptz, bigint, integer) is 'HAC: what fired, the newest first.';
+comment on function public.list_alerts(timestamptz, bigint, integer) is 'HAC: alerts, newest first.';
 grant execute on function public.list_alerts(timestamptz, bigint, integer) to authenticated, service_role;
 
 create function public.set_alert_rule(p_rule text, p_changes jsonb)
-returns jsonb
+returns public.alert_rule_answer
 language sql volatile security invoker set search_path = ''
-as $$ select private.set_alert_rule(p_rule, p_changes) $$;
+as $$ select * from private.set_alert_rule(p_rule, p_changes) $$;
 comment on function public.set_alert_rule(text, jsonb) is
-  'HAC: change a rule, or make one: {"metric", "comparison", "threshold", "window_seconds", "hold_seconds", '
-  '"calm_seconds", "at_least", "severity", "enabled", "advice"}; what is left out stays.';
+  'HAC: change or create a rule. Fields: {"metric", "comparison", "threshold", "window_seconds", "hold_seconds", '
+  '"calm_seconds", "at_least", "severity", "enabled", "advice"}; omitted fields stay as they are.';
 grant execute on function public.set_alert_rule(text, jsonb) to authenticated, service_role;
 
 create function public.silence_alerts(p_minutes integer, p_reason text, p_rule text default null)
-returns jsonb
+returns public.silence_answer
 language sql volatile security invoker set search_path = ''
-as $$ select private.silence_alerts(p_rule, p_minutes, p_reason) $$;
+as $$ select * from private.silence_alerts(p_rule, p_minutes, p_reason) $$;
 comment on function public.silence_alerts(integer, text, text) is
-  'HAC: tell nobody of a rule, or of any, for so long. What still is broken afterwards is told then.';
+  'HAC: suppress the notices of a rule, or of all rules, for p_minutes. Alerts that are still open then send theirs.';
 grant execute on function public.silence_alerts(integer, text, text) to authenticated, service_role;
 
 create function public.end_silence(p_silence_id bigint)
-returns jsonb
+returns public.silence_answer
 language sql volatile security invoker set search_path = ''
-as $$ select private.end_silence(p_silence_id) $$;
-comment on function public.end_silence(bigint) is 'HAC: end a silence before its time.';
+as $$ select * from private.end_silence(p_silence_id) $$;
+comment on function public.end_silence(bigint) is 'HAC: end a silence early.';
 grant execute on function public.end_silence(bigint) to authenticated, service_role;
 
 create function public.test_alert(p_rule text)
-returns jsonb
+returns public.alert_rule_answer
 language sql volatile security invoker set search_path = ''
-as $$ select private.test_alert(p_rule) $$;
+as $$ select * from private.test_alert(p_rule) $$;
 comment on function public.test_alert(text) is
-  'HAC: tell everybody whom the rule would tell, as a test; nothing else happens.';
+  'HAC: send the notices of a rule as a test, without an alert.';
 grant execute on function public.test_alert(text) to authenticated, service_role;

@@ -1,13 +1,48 @@
--- Metrics of the database for Prometheus, in one call.
+-- Metrics: current figures of the database for Prometheus.
+--
+-- The function server exposes them on /metrics with one call of system_metrics. It scans no large table:
+-- waiting documents are counted in the queue tables up to a limit, claimed ones found through the claims.
+--
+-- Counters and histograms of the processes themselves are in Python. Alert rules have metrics of their own,
+-- in 03100_alerts.
+
+create type public.lane_metrics as (
+  lane text,
+  paused boolean,
+  queued bigint,
+  later bigint,
+  processing bigint,
+  stuck bigint,
+  oldest_seconds double precision
+);
+comment on type public.lane_metrics is
+  'The documents of a lane: waiting for a worker (queued) or for their next attempt (later), being read, and of these '
+  'stuck; and how long the next one has waited.';
+
+create type public.labelled_count as (
+  label text,
+  count bigint
+);
+comment on type public.labelled_count is 'How many there are with this label.';
+
+create type public.system_metrics_answer as (
+  lanes public.lane_metrics[],
+  dead_letters public.labelled_count[],
+  open_alerts public.labelled_count[],
+  open_tasks bigint,
+  workers public.labelled_count[]
+);
+comment on type public.system_metrics_answer is
+  'Current figures: of each lane, open dead letters by category, open alerts by severity, open tasks, workers by state.';
 
 create function public.system_metrics(p_now timestamptz default now())
-returns jsonb
+returns public.system_metrics_answer
 language sql
 stable
-security definer          -- reads what only the engine may
+security definer          -- services hold no rights on the private tables
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off      -- a queue that is empty today is full tomorrow
-set enable_bitmapscan = off   -- it would look at all of them before the limit is heard
+set enable_seqscan = off      -- a plan made for an empty queue must also suit a full one
+set enable_bitmapscan = off   -- a bitmap scan reads all rows before the limit applies
 as $$
   with held as materialized (
     select d.lane, d.locked_by, d.lock_expires_at,
@@ -27,10 +62,10 @@ as $$
         where q.lane = l.lane
         order by q.urgency, q.turn, q.document_id
         limit 1
-      ), 0) as oldest_seconds
+      ), 0)::double precision as oldest_seconds
     from public.lanes as l
   ),
-  -- As list_workers() calls them, but for those that have ended.
+  -- The states of list_workers(), without ended workers.
   worker as (
     select case
         when h.held_until > p_now then 'reading'
@@ -43,37 +78,39 @@ as $$
       from held as k group by 1
     ) as h on h.worker_id = w.worker_id
   )
-  select jsonb_build_object(
-    'lanes', coalesce((select jsonb_agg(to_jsonb(l) order by l.lane) from lane as l), '[]'),
-    -- Each of them, also those of which there is none: a gauge that vanishes is no 0.
-    'dead_letters', (
-      select jsonb_agg(jsonb_build_object('category', k.category, 'count', coalesce(n.letters, 0)))
+  select
+    array(
+      select row(l.lane, l.paused, l.queued, l.later, l.processing, l.stuck, l.oldest_seconds)::public.lane_metrics
+      from lane as l order by l.lane
+    ) as lanes,
+    -- Labels without rows count 0: Prometheus would take a missing gauge for a missing measurement.
+    array(
+      select row(k.category, coalesce(n.letters, 0))::public.labelled_count
       from unnest(array['transient', 'permanent', 'resource', 'configuration', 'unknown']) as k (category)
       left join (
         select l.error_category, count(*) as letters from public.ocr_dead_letter as l
         where l.status in ('pending', 'investigating')
         group by l.error_category
       ) as n on n.error_category = k.category
-    ),
-    'open_alerts', (
-      select jsonb_agg(jsonb_build_object('severity', k.severity, 'count', coalesce(n.alerts, 0)))
+    ) as dead_letters,
+    array(
+      select row(k.severity, coalesce(n.alerts, 0))::public.labelled_count
       from unnest(array['critical', 'warning']) as k (severity)
       left join (
         select a.severity, count(*) as alerts from public.alerts as a
         where a.resolved_at is null
         group by a.severity
       ) as n on n.severity = k.severity
-    ),
-    'open_tasks', (select count(*) from public.tasks as t where t.status in ('pending', 'in_progress')),
-    'workers', (
-      select jsonb_agg(jsonb_build_object('state', k.state, 'count', coalesce(n.workers, 0)))
+    ) as open_alerts,
+    (select count(*) from public.tasks as t where t.status in ('pending', 'in_progress')) as open_tasks,
+    array(
+      select row(k.state, coalesce(n.workers, 0))::public.labelled_count
       from unnest(array['reading', 'idle', 'silent']) as k (state)
       left join (select w.state, count(*) as workers from worker as w group by w.state) as n on n.state = k.state
-    )
-  );
+    ) as workers;
 $$;
 comment on function public.system_metrics(timestamptz) is
-  'What waits, is being read and is stuck in each lane, dead letters, open alerts and tasks, and workers, as numbers '
-  'for /metrics. What waits is counted up to 100,000 in each lane.';
+  'Figures for /metrics: waiting, claimed and stuck documents of each lane, dead letters, open alerts and tasks, and '
+  'workers. Waiting documents are counted up to 100,000 in each lane.';
 grant execute on function public.system_metrics(timestamptz) to service_role;
 

@@ -1,20 +1,34 @@
--- Retention: what is removed after its term, and the archive of single documents.
+-- Retention: removal of old rows and files, and the archive of single documents.
 --
--- Only what has a stated term goes, in small batches. Files without a row are listed, never deleted.
+-- apply_retention removes only what has a configured term, in batches, so that callers repeat it. Erasing a
+-- document lists its files in private.file_removals; a service removes them from the store and confirms
+-- with files_removed. unknown_files finds files that no document names; these are reported, never removed,
+-- because the database may be a restored one and the file the only copy.
+--
+-- document_archive is the text that `pagewarden archive` stores. erase_archived_document erases a document
+-- only while that text is still current: it compares the SHA-256 under the lock of the document.
+--
+-- private.erase is in 01400_document_actions; the retention of check jobs is in 02300_checks.
+
+create type public.file_to_remove as (
+  id bigint,
+  path text
+);
+comment on type public.file_to_remove is 'A file of an erased document. files_removed takes its id.';
 
 create function public.files_to_remove(p_after bigint default 0, p_limit integer default 100)
-returns setof jsonb
+returns setof public.file_to_remove
 language plpgsql
 stable
-security definer          -- nobody else sees the list
+security definer          -- services hold no rights on the private table
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   if (p_limit between 1 and 1000) is not true then
-    raise exception 'p_limit must be 1 to 1000' using errcode = '22023', hint = 'Take them in smaller batches.';
+    raise exception 'p_limit must be 1 to 1000' using errcode = '22023', hint = 'Use smaller batches.';
   end if;
   return query
-  select jsonb_build_object('id', f.id, 'path', f.path)
+  select f.id, f.path
   from private.file_removals as f
   where f.id > coalesce(p_after, 0)
   order by f.id
@@ -22,21 +36,21 @@ begin
 end;
 $$;
 comment on function public.files_to_remove(bigint, integer) is
-  'Files of erased documents that are still stored: {id, path}, in order of id, from the one behind p_after on.';
+  'Files of erased documents that are still stored, in order of id, those after p_after.';
 grant execute on function public.files_to_remove(bigint, integer) to service_role;
 
 create function public.files_removed(p_ids bigint[])
 returns integer
 language plpgsql
 volatile
-security definer          -- nobody else may write the list
+security definer          -- services hold no rights on the private table
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_count integer;
 begin
   if p_ids is null then
-    raise exception 'p_ids must not be null' using errcode = '22023', hint = 'Name what was removed.';
+    raise exception 'p_ids must not be null' using errcode = '22023', hint = 'List the ids of the removed files.';
   end if;
   delete from private.file_removals as f where f.id = any (p_ids);
   get diagnostics v_count = row_count;
@@ -44,14 +58,14 @@ begin
 end;
 $$;
 comment on function public.files_removed(bigint[]) is
-  'Say that these files of files_to_remove are gone from the store. Returns how many were still on the list.';
+  'Confirm that files of files_to_remove were removed from the store. Returns how many were still listed.';
 grant execute on function public.files_removed(bigint[]) to service_role;
 
 create function public.unknown_files(p_paths text[])
 returns setof text
 language plpgsql
 stable
-security definer          -- looks at all documents
+security definer          -- reads documents of all cases
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -61,7 +75,7 @@ begin
   end if;
   if exists (select 1 from unnest(p_paths) as t (path) where t.path !~ '^[0-9a-f-]{36}/' or t.path is null) then
     raise exception 'a path of p_paths does not begin with the id of a case'
-      using errcode = '22023', hint = 'Only files of uploads can be asked for: <case>/<upload>/<name>.';
+      using errcode = '22023', hint = 'Pass paths of uploads only: <case>/<upload>/<name>.';
   end if;
   return query
   with asked as materialized (
@@ -76,7 +90,7 @@ begin
 end;
 $$;
 comment on function public.unknown_files(text[]) is
-  'Which of these files of uploads no document names. One that was stored a moment ago may be about to get its document.';
+  'Which of these uploaded files no document names. The document of a file stored a moment ago may follow.';
 grant execute on function public.unknown_files(text[]) to service_role;
 
 create function private.require_terms(p_terms jsonb)
@@ -105,7 +119,15 @@ begin
   end loop;
 end;
 $$;
-comment on function private.require_terms(jsonb) is 'Refuse terms that make no sense (22023).';
+comment on function private.require_terms(jsonb) is 'Refuse invalid retention terms (22023).';
+
+create type public.apply_retention_answer as (
+  documents integer,
+  errors integer,
+  webhooks integer,
+  messages integer
+);
+comment on type public.apply_retention_answer is 'How many of each were removed; with p_dry_run, how many would be.';
 
 create function public.apply_retention(
   p_terms jsonb,
@@ -113,10 +135,10 @@ create function public.apply_retention(
   p_limit integer default 1000,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.apply_retention_answer
 language plpgsql
 volatile
-security definer          -- nobody else may write the tables
+security definer          -- services hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -125,23 +147,22 @@ declare
   v_webhooks timestamptz;
   v_messages timestamptz;
   v_queue text;
-  v_some integer;
-  v_case record;
   v_count integer;
-  v_gone jsonb := '{}';
+  v_case record;
+  v_removed public.apply_retention_answer;
 begin
   perform private.require_terms(p_terms);
   if p_dry_run is null or (p_limit between 1 and 10000) is not true then
     raise exception 'p_dry_run must be true or false, and p_limit 1 to 10000' using errcode = '22023',
-      hint = 'Call it again while it is p_limit.';
+      hint = 'Repeat the call while a count equals p_limit.';
   end if;
   v_bin := p_now - make_interval(secs => ((p_terms ->> 'bin_days')::double precision * 86400));
   v_errors := p_now - make_interval(secs => ((p_terms ->> 'error_days')::double precision * 86400));
   v_webhooks := p_now - make_interval(secs => ((p_terms ->> 'webhook_days')::double precision * 86400));
   v_messages := p_now - make_interval(secs => ((p_terms ->> 'message_days')::double precision * 86400));
 
-  -- What is in the bin, versions that newer ones took the place of among it; never what somebody still reads.
-  v_count := 0;
+  -- Deleted documents, including replaced versions, but not while a worker still reads them.
+  v_removed.documents := 0;
   for v_case in
     select b.case_id, array_agg(b.id order by b.id) as ids
     from (
@@ -152,15 +173,14 @@ begin
     ) as b
     group by b.case_id
   loop
-    v_count := v_count + cardinality(v_case.ids);
+    v_removed.documents := v_removed.documents + cardinality(v_case.ids);
     if not p_dry_run then
       perform 1 from public.documents as d where d.id = any (v_case.ids) order by d.id for update;
       perform private.erase(v_case.case_id, v_case.ids);
     end if;
   end loop;
-  v_gone := v_gone || jsonb_build_object('documents', v_count);
 
-  -- Errors of documents that need nobody any more.
+  -- Errors of documents without an open dead letter.
   with old as (
     select e.id from public.ocr_errors as e
     where e.created_at < v_errors and not exists (
@@ -173,8 +193,7 @@ begin
   gone as (
     delete from public.ocr_errors as e using old where e.id = old.id and not p_dry_run
   )
-  select count(*) into v_count from old;
-  v_gone := v_gone || jsonb_build_object('errors', v_count);
+  select count(*) into v_removed.errors from old;
 
   with old as (
     select w.id from public.webhooks as w where w.settled_at < v_webhooks order by w.settled_at limit p_limit
@@ -182,41 +201,52 @@ begin
   gone as (
     delete from public.webhooks as w using old where w.id = old.id and not p_dry_run
   )
-  select count(*) into v_count from old;
-  v_gone := v_gone || jsonb_build_object('webhooks', v_count);
+  select count(*) into v_removed.webhooks from old;
 
-  -- Messages about volumes that were dealt with; what became of the volume is in volume_runs.
-  v_count := 0;
+  -- Archived queue messages of volumes; the history of each volume stays in volume_runs.
+  v_removed.messages := 0;
   foreach v_queue in array array['line_detection', 'line_extraction', 'ocr', 'reduce'] loop
     execute format(
       'with old as (select a.msg_id from pgmq.%1$I as a where a.archived_at < $1 order by a.msg_id limit $2), '
       'gone as (delete from pgmq.%1$I as a using old where a.msg_id = old.msg_id and not $3) '
       'select count(*) from old',
       'a_ocr_' || v_queue
-    ) into v_some using v_messages, p_limit - v_count, p_dry_run;
-    v_count := v_count + v_some;
+    ) into v_count using v_messages, p_limit - v_removed.messages, p_dry_run;
+    v_removed.messages := v_removed.messages + v_count;
   end loop;
-  return v_gone || jsonb_build_object('messages', v_count);
+  return v_removed;
 end;
 $$;
 comment on function public.apply_retention(jsonb, boolean, integer, timestamptz) is
-  'Remove what is older than {"bin_days", "error_days", "webhook_days", "message_days"}: erase documents of the bin, '
-  'errors of documents that need nobody, settled webhooks, messages about volumes in their archives. Says how many; with p_dry_run it only counts. What a term does not '
-  'name is kept. Audit lines stay.';
+  'Remove what is older than {"bin_days", "error_days", "webhook_days", "message_days"}: deleted documents, errors of '
+  'documents without an open dead letter, settled webhooks, archived queue messages of volumes. Returns how many of '
+  'each; p_dry_run only counts. What has no term is kept, and audit lines always are.';
 grant execute on function public.apply_retention(jsonb, boolean, integer, timestamptz) to service_role;
 
-create function private.document_archive(p_document_id uuid)
+create function private.archive_sha256(p_archive text)
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  select encode(sha256(convert_to(p_archive, 'UTF8')), 'hex');
+$$;
+comment on function private.archive_sha256(text) is 'The SHA-256 of an archived text, the same as of its file.';
+grant execute on function private.archive_sha256(text) to service_role;
+
+create function public.document_archive(p_document_id uuid, p_known_sha256 text default null)
 returns text
 language plpgsql
 stable
 security invoker
 set search_path = ''
--- The same rows are the same text, whatever the session prefers.
+-- The text must not depend on the settings of the session.
 set timezone = 'UTC'
 set extra_float_digits = 1
 as $$
-begin
-  return (
+declare
+  v_archive text := (
     with kinds (kind) as (
       values ('hac_acts'), ('ocr_dead_letter'), ('ocr_errors'), ('ocr_pages'), ('ocr_processing_logs'), ('ocr_runs'),
         ('page_corrections'), ('page_texts'), ('tasks')
@@ -229,7 +259,7 @@ begin
       union all
       select 'ocr_errors', to_jsonb(e) from public.ocr_errors as e where e.document_id = p_document_id
       union all
-      -- What page_texts does not show: earlier readings, and what was read where a person corrected it.
+      -- Pages that page_texts does not show: those of earlier runs, and those a correction replaces.
       select 'ocr_pages', to_jsonb(o) - 'text_search' from public.ocr_pages as o
       join public.documents as d on d.id = o.document_id
       where o.document_id = p_document_id and (
@@ -270,42 +300,27 @@ begin
     from public.documents as d
     where d.id = p_document_id
   );
+begin
+  return case when private.archive_sha256(v_archive) is distinct from p_known_sha256 then v_archive end;
 end;
 $$;
-comment on function private.document_archive(uuid) is
-  'A document with everything that erasing it removes, its file aside, as JSON of one row a line. Null: there is none.';
-grant execute on function private.document_archive(uuid) to service_role;
-
-create function private.archive_sha256(p_archive text)
-returns text
-language sql
-immutable
-security invoker
-set search_path = ''
-as $$
-  select encode(sha256(convert_to(p_archive, 'UTF8')), 'hex');
-$$;
-comment on function private.archive_sha256(text) is 'The SHA-256 of an archived text, as of the file that has it.';
-grant execute on function private.archive_sha256(text) to service_role;
-
-create function public.document_archive(p_document_id uuid, p_known_sha256 text default null)
-returns text
-language sql
-stable
-security invoker
-set search_path = ''
-as $$
-  select a.content
-  from private.document_archive(p_document_id) as a (content)
-  where private.archive_sha256(a.content) is distinct from p_known_sha256;
-$$;
 comment on function public.document_archive(uuid, text) is
-  'A document with its texts, corrections and history as JSON, to be kept in an archive; its file is in the store. Null '
-  'if there is no such document, or if the text has this SHA-256: an archive that has it is up to date.';
+  'A document with everything that erasing it removes, except its file, as JSON of one row a line: its texts, '
+  'corrections and history, for an archive. Null if there is no such document, or if its SHA-256 is p_known_sha256, '
+  'so the copy in the archive is up to date. Nullable: the answer.';
 grant execute on function public.document_archive(uuid, text) to service_role;
 
+create type public.erase_archived_document_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid
+);
+comment on type public.erase_archived_document_answer is
+  'The document that was erased, or why it was not. Nullable: error, message.';
+
 create function public.erase_archived_document(p_document_id uuid, p_archive_sha256 text)
-returns jsonb
+returns public.erase_archived_document_answer
 language plpgsql
 volatile
 security definer          -- services hold no rights to write tables
@@ -313,16 +328,19 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents := private.lock_for_people(p_document_id, 3);
+  v_answer public.erase_archived_document_answer;
 begin
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(null::public.erase_archived_document_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
-  -- Compared under the lock: a correction is either in the archive, or finds that the document is gone.
-  if private.archive_sha256(private.document_archive(p_document_id)) is distinct from p_archive_sha256 then
-    return private.refusal('ARCHIVE_OUTDATED', p_document_id);
+  -- Compared under the lock: a concurrent correction is either archived, or finds the document gone.
+  if private.archive_sha256(public.document_archive(p_document_id)) is distinct from p_archive_sha256 then
+    return private.refused(null::public.erase_archived_document_answer, 'ARCHIVE_OUTDATED', p_document_id);
   end if;
   perform private.erase(v_document.case_id, array[v_document.id]);
-  return jsonb_build_object('success', true, 'document_id', p_document_id);
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  return v_answer;
 end;
 $$;
 comment on function public.erase_archived_document(uuid, text) is

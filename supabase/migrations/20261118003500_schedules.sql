@@ -1,6 +1,10 @@
--- Schedules: pg_cron, where it exists, and the jobs of edge_function_config.
+-- Schedules: installs pg_cron where the server has it, and creates its jobs.
 --
--- Last, because the jobs call functions of all other files.
+-- The jobs are those of edge_function_config and the SQL jobs of private.apply_schedules (02000_functions):
+-- the sweep, the evaluation of alerts and others. Without pg_cron the local scheduler of `pagewarden up`
+-- does the same.
+--
+-- This file comes last because the jobs call functions of all other files.
 
 do $$
 begin

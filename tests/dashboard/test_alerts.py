@@ -30,7 +30,7 @@ async def test_an_alert_is_seen_silenced_and_tested(place: places.Place) -> None
         await expect(row).to_contain_text("disk-critical")
         await expect(row).to_contain_text("critical")
         await expect(row.locator("[data-label=Now]")).to_have_text("2.0%")
-        await expect(row).to_contain_text("Make room at once")
+        await expect(row).to_contain_text("Free disk space at once")
         await page.locator("select[name=rule]").select_option("disk-critical")
         await page.locator("input[name=reason]").fill(f"new disk {EVIL}")
         await page.get_by_role("button", name="Tell nobody").click()

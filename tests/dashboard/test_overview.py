@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from playwright.async_api import expect
@@ -11,6 +11,7 @@ from dashboard import plots
 from dashboard.pages import overview
 
 if TYPE_CHECKING:
+    from pagewarden.database import rows
     from tests.dashboard import place as places
 
 QUIET: dict[str, Any] = {"queued": 0, "processing": 0, "stuck": 0, "oldest_waiting_seconds": None}
@@ -29,10 +30,10 @@ PAUSED = {"lane": "pdf", "paused_at": "2026-01-01T00:00:00Z", "pause_reason": "t
     ],
 )
 def test_one_line_says_how_things_stand(
-    changes: dict[str, Any], lanes: list[dict[str, Any]], state: str, why: str
+    changes: dict[str, Any], lanes: list[rows.Lanes], state: str, why: str
 ) -> None:
     """Running, idle, or stalled and why."""
-    verdict = overview.judge(QUIET | changes, lanes)
+    verdict = overview.judge(cast("rows.OcrSystemHealth", QUIET | changes), lanes)
     assert verdict.state == state
     assert why in verdict.why
 

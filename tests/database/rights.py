@@ -293,7 +293,7 @@ ARGUMENTS = {
     "end_task": "%(task)s",
     "erase_case": "%(case)s",
     "erase_archived_document": """
-      %(completed)s, private.archive_sha256(private.document_archive(%(completed)s))
+      %(completed)s, private.archive_sha256(public.document_archive(%(completed)s))
     """,
     "erase_document": "%(completed)s",
     "extend_document_lock": "%(claimed)s, %(token)s",

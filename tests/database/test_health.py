@@ -161,7 +161,7 @@ async def test_results_of_a_week_are_summed_up(database: databases.Database) -> 
     assert (before["completed"], before["completed_24h"]) == (5, 3)
     assert before["avg_processing_seconds"] == pytest.approx((4 * 60 + 120) / 5)
     assert before["success_rate_24h_pct"] == 75
-    await factory.conn.execute("select private.close_hours()")
+    await factory.conn.execute("select private.aggregate_finished_hours()")
     assert await queries.one(factory.conn, HEALTH) == before
     closed = await queries.one(
         factory.conn, "select sum(completed) as completed from private.hourly_results"

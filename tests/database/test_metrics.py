@@ -29,8 +29,8 @@ COMPLETED = """
 MANY = 12_000
 
 
-def _counts(rows: list[dict[str, Any]], key: str) -> dict[str, int]:
-    return {row[key]: row["count"] for row in rows}
+def _counts(rows: list[dict[str, Any]]) -> dict[str, int]:
+    return {row["label"]: row["count"] for row in rows}
 
 
 async def test_an_empty_system_has_zeros_and_no_gaps(database: databases.Database) -> None:
@@ -44,9 +44,9 @@ async def test_an_empty_system_has_zeros_and_no_gaps(database: databases.Databas
             "paused": False,
         }  # fmt: skip
     categories = ["configuration", "permanent", "resource", "transient", "unknown"]
-    assert _counts(found["dead_letters"], "category") == dict.fromkeys(categories, 0)
-    assert _counts(found["open_alerts"], "severity") == {"critical": 0, "warning": 0}
-    assert _counts(found["workers"], "state") == {"idle": 0, "reading": 0, "silent": 0}
+    assert _counts(found["dead_letters"]) == dict.fromkeys(categories, 0)
+    assert _counts(found["open_alerts"]) == {"critical": 0, "warning": 0}
+    assert _counts(found["workers"]) == {"idle": 0, "reading": 0, "silent": 0}
     assert found["open_tasks"] == 0
 
 
@@ -84,9 +84,9 @@ async def test_documents_are_counted_by_lane_and_by_what_becomes_of_them(
     assert (pdf["queued"], pdf["later"], pdf["processing"], pdf["stuck"]) == (0, 0, 1, 0)
     assert 3600 <= image["oldest_seconds"] < 3700
     assert {name for name, lane in lanes.items() if lane["paused"]} == {"check"}
-    letters = {k: n for k, n in _counts(found["dead_letters"], "category").items() if n}
+    letters = {k: n for k, n in _counts(found["dead_letters"]).items() if n}
     assert letters == {"permanent": 2, "resource": 1}
-    assert _counts(found["workers"], "state") == {"idle": 1, "reading": 1, "silent": 1}
+    assert _counts(found["workers"]) == {"idle": 1, "reading": 1, "silent": 1}
     assert found["open_tasks"] == 3
 
 
@@ -104,8 +104,8 @@ async def test_letters_that_are_decided_and_alerts_that_are_over_no_longer_count
         " from (values (now()), (null)) as r (at)"
     )
     found = await factory.call("system_metrics")
-    assert _counts(found["dead_letters"], "category")["permanent"] == 0
-    assert _counts(found["open_alerts"], "severity") == {"critical": 1, "warning": 0}
+    assert _counts(found["dead_letters"])["permanent"] == 0
+    assert _counts(found["open_alerts"]) == {"critical": 1, "warning": 0}
 
 
 @pytest.mark.fresh

@@ -434,7 +434,7 @@ async def test_messages_that_were_lost_are_published_again(made: volumes.Volumes
     lost = await made.receive("line_detection", 60)
     await made.call("remove_volume_message", p_stage="line_detection", p_handle=lost["handle"])
     assert await queries.violations(made.factory.conn) == [
-        "a volume under way has one message that counts"
+        "a running volume has exactly one current message"
     ]
     assert (await made.orchestrate())["republished"] == 1
     assert await queries.violations(made.factory.conn) == []
@@ -739,7 +739,7 @@ async def test_everything_at_once_leaves_nothing_undone(
     assert await _double(made) == []
     broken = await queries.violations(made.factory.conn)
     # Who died here removed the message, too, which is what the orchestrator mends.
-    assert set(broken) <= {"a volume under way has one message that counts"}
+    assert set(broken) <= {"a running volume has exactly one current message"}
     await made.call("rerun_volumes", p_job_id=job)
     assert await _double(made) == []
 

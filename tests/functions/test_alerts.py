@@ -138,7 +138,7 @@ async def test_a_critical_alert_pages_by_email_and_signed_webhook(post: Post) ->
     (mail,) = post.box.messages
     assert "Subject: Alert: lane-paused-critical (critical)" in mail
     assert "To: ada@example.org, ben@example.org" in mail
-    assert "Paused by an outage: 1 lane, more than 0 lanes" in mail
+    assert "Lanes paused by an outage: 1 lane, more than 0 lanes" in mail
     assert "pdf: no answer" in mail
     assert "https://papers.example.org/alerts" in mail
     ((headers, body),) = post.hook.received

@@ -145,7 +145,7 @@ where j.outcome = 'SUCCEEDED' and j.purged_at is null;
 insert into private.queue (lane, urgency, turn, document_id)
 select lane, -priority, turn, id from public.documents where lane = 'check' and listed_in = 'queue';
 
-select private.close_hours();
+select private.aggregate_finished_hours();
 
 select setval(pg_get_serial_sequence('public.ocr_runs', 'id'), (select max(id) from public.ocr_runs));
 
