@@ -164,6 +164,17 @@ as $$
 $$;
 comment on function private.search_headline(text, text, tsquery) is 'The part of a text that was found, hits marked «so».';
 
+create type public.search_hit as (
+  document_id uuid,
+  case_id uuid,
+  name text,
+  page_number integer,
+  rank real,
+  headline text
+);
+comment on type public.search_hit is
+  'A page whose text matches a search.';
+
 create function private.search_documents(
   p_query text,
   p_language text,
@@ -171,14 +182,7 @@ create function private.search_documents(
   p_limit integer,
   p_offset integer
 )
-returns table (
-  document_id uuid,
-  case_id uuid,
-  name text,
-  page_number integer,
-  rank real,
-  headline text
-)
+returns setof public.search_hit
 language plpgsql
 stable
 security definer          -- behind a policy the index of words cannot be used: its operator is not leakproof
@@ -238,14 +242,7 @@ create function public.search_documents(
   p_limit integer default 20,
   p_offset integer default 0
 )
-returns table (
-  document_id uuid,
-  case_id uuid,
-  name text,
-  page_number integer,
-  rank real,
-  headline text
-)
+returns setof public.search_hit
 language sql stable security invoker set search_path = ''
 as $$ select * from private.search_documents(p_query, p_language, p_case_id, p_limit, p_offset) $$;
 comment on function public.search_documents(text, text, uuid, integer, integer) is

@@ -144,25 +144,38 @@ $$;
 comment on function private.require_wishes(text, text, text) is
   'Refuse names that no engine, language or profile can have (22023); null leaves the choice to the worker.';
 
+create type public.safe_document_reupload_v2_answer as (
+  success boolean,
+  document_id uuid,
+  version integer,
+  document_version integer,
+  ocr_status text,
+  existing boolean
+);
+comment on type public.safe_document_reupload_v2_answer is
+  'The schema of what safe_document_reupload_v2 answers; fields that are null are left out.';
+
 create function private.same_bytes_again(p_document public.documents, p_now timestamptz)
-returns jsonb
+returns public.safe_document_reupload_v2_answer
 language plpgsql
 volatile
 security invoker
 set search_path = ''
 as $$
 declare
-  v_revived boolean := p_document.ocr_status in ('dead_letter', 'failed', 'cancelled');
+  v_answer public.safe_document_reupload_v2_answer;
 begin
-  if v_revived then
+  v_answer.success := true;
+  v_answer.document_id := p_document.id;
+  v_answer.version := p_document.version;
+  v_answer.document_version := p_document.document_version;
+  v_answer.ocr_status := p_document.ocr_status;
+  v_answer.existing := true;
+  if p_document.ocr_status in ('dead_letter', 'failed', 'cancelled') then
     perform private.requeue(p_document, 'uploaded again', p_now);
+    v_answer.ocr_status := private.queued_status(p_document.lane);
   end if;
-  return jsonb_build_object(
-    'success', true, 'document_id', p_document.id, 'version', p_document.version,
-    'document_version', p_document.document_version,
-    'ocr_status', case when v_revived then private.queued_status(p_document.lane) else p_document.ocr_status end,
-    'existing', true
-  );
+  return v_answer;
 end;
 $$;
 comment on function private.same_bytes_again(public.documents, timestamptz) is
@@ -223,6 +236,7 @@ declare
   v_lane text := private.lane_of(p_lane, p_ocr_status, p_file_extension);
   v_old public.documents;
   v_new public.documents;
+  v_answer public.safe_document_reupload_v2_answer;
 begin
   perform private.require_text('p_document_name', p_document_name, 1024);
   perform private.require_upload(p_lane, p_priority, p_sha256, p_size_bytes);
@@ -241,7 +255,7 @@ begin
   where d.case_id = p_case_id and d.name = p_document_name and d.deleted_at is null
   for update;
   if v_old.sha256 = p_sha256 then
-    return private.same_bytes_again(v_old, p_now);
+    return to_jsonb(private.same_bytes_again(v_old, p_now));
   end if;
   if v_old.id is not null then
     perform private.supersede(v_old, p_now);
@@ -276,10 +290,13 @@ begin
       jsonb_build_object('document_id', v_new.id)
     );
   end if;
-  return jsonb_build_object(
-    'success', true, 'document_id', v_new.id, 'version', v_new.version,
-    'document_version', v_new.document_version, 'ocr_status', v_new.ocr_status, 'existing', false
-  );
+  v_answer.success := true;
+  v_answer.document_id := v_new.id;
+  v_answer.version := v_new.version;
+  v_answer.document_version := v_new.document_version;
+  v_answer.ocr_status := v_new.ocr_status;
+  v_answer.existing := false;
+  return to_jsonb(v_answer);
 end;
 $$;
 comment on function private.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text, timestamptz) is
@@ -402,8 +419,19 @@ $$;
 comment on function private.add_documents(uuid, jsonb, text, integer, timestamptz) is 'See public.add_documents.';
 grant execute on function private.add_documents(uuid, jsonb, text, integer, timestamptz) to authenticated, service_role;
 
+create type public.route_document_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  lane text,
+  ocr_status text
+);
+comment on type public.route_document_answer is
+  'Which lane a document went to, or why it was left alone. Nullable: error, message, lane, ocr_status.';
+
 create function private.route_document(p_document_id uuid, p_lane text, p_notes text, p_now timestamptz default now())
-returns jsonb
+returns public.route_document_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -411,32 +439,54 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
+  v_answer public.route_document_answer;
 begin
   perform private.require_admin();
   perform private.require_lane(p_lane);
   perform private.require_optional_text('p_notes', nullif(p_notes, ''), 10000);
   select d.* into v_document from public.documents as d where d.id = p_document_id for update;
   if not found then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   if v_document.ocr_status <> 'pending' then
-    return private.refusal('WRONG_STATE', p_document_id);
+    return private.refused(v_answer, 'WRONG_STATE', p_document_id);
   end if;
   update public.documents as d
   set lane = p_lane, max_attempts = (select l.max_attempts from public.lanes as l where l.lane = p_lane)
   where d.id = p_document_id
   returning d.* into v_document;
   perform private.requeue(v_document, coalesce(p_notes, format('routed to lane %s', p_lane)), p_now);
-  return jsonb_build_object(
-    'success', true, 'document_id', p_document_id, 'lane', p_lane, 'ocr_status', private.queued_status(p_lane)
-  );
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  v_answer.lane := p_lane;
+  v_answer.ocr_status := private.queued_status(p_lane);
+  return v_answer;
 end;
 $$;
 comment on function private.route_document(uuid, text, text, timestamptz) is 'See public.route_document.';
 grant execute on function private.route_document(uuid, text, text, timestamptz) to authenticated, service_role;
 
+create type public.skipped_document as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  name text
+);
+comment on type public.skipped_document is
+  'A document that an action on several documents left alone, and why. success is false. Nullable: name.';
+
+create type public.route_documents_answer as (
+  success boolean,
+  done integer,
+  documents uuid[],
+  skipped public.skipped_document[]
+);
+comment on type public.route_documents_answer is
+  'How many documents of unknown type were routed or refused, and which; and the ones that were left alone.';
+
 create function private.settle_pending(p_document_ids uuid[], p_lane text, p_notes text, p_now timestamptz)
-returns jsonb
+returns public.route_documents_answer
 language plpgsql
 volatile
 security invoker
@@ -445,39 +495,41 @@ as $$
 declare
   v_id uuid;
   v_document public.documents;
-  v_done uuid[] := '{}';
-  v_skipped jsonb := '[]';
+  v_answer public.route_documents_answer;
 begin
   if (cardinality(p_document_ids) between 1 and 1000) is not true then
     raise exception 'p_document_ids must be 1 to 1000 ids' using errcode = '22023', hint = 'Send smaller lists.';
   end if;
+  v_answer.documents := '{}';
+  v_answer.skipped := '{}';
   for v_id in
     select distinct i.id from unnest(p_document_ids) as i (id) order by i.id
   loop
     select d.* into v_document from public.documents as d where d.id = v_id for update;
     if not found then
-      v_skipped := v_skipped || private.refusal('DOCUMENT_NOT_FOUND', v_id);
+      v_answer.skipped := v_answer.skipped
+        || private.refused(null::public.skipped_document, 'DOCUMENT_NOT_FOUND', v_id);
     elsif v_document.ocr_status <> 'pending' then
-      v_skipped := v_skipped || private.overtaken(v_document);
+      v_answer.skipped := v_answer.skipped || private.overtaken(v_document);
     else
       if p_lane is null then
         perform private.cancel(v_document, p_notes, p_now);
       else
         perform private.route_document(v_id, p_lane, p_notes, p_now);
       end if;
-      v_done := v_done || v_id;
+      v_answer.documents := v_answer.documents || v_id;
     end if;
   end loop;
-  return jsonb_build_object(
-    'success', true, 'done', cardinality(v_done), 'documents', to_jsonb(v_done), 'skipped', v_skipped
-  );
+  v_answer.success := true;
+  v_answer.done := cardinality(v_answer.documents);
+  return v_answer;
 end;
 $$;
 comment on function private.settle_pending(uuid[], text, text, timestamptz) is
   'Send files of unknown type to a lane, or without one refuse them.';
 
 create function private.route_documents(p_document_ids uuid[], p_lane text, p_notes text)
-returns jsonb
+returns public.route_documents_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -494,7 +546,7 @@ comment on function private.route_documents(uuid[], text, text) is 'See public.r
 grant execute on function private.route_documents(uuid[], text, text) to authenticated, service_role;
 
 create function private.refuse_documents(p_document_ids uuid[], p_reason text)
-returns jsonb
+returns public.route_documents_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -509,6 +561,18 @@ $$;
 comment on function private.refuse_documents(uuid[], text) is 'See public.refuse_documents.';
 grant execute on function private.refuse_documents(uuid[], text) to authenticated, service_role;
 
+create type public.read_again_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  reading integer,
+  ocr_status text
+);
+comment on type public.read_again_answer is
+  'The number of the reading that a document is queued for, or why it is not. '
+  'Nullable: error, message, reading, ocr_status.';
+
 create function private.read_again(
   p_document_id uuid,
   p_engine text,
@@ -516,7 +580,7 @@ create function private.read_again(
   p_profile text,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.read_again_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -524,18 +588,19 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
+  v_answer public.read_again_answer;
 begin
   perform private.require_wishes(p_engine, p_language, p_profile);
   select d.* into v_document from public.documents as d where d.id = p_document_id for update;
   perform private.require_case_rank(v_document.case_id, 2);
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   if v_document.deleted_at is not null
     or v_document.ocr_status not in ('completed', 'failed', 'cancelled', 'pending_review', 'dead_letter')
     -- Pictures of a check job are read again with it: rerun_check_job.
     or exists (select 1 from public.check_jobs as j where j.id = v_document.case_id) then
-    return private.refusal('WRONG_STATE', p_document_id);
+    return private.refused(v_answer, 'WRONG_STATE', p_document_id);
   end if;
   update public.documents as d
   set reading = d.reading + 1,
@@ -543,12 +608,13 @@ begin
       engine = coalesce(p_engine, d.engine),
       language = coalesce(p_language, d.language),
       profile = coalesce(p_profile, d.profile)
-  where d.id = p_document_id;
+  where d.id = p_document_id
+  returning d.reading into v_answer.reading;
   perform private.requeue(v_document, 'to be read again', p_now);
-  return jsonb_build_object(
-    'success', true, 'document_id', p_document_id, 'reading', v_document.reading + 1,
-    'ocr_status', private.queued_status(v_document.lane)
-  );
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  v_answer.ocr_status := private.queued_status(v_document.lane);
+  return v_answer;
 end;
 $$;
 comment on function private.read_again(uuid, text, text, text, timestamptz) is 'See public.read_again.';
@@ -595,7 +661,7 @@ comment on function public.add_documents(uuid, jsonb, text, integer) is
 grant execute on function public.add_documents(uuid, jsonb, text, integer) to authenticated, service_role;
 
 create function public.route_document(p_document_id uuid, p_lane text, p_notes text default null)
-returns jsonb
+returns public.route_document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.route_document(p_document_id, p_lane, p_notes) $$;
 comment on function public.route_document(uuid, text, text) is
@@ -603,7 +669,7 @@ comment on function public.route_document(uuid, text, text) is
 grant execute on function public.route_document(uuid, text, text) to authenticated, service_role;
 
 create function public.route_documents(p_document_ids uuid[], p_lane text, p_notes text default null)
-returns jsonb
+returns public.route_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.route_documents(p_document_ids, p_lane, p_notes) $$;
 comment on function public.route_documents(uuid[], text, text) is
@@ -611,7 +677,7 @@ comment on function public.route_documents(uuid[], text, text) is
 grant execute on function public.route_documents(uuid[], text, text) to authenticated, service_role;
 
 create function public.refuse_documents(p_document_ids uuid[], p_reason text)
-returns jsonb
+returns public.route_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.refuse_documents(p_document_ids, p_reason) $$;
 comment on function public.refuse_documents(uuid[], text) is
@@ -624,7 +690,7 @@ create function public.read_again(
   p_language text default null,
   p_profile text default null
 )
-returns jsonb
+returns public.read_again_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.read_again(p_document_id, p_engine, p_language, p_profile) $$;
 comment on function public.read_again(uuid, text, text, text) is

@@ -45,8 +45,19 @@ $$;
 comment on function private.cancel(public.documents, text, timestamptz) is
   'End a document unread; a worker that has it loses its lock.';
 
+create type public.document_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  ocr_status text
+);
+comment on type public.document_answer is
+  'Whether an action on a document was carried out; if not, why. ocr_status is set where the action leaves the document '
+  'in the state it was in before. Nullable: error, message, ocr_status.';
+
 create function private.cancel_document(p_document_id uuid, p_reason text, p_now timestamptz default now())
-returns jsonb
+returns public.document_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -54,23 +65,26 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents := private.lock_for_people(p_document_id, 2);
+  v_answer public.document_answer;
 begin
   perform private.require_optional_text('p_reason', nullif(p_reason, ''), 10000);
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   if v_document.ocr_status in ('completed', 'cancelled', 'failed') then
-    return private.refusal('WRONG_STATE', p_document_id);
+    return private.refused(v_answer, 'WRONG_STATE', p_document_id);
   end if;
   perform private.cancel(v_document, p_reason, p_now);
-  return jsonb_build_object('success', true, 'document_id', p_document_id);
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  return v_answer;
 end;
 $$;
 comment on function private.cancel_document(uuid, text, timestamptz) is 'See public.cancel_document.';
 grant execute on function private.cancel_document(uuid, text, timestamptz) to authenticated, service_role;
 
 create function private.delete_document(p_document_id uuid, p_now timestamptz default now())
-returns jsonb
+returns public.document_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -78,12 +92,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents := private.lock_for_people(p_document_id, 3);
+  v_answer public.document_answer;
 begin
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   if v_document.deleted_at is not null then
-    return private.refusal('WRONG_STATE', p_document_id);
+    return private.refused(v_answer, 'WRONG_STATE', p_document_id);
   end if;
   if v_document.ocr_status not in ('completed', 'cancelled', 'failed') then
     perform private.cancel(v_document, 'deleted', p_now);
@@ -91,14 +106,16 @@ begin
   update public.documents as d set deleted_at = clock_timestamp(), updated_at = p_now where d.id = p_document_id;
   perform private.close_attention(p_document_id);
   perform private.log_act(v_document.case_id, p_document_id, 'deleted', v_document.name);
-  return jsonb_build_object('success', true, 'document_id', p_document_id);
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  return v_answer;
 end;
 $$;
 comment on function private.delete_document(uuid, timestamptz) is 'See public.delete_document.';
 grant execute on function private.delete_document(uuid, timestamptz) to authenticated, service_role;
 
 create function private.restore_document(p_document_id uuid, p_now timestamptz default now())
-returns jsonb
+returns public.document_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -106,20 +123,24 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents := private.lock_for_people(p_document_id, 3);
+  v_answer public.document_answer;
 begin
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   perform pg_advisory_xact_lock(hashtextextended(v_document.case_id::text || v_document.name, 2));
   if v_document.deleted_at is null or exists (
     select 1 from public.documents as d
     where d.case_id = v_document.case_id and d.name = v_document.name and d.deleted_at is null
   ) then
-    return private.refusal('WRONG_STATE', p_document_id);
+    return private.refused(v_answer, 'WRONG_STATE', p_document_id);
   end if;
   update public.documents as d set deleted_at = null, updated_at = p_now where d.id = p_document_id;
   perform private.log_act(v_document.case_id, p_document_id, 'restored', v_document.name);
-  return jsonb_build_object('success', true, 'document_id', p_document_id, 'ocr_status', v_document.ocr_status);
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  v_answer.ocr_status := v_document.ocr_status;
+  return v_answer;
 end;
 $$;
 comment on function private.restore_document(uuid, timestamptz) is 'See public.restore_document.';
@@ -171,7 +192,7 @@ comment on function private.erase(uuid, uuid[]) is
   'noted for removal and the audit lines stay.';
 
 create function private.erase_document(p_document_id uuid)
-returns jsonb
+returns public.document_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -179,23 +200,33 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents := private.lock_for_people(p_document_id, 3);
+  v_answer public.document_answer;
 begin
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   perform private.erase(v_document.case_id, array[v_document.id]);
-  return jsonb_build_object('success', true, 'document_id', p_document_id);
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  return v_answer;
 end;
 $$;
 comment on function private.erase_document(uuid) is 'See public.erase_document.';
 grant execute on function private.erase_document(uuid) to authenticated, service_role;
+
+create type public.recover_stuck_documents_answer as (
+  success boolean,
+  recovered integer,
+  documents uuid[]
+);
+comment on type public.recover_stuck_documents_answer is 'How many stuck documents were taken back from their workers, and which.';
 
 create function private.recover_stuck_documents(
   p_stuck_minutes integer,
   p_document_ids uuid[],
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.recover_stuck_documents_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights on tables
@@ -203,13 +234,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
-  v_recovered uuid[] := '{}';
+  v_answer public.recover_stuck_documents_answer;
 begin
   perform private.require_admin();
   if (p_stuck_minutes >= 0) is not true then
     raise exception 'p_stuck_minutes must be 0 or more, got %', coalesce(p_stuck_minutes::text, 'null')
       using errcode = '22023', hint = 'Ten minutes is what HAC calls stuck.';
   end if;
+  v_answer.documents := '{}';
   for v_document in
     select d.* from public.documents as d
     where d.id = any (private.claimed_ids())
@@ -223,19 +255,18 @@ begin
       v_document.case_id, v_document.id, 'recover_stuck', format('"%s" given back as stuck', v_document.name),
       'processing', private.rescue(v_document, 'given back by HAC as stuck', p_now)
     );
-    v_recovered := v_recovered || v_document.id;
+    v_answer.documents := v_answer.documents || v_document.id;
   end loop;
-  return jsonb_build_object(
-    'success', true, 'recovered', cardinality(v_recovered), 'documents', to_jsonb(v_recovered)
-  );
+  v_answer.success := true;
+  v_answer.recovered := cardinality(v_answer.documents);
+  return v_answer;
 end;
 $$;
 comment on function private.recover_stuck_documents(integer, uuid[], timestamptz) is
   'See public.recover_stuck_documents.';
 grant execute on function private.recover_stuck_documents(integer, uuid[], timestamptz) to authenticated, service_role;
 
-create function private.stuck_documents(p_limit integer, p_now timestamptz default now())
-returns table (
+create type public.stuck_document as (
   document_id uuid,
   name text,
   case_id uuid,
@@ -255,7 +286,13 @@ returns table (
   max_attempts integer,
   rescues integer,
   max_rescues integer
-)
+);
+comment on type public.stuck_document is
+  'A document that a worker has held for too long, or whose worker has been silent for too long. '
+  'Nullable: locked_by, claimed_at, silent_seconds, lock_expires_at, attempt_deadline, swept_at, page_count.';
+
+create function private.stuck_documents(p_limit integer, p_now timestamptz default now())
+returns setof public.stuck_document
 language plpgsql
 stable
 security definer          -- nobody else sees the claims
@@ -292,8 +329,24 @@ $$;
 comment on function private.stuck_documents(integer, timestamptz) is 'See public.stuck_documents.';
 grant execute on function private.stuck_documents(integer, timestamptz) to authenticated, service_role;
 
+create type public.given_back_document as (
+  document_id uuid,
+  name text,
+  ocr_status text
+);
+comment on type public.given_back_document is 'A document that was taken back from its worker, and the state it is in now.';
+
+create type public.give_back_documents_answer as (
+  success boolean,
+  done integer,
+  documents public.given_back_document[],
+  skipped public.skipped_document[]
+);
+comment on type public.give_back_documents_answer is
+  'How many documents were taken back from their workers, and which; and the ones that were left alone.';
+
 create function private.give_back_documents(p_documents jsonb, p_now timestamptz default now())
-returns jsonb
+returns public.give_back_documents_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -302,12 +355,14 @@ as $$
 declare
   v_item record;
   v_document public.documents;
-  v_status text;
-  v_done jsonb := '[]';
-  v_skipped jsonb := '[]';
+  v_given_back public.given_back_document;
+  v_skipped public.skipped_document;
+  v_answer public.give_back_documents_answer;
 begin
   perform private.require_admin();
   perform private.require_list('p_documents', p_documents);
+  v_answer.documents := '{}';
+  v_answer.skipped := '{}';
   for v_item in
     select i.document_id, i.claimed_at
     from jsonb_to_recordset(p_documents) as i (document_id uuid, claimed_at timestamptz)
@@ -315,56 +370,61 @@ begin
   loop
     select d.* into v_document from public.documents as d where d.id = v_item.document_id for update;
     if not found then
-      v_skipped := v_skipped || private.refusal('DOCUMENT_NOT_FOUND', v_item.document_id);
+      v_answer.skipped := v_answer.skipped
+        || private.refused(null::public.skipped_document, 'DOCUMENT_NOT_FOUND', v_item.document_id);
     elsif v_document.ocr_status <> 'processing' then
-      v_skipped := v_skipped || private.overtaken(v_document);
+      v_answer.skipped := v_answer.skipped || private.overtaken(v_document);
     elsif v_document.claimed_at is distinct from v_item.claimed_at then
-      v_skipped := v_skipped || (private.refusal('DOCUMENT_LOCKED', v_document.id) || jsonb_build_object(
-        'name', v_document.name,
-        'message', format('%s has it since %s', v_document.locked_by, private.moment(v_document.claimed_at))
-      ));
+      v_skipped := private.refused(null::public.skipped_document, 'DOCUMENT_LOCKED', v_document.id);
+      v_skipped.name := v_document.name;
+      v_skipped.message := format('%s has it since %s', v_document.locked_by, private.moment(v_document.claimed_at));
+      v_answer.skipped := v_answer.skipped || v_skipped;
     else
-      v_status := private.rescue(v_document, 'given back by HAC as stuck', p_now);
+      v_given_back.document_id := v_document.id;
+      v_given_back.name := v_document.name;
+      v_given_back.ocr_status := private.rescue(v_document, 'given back by HAC as stuck', p_now);
       perform private.log_act(
         v_document.case_id, v_document.id, 'recover_stuck', format('"%s" given back as stuck', v_document.name),
-        'processing', v_status
+        'processing', v_given_back.ocr_status
       );
-      v_done := v_done || jsonb_build_object('document_id', v_document.id, 'name', v_document.name, 'ocr_status', v_status);
+      v_answer.documents := v_answer.documents || v_given_back;
     end if;
   end loop;
-  return jsonb_build_object(
-    'success', true, 'done', jsonb_array_length(v_done), 'documents', v_done, 'skipped', v_skipped
-  );
+  v_answer.success := true;
+  v_answer.done := cardinality(v_answer.documents);
+  return v_answer;
 end;
 $$;
 comment on function private.give_back_documents(jsonb, timestamptz) is 'See public.give_back_documents.';
 grant execute on function private.give_back_documents(jsonb, timestamptz) to authenticated, service_role;
 
 create function private.overtaken(p_document public.documents)
-returns jsonb
-language sql
-stable
+returns public.skipped_document
+language plpgsql
+volatile
 security invoker
 set search_path = ''
 as $$
-  select private.refusal('WRONG_STATE', (p_document).id) || jsonb_build_object(
-    'name', (p_document).name,
-    'message', format('it is %s now', replace((p_document).ocr_status, '_', ' ')) || coalesce(
-      (
-        select format('; last act: %s, by %s at %s', replace(h.action_type, '_', ' '), private.name_of(h.user_id), private.moment(h.created_at))
-        from public.hac_acts as h
-        where h.case_id = (p_document).case_id and h.document_id = (p_document).id
-        order by h.created_at desc limit 1
-      ),
-      ''
-    )
+declare
+  v_skipped public.skipped_document := private.refused(null::public.skipped_document, 'WRONG_STATE', p_document.id);
+begin
+  v_skipped.name := p_document.name;
+  v_skipped.message := format('it is %s now', replace(p_document.ocr_status, '_', ' ')) || coalesce(
+    (
+      select format('; last act: %s, by %s at %s', replace(h.action_type, '_', ' '), private.name_of(h.user_id), private.moment(h.created_at))
+      from public.hac_acts as h
+      where h.case_id = p_document.case_id and h.document_id = p_document.id
+      order by h.created_at desc limit 1
+    ),
+    ''
   );
+  return v_skipped;
+end;
 $$;
 comment on function private.overtaken(public.documents) is
   'The refusal of an act that came too late: what became of the document, by whom and when.';
 
-create function private.document_history(p_document_id uuid, p_limit integer)
-returns table (
+create type public.document_event as (
   at timestamptz,
   source text,
   kind text,
@@ -375,7 +435,13 @@ returns table (
   message text,
   details jsonb,
   person text
-)
+);
+comment on type public.document_event is
+  'An error, an action or a result of a document. '
+  'Nullable: attempt, worker_id, engine, error_category, message, details, person.';
+
+create function private.document_history(p_document_id uuid, p_limit integer)
+returns setof public.document_event
 language plpgsql
 stable
 security definer          -- names of people are not the caller's to read
@@ -411,7 +477,7 @@ grant execute on function private.document_history(uuid, integer) to authenticat
 -- What people may call. Each function only calls the private one of its name, which checks the caller.
 
 create function public.cancel_document(p_document_id uuid, p_reason text default null)
-returns jsonb
+returns public.document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.cancel_document(p_document_id, p_reason) $$;
 comment on function public.cancel_document(uuid, text) is
@@ -419,7 +485,7 @@ comment on function public.cancel_document(uuid, text) is
 grant execute on function public.cancel_document(uuid, text) to authenticated, service_role;
 
 create function public.delete_document(p_document_id uuid)
-returns jsonb
+returns public.document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.delete_document(p_document_id) $$;
 comment on function public.delete_document(uuid) is
@@ -427,7 +493,7 @@ comment on function public.delete_document(uuid) is
 grant execute on function public.delete_document(uuid) to authenticated, service_role;
 
 create function public.restore_document(p_document_id uuid)
-returns jsonb
+returns public.document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.restore_document(p_document_id) $$;
 comment on function public.restore_document(uuid) is
@@ -435,7 +501,7 @@ comment on function public.restore_document(uuid) is
 grant execute on function public.restore_document(uuid) to authenticated, service_role;
 
 create function public.erase_document(p_document_id uuid)
-returns jsonb
+returns public.document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.erase_document(p_document_id) $$;
 comment on function public.erase_document(uuid) is
@@ -446,7 +512,7 @@ create function public.recover_stuck_documents(
   p_stuck_minutes integer default 10,
   p_document_ids uuid[] default null
 )
-returns jsonb
+returns public.recover_stuck_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.recover_stuck_documents(p_stuck_minutes, p_document_ids) $$;
 comment on function public.recover_stuck_documents(integer, uuid[]) is
@@ -454,27 +520,7 @@ comment on function public.recover_stuck_documents(integer, uuid[]) is
 grant execute on function public.recover_stuck_documents(integer, uuid[]) to authenticated, service_role;
 
 create function public.stuck_documents(p_limit integer default 100)
-returns table (
-  document_id uuid,
-  name text,
-  case_id uuid,
-  case_name text,
-  lane text,
-  locked_by text,
-  claimed_at timestamptz,
-  held_seconds double precision,
-  silent_seconds double precision,
-  lock_expires_at timestamptz,
-  attempt_deadline timestamptz,
-  swept_at timestamptz,
-  sweep_due_at timestamptz,
-  pages_done bigint,
-  page_count integer,
-  retry_count integer,
-  max_attempts integer,
-  rescues integer,
-  max_rescues integer
-)
+returns setof public.stuck_document
 language sql stable security invoker set search_path = ''
 as $$ select * from private.stuck_documents(p_limit) $$;
 comment on function public.stuck_documents(integer) is
@@ -484,7 +530,7 @@ comment on function public.stuck_documents(integer) is
 grant execute on function public.stuck_documents(integer) to authenticated, service_role;
 
 create function public.give_back_documents(p_documents jsonb)
-returns jsonb
+returns public.give_back_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.give_back_documents(p_documents) $$;
 comment on function public.give_back_documents(jsonb) is
@@ -493,18 +539,7 @@ comment on function public.give_back_documents(jsonb) is
 grant execute on function public.give_back_documents(jsonb) to authenticated, service_role;
 
 create function public.document_history(p_document_id uuid, p_limit integer default 100)
-returns table (
-  at timestamptz,
-  source text,
-  kind text,
-  attempt integer,
-  worker_id text,
-  engine text,
-  error_category text,
-  message text,
-  details jsonb,
-  person text
-)
+returns setof public.document_event
 language sql stable security invoker set search_path = ''
 as $$ select * from private.document_history(p_document_id, p_limit) $$;
 comment on function public.document_history(uuid, integer) is

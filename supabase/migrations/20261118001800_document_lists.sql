@@ -22,6 +22,20 @@ $$;
 comment on function private.listed_ids(text, integer) is
   'Documents that may have this status, from the lists that are kept of them; of completed ones there is none.';
 
+create type public.listed_document as (
+  document_id uuid,
+  case_id uuid,
+  case_name text,
+  name text,
+  lane text,
+  ocr_status text,
+  page_count integer,
+  created_at timestamptz,
+  ocr_completed_at timestamptz
+);
+comment on type public.listed_document is
+  'A document in a list. Nullable: page_count, ocr_completed_at.';
+
 create function private.list_documents(
   p_case_id uuid,
   p_status text,
@@ -32,17 +46,7 @@ create function private.list_documents(
   p_before_id uuid,
   p_limit integer
 )
-returns table (
-  document_id uuid,
-  case_id uuid,
-  case_name text,
-  name text,
-  lane text,
-  ocr_status text,
-  page_count integer,
-  created_at timestamptz,
-  ocr_completed_at timestamptz
-)
+returns setof public.listed_document
 language plpgsql
 stable
 security definer          -- the lists are nobody's to read, and behind a policy the index of names cannot be used
@@ -149,8 +153,33 @@ as $$
 $$;
 comment on function private.documents_ahead(public.documents) is 'How many documents are claimed before this one.';
 
+create type public.document_progress_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  case_id uuid,
+  name text,
+  lane text,
+  ocr_status text,
+  document_version integer,
+  pages_done integer,
+  page_count integer,
+  attempts integer,
+  retry_at timestamptz,
+  ahead integer,
+  seconds_left integer,
+  created_at timestamptz,
+  claimed_at timestamptz,
+  completed_at timestamptz
+);
+comment on type public.document_progress_answer is
+  'How far a document is. error is what OCR last met, or why there is no answer. '
+  'Nullable: error, message, case_id, name, lane, ocr_status, document_version, pages_done, page_count, attempts, retry_at, '
+  'ahead, seconds_left, created_at, claimed_at, completed_at.';
+
 create function private.document_progress(p_document_id uuid, p_now timestamptz default now())
-returns jsonb
+returns public.document_progress_answer
 language plpgsql
 stable
 security definer          -- nobody else sees the queue
@@ -158,49 +187,45 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
-  v_ahead integer;
-  v_pages integer;
   v_each numeric;
   v_workers integer;
+  v_answer public.document_progress_answer;
 begin
   select d.* into v_document from public.documents as d where d.id = p_document_id;
   perform private.require_case_rank(v_document.case_id, 1);
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
-  select count(*) into v_pages from public.ocr_pages as o
+  select count(*) into v_answer.pages_done from public.ocr_pages as o
   where o.run_id = coalesce(v_document.open_run_id, v_document.run_id) and o.status <> 'failed';
   if v_document.ocr_status in ('queued', 'queued_for_pdf', 'processing') then
     v_each := private.seconds_for_a_document(v_document.lane, p_now);
     select greatest(count(*), 1) into v_workers from private.claims;
   end if;
   if v_document.ocr_status in ('queued', 'queued_for_pdf') then
-    v_ahead := private.documents_ahead(v_document);
+    v_answer.ahead := private.documents_ahead(v_document);
   end if;
-  return jsonb_build_object(
-    'success', true,
-    'document_id', v_document.id,
-    'case_id', v_document.case_id,
-    'name', v_document.name,
-    'lane', v_document.lane,
-    'ocr_status', v_document.ocr_status,
-    'document_version', v_document.document_version,
-    'pages_done', v_pages,
-    'page_count', v_document.page_count,
-    'attempts', v_document.attempts,
-    'retry_at', v_document.retry_at,
-    'error', v_document.ocr_error,
-    'ahead', v_ahead,
-    'seconds_left', case
-      when v_document.ocr_status = 'processing' then round(
-        greatest(v_each - extract(epoch from p_now - v_document.claimed_at), 0)
-      )
-      when v_ahead is not null then round(v_each * (v_ahead / v_workers + 1))
-    end,
-    'created_at', v_document.created_at,
-    'claimed_at', v_document.claimed_at,
-    'completed_at', v_document.ocr_completed_at
-  );
+  v_answer.success := true;
+  v_answer.error := v_document.ocr_error;
+  v_answer.document_id := v_document.id;
+  v_answer.case_id := v_document.case_id;
+  v_answer.name := v_document.name;
+  v_answer.lane := v_document.lane;
+  v_answer.ocr_status := v_document.ocr_status;
+  v_answer.document_version := v_document.document_version;
+  v_answer.page_count := v_document.page_count;
+  v_answer.attempts := v_document.attempts;
+  v_answer.retry_at := v_document.retry_at;
+  v_answer.seconds_left := case
+    when v_document.ocr_status = 'processing' then round(
+      greatest(v_each - extract(epoch from p_now - v_document.claimed_at), 0)
+    )
+    when v_answer.ahead is not null then round(v_each * (v_answer.ahead / v_workers + 1))
+  end;
+  v_answer.created_at := v_document.created_at;
+  v_answer.claimed_at := v_document.claimed_at;
+  v_answer.completed_at := v_document.ocr_completed_at;
+  return v_answer;
 end;
 $$;
 comment on function private.document_progress(uuid, timestamptz) is 'See public.document_progress.';
@@ -218,17 +243,7 @@ create function public.list_documents(
   p_before_id uuid default null,
   p_limit integer default 50
 )
-returns table (
-  document_id uuid,
-  case_id uuid,
-  case_name text,
-  name text,
-  lane text,
-  ocr_status text,
-  page_count integer,
-  created_at timestamptz,
-  ocr_completed_at timestamptz
-)
+returns setof public.listed_document
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_documents(p_case_id, p_status, p_lane, p_name, p_deleted, p_before, p_before_id, p_limit) $$;
 comment on function public.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer) is
@@ -239,7 +254,7 @@ grant execute on function public.list_documents(uuid, text, text, text, boolean,
   to authenticated, service_role;
 
 create function public.document_progress(p_document_id uuid)
-returns jsonb
+returns public.document_progress_answer
 language sql stable security invoker set search_path = ''
 as $$ select private.document_progress(p_document_id) $$;
 comment on function public.document_progress(uuid) is

@@ -85,7 +85,7 @@ class Engine(RuleBasedStateMachine):
     def call(self, name: str, *params: object) -> Any:
         """Call a function that takes the time as its last parameter."""
         marks = ", ".join(["%s"] * (len(params) + 1))
-        return self.one(f"select {name}({marks})", *params, self.now)
+        return self.one(f"select to_jsonb(r) from {name}({marks}) as r", *params, self.now)
 
     def expect(self, answer: dict[str, Any], refusal: str | None) -> bool:
         """Compare an answer with what the model says; True when the call took effect."""
