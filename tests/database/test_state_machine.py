@@ -478,7 +478,7 @@ class Engine(RuleBasedStateMachine):
     def erase(self, document: str) -> None:
         """Remove a document for good."""
         doc = self.model.documents.get(document)
-        answer = self.one("select private.erase_document(%s)", document)
+        answer = self.one("select to_jsonb(private.erase_document(%s))", document)
         if self.expect(answer, None if doc else "DOCUMENT_NOT_FOUND"):
             assert doc is not None
             self.model.end_probe(doc.token, datetime.now(UTC))
