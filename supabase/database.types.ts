@@ -1728,7 +1728,13 @@ export type Database = {
       cancel_check_job: { Args: { p_job_id: string }; Returns: Json }
       cancel_document: {
         Args: { p_document_id: string; p_reason?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["document_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "document_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       cancel_volume_job: {
         Args: { p_job_id: number; p_reason?: string }
@@ -1885,27 +1891,40 @@ export type Database = {
         Returns: Json
       }
       delete_case: { Args: { p_case_id: string }; Returns: Json }
-      delete_document: { Args: { p_document_id: string }; Returns: Json }
+      delete_document: {
+        Args: { p_document_id: string }
+        Returns: Database["public"]["CompositeTypes"]["document_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "document_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       document_archive: {
         Args: { p_document_id: string; p_known_sha256?: string }
         Returns: string
       }
       document_history: {
         Args: { p_document_id: string; p_limit?: number }
-        Returns: {
-          at: string
-          attempt: number
-          details: Json
-          engine: string
-          error_category: string
-          kind: string
-          message: string
-          person: string
-          source: string
-          worker_id: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["document_event"][]
+        SetofOptions: {
+          from: "*"
+          to: "document_event"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
-      document_progress: { Args: { p_document_id: string }; Returns: Json }
+      document_progress: {
+        Args: { p_document_id: string }
+        Returns: Database["public"]["CompositeTypes"]["document_progress_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "document_progress_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       end_function_run: {
         Args: {
           p_error?: string
@@ -1925,7 +1944,16 @@ export type Database = {
         Returns: Json
       }
       erase_case: { Args: { p_case_id: string }; Returns: Json }
-      erase_document: { Args: { p_document_id: string }; Returns: Json }
+      erase_document: {
+        Args: { p_document_id: string }
+        Returns: Database["public"]["CompositeTypes"]["document_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "document_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       evaluate_alerts: { Args: { p_now?: string }; Returns: Json }
       extend_document_lock: {
         Args: {
@@ -1983,7 +2011,16 @@ export type Database = {
         Args: { p_document_id: string; p_lock_token?: string }
         Returns: Json
       }
-      give_back_documents: { Args: { p_documents: Json }; Returns: Json }
+      give_back_documents: {
+        Args: { p_documents: Json }
+        Returns: Database["public"]["CompositeTypes"]["give_back_documents_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "give_back_documents_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       grant_role: {
         Args: {
           p_role?: Database["public"]["Enums"]["app_role"]
@@ -2136,17 +2173,13 @@ export type Database = {
           p_name?: string
           p_status?: string
         }
-        Returns: {
-          case_id: string
-          case_name: string
-          created_at: string
-          document_id: string
-          lane: string
-          name: string
-          ocr_completed_at: string
-          ocr_status: string
-          page_count: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_document"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_document"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_doubts: {
         Args: {
@@ -2380,7 +2413,13 @@ export type Database = {
           p_language?: string
           p_profile?: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["read_again_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "read_again_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       receive_volume_messages: {
         Args: {
@@ -2393,11 +2432,23 @@ export type Database = {
       }
       recover_stuck_documents: {
         Args: { p_document_ids?: string[]; p_stuck_minutes?: number }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["recover_stuck_documents_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "recover_stuck_documents_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       refuse_documents: {
         Args: { p_document_ids: string[]; p_reason: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["route_documents_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "route_documents_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       release_documents: {
         Args: {
@@ -2474,7 +2525,16 @@ export type Database = {
         Returns: Json
       }
       restore_case: { Args: { p_case_id: string }; Returns: Json }
-      restore_document: { Args: { p_document_id: string }; Returns: Json }
+      restore_document: {
+        Args: { p_document_id: string }
+        Returns: Database["public"]["CompositeTypes"]["document_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "document_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       results_by_hour: {
         Args: { p_hours?: number }
         Returns: {
@@ -2495,11 +2555,23 @@ export type Database = {
       }
       route_document: {
         Args: { p_document_id: string; p_lane: string; p_notes?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["route_document_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "route_document_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       route_documents: {
         Args: { p_document_ids: string[]; p_lane: string; p_notes?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["route_documents_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "route_documents_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       safe_document_reupload_v2: {
         Args: {
@@ -2540,14 +2612,13 @@ export type Database = {
           p_offset?: number
           p_query: string
         }
-        Returns: {
-          case_id: string
-          document_id: string
-          headline: string
-          name: string
-          page_number: number
-          rank: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["search_hit"][]
+        SetofOptions: {
+          from: "*"
+          to: "search_hit"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       set_alert_rule: {
         Args: { p_changes: Json; p_rule: string }
@@ -2611,27 +2682,13 @@ export type Database = {
       }
       stuck_documents: {
         Args: { p_limit?: number }
-        Returns: {
-          attempt_deadline: string
-          case_id: string
-          case_name: string
-          claimed_at: string
-          document_id: string
-          held_seconds: number
-          lane: string
-          lock_expires_at: string
-          locked_by: string
-          max_attempts: number
-          max_rescues: number
-          name: string
-          page_count: number
-          pages_done: number
-          rescues: number
-          retry_count: number
-          silent_seconds: number
-          sweep_due_at: string
-          swept_at: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["stuck_document"][]
+        SetofOptions: {
+          from: "*"
+          to: "stuck_document"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       submit_check_job: {
         Args: {
@@ -2717,6 +2774,144 @@ export type Database = {
         priority: number | null
         refusal: string | null
         missing: number[] | null
+      }
+      document_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        ocr_status: string | null
+      }
+      document_event: {
+        at: string | null
+        source: string | null
+        kind: string | null
+        attempt: number | null
+        worker_id: string | null
+        engine: string | null
+        error_category: string | null
+        message: string | null
+        details: Json | null
+        person: string | null
+      }
+      document_progress_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        case_id: string | null
+        name: string | null
+        lane: string | null
+        ocr_status: string | null
+        document_version: number | null
+        pages_done: number | null
+        page_count: number | null
+        attempts: number | null
+        retry_at: string | null
+        ahead: number | null
+        seconds_left: number | null
+        created_at: string | null
+        claimed_at: string | null
+        completed_at: string | null
+      }
+      give_back_documents_answer: {
+        success: boolean | null
+        done: number | null
+        documents:
+          | Database["public"]["CompositeTypes"]["given_back_document"][]
+          | null
+        skipped:
+          | Database["public"]["CompositeTypes"]["skipped_document"][]
+          | null
+      }
+      given_back_document: {
+        document_id: string | null
+        name: string | null
+        ocr_status: string | null
+      }
+      listed_document: {
+        document_id: string | null
+        case_id: string | null
+        case_name: string | null
+        name: string | null
+        lane: string | null
+        ocr_status: string | null
+        page_count: number | null
+        created_at: string | null
+        ocr_completed_at: string | null
+      }
+      read_again_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        reading: number | null
+        ocr_status: string | null
+      }
+      recover_stuck_documents_answer: {
+        success: boolean | null
+        recovered: number | null
+        documents: string[] | null
+      }
+      route_document_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        lane: string | null
+        ocr_status: string | null
+      }
+      route_documents_answer: {
+        success: boolean | null
+        done: number | null
+        documents: string[] | null
+        skipped:
+          | Database["public"]["CompositeTypes"]["skipped_document"][]
+          | null
+      }
+      safe_document_reupload_v2_answer: {
+        success: boolean | null
+        document_id: string | null
+        version: number | null
+        document_version: number | null
+        ocr_status: string | null
+        existing: boolean | null
+      }
+      search_hit: {
+        document_id: string | null
+        case_id: string | null
+        name: string | null
+        page_number: number | null
+        rank: number | null
+        headline: string | null
+      }
+      skipped_document: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        name: string | null
+      }
+      stuck_document: {
+        document_id: string | null
+        name: string | null
+        case_id: string | null
+        case_name: string | null
+        lane: string | null
+        locked_by: string | null
+        claimed_at: string | null
+        held_seconds: number | null
+        silent_seconds: number | null
+        lock_expires_at: string | null
+        attempt_deadline: string | null
+        swept_at: string | null
+        sweep_due_at: string | null
+        pages_done: number | null
+        page_count: number | null
+        retry_count: number | null
+        max_attempts: number | null
+        rescues: number | null
+        max_rescues: number | null
       }
     }
   }

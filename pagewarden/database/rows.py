@@ -190,6 +190,60 @@ class ClaimedDocument(TypedDict):
     missing: list[int]
 
 
+class DocumentAnswer(TypedDict):
+    """Whether an action on a document was carried out; if not, why.
+
+    ocr_status is set where the action leaves the document in the state it was in before.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    ocr_status: str | None
+
+
+class DocumentEvent(TypedDict):
+    """An error, an action or a result of a document."""
+
+    at: str
+    source: str
+    kind: str
+    attempt: int | None
+    worker_id: str | None
+    engine: str | None
+    error_category: str | None
+    message: str | None
+    details: Any
+    person: str | None
+
+
+class DocumentProgressAnswer(TypedDict):
+    """How far a document is.
+
+    error is what OCR last met, or why there is no answer.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    case_id: str | None
+    name: str | None
+    lane: str | None
+    ocr_status: str | None
+    document_version: int | None
+    pages_done: int | None
+    page_count: int | None
+    attempts: int | None
+    retry_at: str | None
+    ahead: int | None
+    seconds_left: int | None
+    created_at: str | None
+    claimed_at: str | None
+    completed_at: str | None
+
+
 class Documents(TypedDict):
     """Every file to be read, whatever its origin, and the truth about it.
 
@@ -281,6 +335,14 @@ class ExtractionQueue(TypedDict):
     updated_at: str
 
 
+class GivenBackDocument(TypedDict):
+    """A document that was taken back from its worker, and the state it is in now."""
+
+    document_id: str
+    name: str
+    ocr_status: str
+
+
 class HacActs(TypedDict):
     """A line for every human act and every decision of a machine that is not a result.
 
@@ -337,6 +399,20 @@ class Lanes(TypedDict):
     probe_seconds: int
     failed_pages_allowed: float
     updated_at: str
+
+
+class ListedDocument(TypedDict):
+    """A document in a list."""
+
+    document_id: str
+    case_id: str
+    case_name: str
+    name: str
+    lane: str
+    ocr_status: str
+    page_count: int | None
+    created_at: str
+    ocr_completed_at: str | None
 
 
 class OcrDeadLetter(TypedDict):
@@ -524,6 +600,98 @@ class PageTexts(TypedDict):
     corrected_at: str
 
 
+class ReadAgainAnswer(TypedDict):
+    """The number of the reading that a document is queued for, or why it is not."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    reading: int | None
+    ocr_status: str | None
+
+
+class RecoverStuckDocumentsAnswer(TypedDict):
+    """How many stuck documents were taken back from their workers, and which."""
+
+    success: bool
+    recovered: int
+    documents: list[str]
+
+
+class RouteDocumentAnswer(TypedDict):
+    """Which lane a document went to, or why it was left alone."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    lane: str | None
+    ocr_status: str | None
+
+
+class SafeDocumentReuploadV2Answer(TypedDict, total=False):
+    """The schema of what safe_document_reupload_v2 answers; fields that are null are left out."""
+
+    success: bool
+    document_id: str
+    version: int
+    document_version: int
+    ocr_status: str
+    existing: bool
+
+
+class SearchHit(TypedDict):
+    """A page whose text matches a search."""
+
+    document_id: str
+    case_id: str
+    name: str
+    page_number: int
+    rank: float
+    headline: str
+
+
+class SkippedDocument(TypedDict):
+    """A document that an action on several documents left alone, and why.
+
+    success is false.
+    """
+
+    success: bool
+    error: str
+    message: str
+    document_id: str
+    name: str | None
+
+
+class StuckDocument(TypedDict):
+    """A document that a worker has held for too long, or whose worker has been silent for …
+
+    … too long.
+    """
+
+    document_id: str
+    name: str
+    case_id: str
+    case_name: str
+    lane: str
+    locked_by: str | None
+    claimed_at: str | None
+    held_seconds: float
+    silent_seconds: float | None
+    lock_expires_at: str | None
+    attempt_deadline: str | None
+    swept_at: str | None
+    sweep_due_at: str
+    pages_done: int
+    page_count: int | None
+    retry_count: int
+    max_attempts: int
+    rescues: int
+    max_rescues: int
+
+
 class Tasks(TypedDict):
     """What waits for a person."""
 
@@ -663,6 +831,30 @@ class Webhooks(TypedDict):
     job_id: str | None
 
 
+class GiveBackDocumentsAnswer(TypedDict):
+    """How many documents were taken back from their workers, and which; and the ones that …
+
+    … were left alone.
+    """
+
+    success: bool
+    done: int
+    documents: list[GivenBackDocument]
+    skipped: list[SkippedDocument]
+
+
+class RouteDocumentsAnswer(TypedDict):
+    """How many documents of unknown type were routed or refused, and which; and the ones …
+
+    … that were left alone.
+    """
+
+    success: bool
+    done: int
+    documents: list[str]
+    skipped: list[SkippedDocument]
+
+
 class CaseContents(TypedDict):
     """One row of case_contents."""
 
@@ -683,21 +875,6 @@ class DeadLetterGroups(TypedDict):
     cases: int
     first_failed_at: str
     last_failed_at: str
-
-
-class DocumentHistory(TypedDict):
-    """One row of document_history."""
-
-    at: str
-    source: str
-    kind: str
-    attempt: int
-    worker_id: str
-    engine: str
-    error_category: str
-    message: str
-    details: Any
-    person: str
 
 
 class ListActs(TypedDict):
@@ -765,20 +942,6 @@ class ListDeadLetters(TypedDict):
     reviewed_by: str
     reviewed_at: str
     resolution_notes: str
-
-
-class ListDocuments(TypedDict):
-    """One row of list_documents."""
-
-    document_id: str
-    case_id: str
-    case_name: str
-    name: str
-    lane: str
-    ocr_status: str
-    page_count: int
-    created_at: str
-    ocr_completed_at: str
 
 
 class ListDoubts(TypedDict):
@@ -936,38 +1099,3 @@ class ResultsByHour(TypedDict):
     dead_lettered: int
     retries: int
     avg_seconds_to_text: float
-
-
-class SearchDocuments(TypedDict):
-    """One row of search_documents."""
-
-    document_id: str
-    case_id: str
-    name: str
-    page_number: int
-    rank: float
-    headline: str
-
-
-class StuckDocuments(TypedDict):
-    """One row of stuck_documents."""
-
-    document_id: str
-    name: str
-    case_id: str
-    case_name: str
-    lane: str
-    locked_by: str
-    claimed_at: str
-    held_seconds: float
-    silent_seconds: float
-    lock_expires_at: str
-    attempt_deadline: str
-    swept_at: str
-    sweep_due_at: str
-    pages_done: int
-    page_count: int
-    retry_count: int
-    max_attempts: int
-    rescues: int
-    max_rescues: int
