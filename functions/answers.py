@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
 RETRY_AFTER_SECONDS = 5
+
+Answer = TypeVar("Answer", bound="Mapping[str, Any]")
 
 # The first that fits counts, so the special ones come first.
 _STATUS: tuple[tuple[type[errors.PagewardenError], int], ...] = (
@@ -86,7 +88,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Refusal} for status in statuses}
 
 
-def require_success(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+def require_success(answer: Answer) -> Answer:
     """Pass on the answer of an SQL function, or refuse as it did."""
     if answer["success"]:
         return answer

@@ -12,7 +12,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pagewarden import errors
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import AsyncIterator, Mapping
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
     from pagewarden.files import FileStore
 
 MANIFEST = "manifest.jsonl"
@@ -69,26 +69,31 @@ class Archive:
         text is what document_archive returned of it.
         """
         contents = json.loads(text)
-        row = contents["document"]
+        row: rows.Documents = contents["document"]
         place = self.folder / row["case_id"] / row["id"]
         place.mkdir(parents=True, exist_ok=True)
         pages = "\f".join(page["text"] or "" for page in contents["page_texts"])
         written = [_write(place / _CONTENTS, text), _write(place / "text.txt", pages)]
-        if row["dropbox_path"]:
-            written.append(await _fetch(row, place, store))
+        if path := row["dropbox_path"]:
+            written.append(await _fetch(row, path, place, store))
         _sync(place)
         self._record(row, written)
         return sum(path.stat().st_size for path in written)
 
-    def _record(self, row: Mapping[str, Any], written: list[Path]) -> None:
+    def _record(self, row: rows.Documents, written: list[Path]) -> None:
         files = {str(path.relative_to(self.folder)): _sha256(path) for path in written}
-        line = {key: row[key] for key in ("case_id", "name")} | {"files": files}
+        line = {
+            "document_id": row["id"],
+            "case_id": row["case_id"],
+            "name": row["name"],
+            "files": files,
+        }
         with (self.folder / MANIFEST).open("a+b") as manifest:
             if manifest.tell():
                 manifest.seek(-1, os.SEEK_END)
                 if manifest.read() != b"\n":  # a line that was cut off must not spoil this one
                     manifest.write(b"\n")
-            text = json.dumps({"document_id": row["id"]} | line, ensure_ascii=False)
+            text = json.dumps(line, ensure_ascii=False)
             manifest.write(text.encode() + b"\n")
             manifest.flush()
             os.fsync(manifest.fileno())
@@ -105,10 +110,10 @@ def _parse(line: str) -> tuple[str, Mapping[str, str]] | None:
         return None
 
 
-async def _fetch(row: Mapping[str, Any], place: Path, store: FileStore) -> Path:
+async def _fetch(row: rows.Documents, path: str, place: Path, store: FileStore) -> Path:
     """Copy the file of a document, and make sure that it is the one that was uploaded."""
     original = place / f"original{Path(row['name']).suffix}"
-    await store.fetch(row["dropbox_path"].removeprefix("/"), original)
+    await store.fetch(path.removeprefix("/"), original)
     _sync(original)
     if row["sha256"] and _sha256(original) != row["sha256"]:
         raise errors.LocalFileError("the stored file is not the one that was uploaded; see to it")
@@ -117,20 +122,23 @@ async def _fetch(row: Mapping[str, Any], place: Path, store: FileStore) -> Path:
 
 async def old_documents(
     database: Database, before: dt.datetime, case_id: str | None
-) -> AsyncIterator[Mapping[str, Any]]:
+) -> AsyncIterator[rows.ListedDocument]:
     """Go through documents that were uploaded before then and have been read, the newest first.
 
     Pictures of check jobs stay with their jobs.
     """
-    wanted = {"p_case_id": case_id} if case_id else {}
-    place: dict[str, Any] = {"p_before": before.isoformat()}
-    while rows := await database.rpc(
-        "list_documents", p_status="completed", p_limit=_ROWS, **wanted, **place
+    created_at, document_id = before.isoformat(), None
+    while found := await database.list_documents(
+        case_id=case_id or None,
+        status="completed",
+        before=created_at,
+        before_id=document_id,
+        limit=_ROWS,
     ):
-        for row in rows:
+        for row in found:
             if row["lane"] != "check":
                 yield row
-        place = {"p_before": rows[-1]["created_at"], "p_before_id": rows[-1]["document_id"]}
+        created_at, document_id = found[-1]["created_at"], found[-1]["document_id"]
 
 
 def _write(path: Path, text: str) -> Path:

@@ -40,8 +40,8 @@ _KINDS = {
 async def one(request: Request, visitor: visitors.Signed, dlq_id: uuid.UUID) -> Response:
     """Show a dead letter with all that happened to its document."""
     letter = await find(visitor, dlq_id)
-    history = await visitor.database.rpc(
-        "document_history", p_document_id=letter["document_id"], p_limit=_EVENTS
+    history = await visitor.database.document_history(
+        document_id=letter["document_id"], limit=_EVENTS
     )
     return rendering.page(
         request, "dead_letter.html",
@@ -58,7 +58,7 @@ async def one(request: Request, visitor: visitors.Signed, dlq_id: uuid.UUID) -> 
 async def undo(visitor: visitors.Admin, _acting: forgery.Acting, dlq_id: uuid.UUID) -> Response:
     """Take back that it was abandoned, or to be typed: it is read again."""
     letter = await find(visitor, dlq_id)
-    answer = await visitor.database.rpc("read_again", p_document_id=letter["document_id"])
+    answer = await visitor.database.read_again(document_id=letter["document_id"])
     return notices.answered(path(dlq_id), answer, "It is in the queue again.")
 
 

@@ -110,7 +110,7 @@ def show(
         if not found:
             return None, []
         document_id = found[0]["document_id"]
-        return found[0], await database.rpc("document_history", p_document_id=document_id)
+        return found[0], await database.document_history(document_id=document_id)
 
     letter, history = _with_database(ask)
     if letter is None:

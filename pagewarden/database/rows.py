@@ -317,20 +317,20 @@ class ExtractionQueue(TypedDict):
     document_name: str
     status_id: int
     priority: int
-    worker_id: str
-    dropbox_path: str
-    file_extension: str
-    sha256: str
-    ocr_worker_id: str
-    lock_token: str
-    ocr_started_at: str
-    ocr_completed_at: str
+    worker_id: str | None
+    dropbox_path: str | None
+    file_extension: str | None
+    sha256: str | None
+    ocr_worker_id: str | None
+    lock_token: str | None
+    ocr_started_at: str | None
+    ocr_completed_at: str | None
     ocr_attempts: int
     ocr_max_attempts: int
-    error_message: str
-    ocr_error: str
-    engine: str
-    language: str
+    error_message: str | None
+    ocr_error: str | None
+    engine: str | None
+    language: str | None
     created_at: str
     updated_at: str
 

@@ -43,7 +43,9 @@ from public.documents as d
 where d.lane in ('index', 'acte') and d.deleted_at is null;
 comment on view public.extraction_queue is
   'Documents of the registry: 1 EN_ATTENTE, 2 EN_TRAITEMENT, 3 COMPLETE, 4 OCR_PROCESSING, '
-  '5 EXTRACTION_COMPLETE, 6 ERREUR. Changing status_id moves a document, if it still is where it was seen.';
+  '5 EXTRACTION_COMPLETE, 6 ERREUR. Changing status_id moves a document, if it still is where it was seen. '
+  'Nullable: worker_id, dropbox_path, file_extension, sha256, ocr_worker_id, lock_token, ocr_started_at, ocr_completed_at, '
+  'error_message, ocr_error, engine, language.';
 grant select on public.extraction_queue to authenticated;
 grant select, insert, update on public.extraction_queue to service_role;
 
