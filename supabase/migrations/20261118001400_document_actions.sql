@@ -1,9 +1,14 @@
--- What people do with single documents: cancel, delete, restore, erase, give back.
+-- Actions on documents: cancel, delete, restore, erase, take a stuck document back from its worker,
+-- and the history of a document.
 --
--- Delete can be undone; erase cannot, and removes pages and text. The files of erased documents are
--- listed in file_removals in the same transaction, and removed from the store afterwards (retention).
+-- delete_document is a soft delete that restore_document undoes. erase_document deletes the row with
+-- its pages, text, errors and tasks; an audit line stays. The file of an erased document is noted in
+-- private.file_removals in the same transaction, and retention removes it from the store afterwards.
+--
+-- Each function checks the caller's role in the case (editor, owner) or HAC (the role admin). Actions on
+-- whole cases are in case_actions, and decisions about dead letters in dead_letters.
 
-create function private.lock_for_people(p_document_id uuid, p_rank integer)
+create function private.lock_document(p_document_id uuid, p_rank integer)
 returns public.documents
 language plpgsql
 volatile
@@ -18,8 +23,9 @@ begin
   return v_document;
 end;
 $$;
-comment on function private.lock_for_people(uuid, integer) is
-  'The document, locked, for a caller of that rank (42501 otherwise; also where there is none, so nobody can probe).';
+comment on function private.lock_document(uuid, integer) is
+  'Lock a document for a caller of at least this rank in its case. Raises 42501 otherwise, also for an unknown id, so '
+  'that ids cannot be probed.';
 
 create function private.cancel(p_document public.documents, p_reason text, p_now timestamptz)
 returns void
@@ -35,7 +41,7 @@ begin
       locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null, attempt_deadline = null,
       updated_at = p_now
   where d.id = p_document.id;
-  perform private.close_attention(p_document.id);
+  perform private.close_dead_letter_and_tasks(p_document.id);
   perform private.log_act(
     p_document.case_id, p_document.id, 'cancelled', coalesce(p_reason, p_document.name),
     p_document.ocr_status, 'cancelled'
@@ -43,7 +49,7 @@ begin
 end;
 $$;
 comment on function private.cancel(public.documents, text, timestamptz) is
-  'End a document unread; a worker that has it loses its lock.';
+  'Cancel a document; a worker that has claimed it loses its lock.';
 
 create type public.document_answer as (
   success boolean,
@@ -64,7 +70,7 @@ security definer          -- people hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_document public.documents := private.lock_for_people(p_document_id, 2);
+  v_document public.documents := private.lock_document(p_document_id, 2);
   v_answer public.document_answer;
 begin
   perform private.require_optional_text('p_reason', nullif(p_reason, ''), 10000);
@@ -91,7 +97,7 @@ security definer          -- people hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_document public.documents := private.lock_for_people(p_document_id, 3);
+  v_document public.documents := private.lock_document(p_document_id, 3);
   v_answer public.document_answer;
 begin
   if v_document.id is null then
@@ -104,7 +110,7 @@ begin
     perform private.cancel(v_document, 'deleted', p_now);
   end if;
   update public.documents as d set deleted_at = clock_timestamp(), updated_at = p_now where d.id = p_document_id;
-  perform private.close_attention(p_document_id);
+  perform private.close_dead_letter_and_tasks(p_document_id);
   perform private.log_act(v_document.case_id, p_document_id, 'deleted', v_document.name);
   v_answer.success := true;
   v_answer.document_id := p_document_id;
@@ -122,7 +128,7 @@ security definer          -- people hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_document public.documents := private.lock_for_people(p_document_id, 3);
+  v_document public.documents := private.lock_document(p_document_id, 3);
   v_answer public.document_answer;
 begin
   if v_document.id is null then
@@ -154,7 +160,7 @@ create table private.file_removals (
   constraint file_removals_pkey primary key (id)
 );
 comment on table private.file_removals is
-  'Files of erased documents, written in the transaction that erased them; a row goes when its file is gone.';
+  'Files of erased documents, written in the transaction of the erasure; retention deletes a row with its file.';
 alter table private.file_removals enable row level security;
 
 create function private.erase(p_case_id uuid, p_document_ids uuid[])
@@ -171,13 +177,13 @@ begin
   where d.id = any (p_document_ids) and d.lock_token is not null;
   select jsonb_object_agg(d.dropbox_path, d.id) into v_files from public.documents as d
   where d.id = any (p_document_ids) and d.dropbox_path is not null;
-  -- The lines stay, what they say of the content goes.
+  -- Audit lines stay, without what they say about the content.
   update public.hac_acts as h
   set action_description = null, metadata = null
   where h.case_id = p_case_id and h.document_id = any (p_document_ids);
   delete from public.ocr_processing_logs as r where r.document_id = any (p_document_ids);
   delete from public.documents as d where d.id = any (p_document_ids);
-  -- Several documents may share one stored file; the last one takes it along. The paths that are still in use are
+  -- Several documents may share one stored file; it is removed with the last one. The paths that are still in use are
   -- read once, whatever the planner expects: a correlated subquery took time by the square of the case.
   insert into private.file_removals (document_id, path)
   select f.value::uuid, f.key from jsonb_each_text(v_files) as f
@@ -188,8 +194,8 @@ begin
 end;
 $$;
 comment on function private.erase(uuid, uuid[]) is
-  'Remove documents of a case, which the caller has locked, with their pages, text, errors and tasks; their files are '
-  'noted for removal and the audit lines stay.';
+  'Erase documents of a case, locked by the caller, with their pages, text, errors and tasks. Their files are '
+  'noted for removal, and the audit lines stay.';
 
 create function private.erase_document(p_document_id uuid)
 returns public.document_answer
@@ -199,7 +205,7 @@ security definer          -- people hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_document public.documents := private.lock_for_people(p_document_id, 3);
+  v_document public.documents := private.lock_document(p_document_id, 3);
   v_answer public.document_answer;
 begin
   if v_document.id is null then
@@ -295,9 +301,9 @@ create function private.stuck_documents(p_limit integer, p_now timestamptz defau
 returns setof public.stuck_document
 language plpgsql
 stable
-security definer          -- nobody else sees the claims
+security definer          -- people hold no rights on the claims
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off  -- a handful, by their ids
+set enable_seqscan = off  -- few rows, found by their ids
 as $$
 begin
   perform private.require_admin();
@@ -307,7 +313,7 @@ begin
     extract(epoch from p_now - coalesce(d.claimed_at, d.updated_at))::double precision,
     extract(epoch from p_now - d.locked_at)::double precision,
     d.lock_expires_at, d.attempt_deadline, s.swept_at,
-    -- As public.sweep_documents() says: when the lock is over, but not before everybody could be heard again.
+    -- As in public.sweep_documents(): after the lock expires, and one lock period after the database was back.
     greatest(
       coalesce(d.lock_expires_at, d.updated_at + interval '20 seconds'),
       s.resumed_at + coalesce(d.lock_expires_at - d.locked_at, interval '20 seconds')
@@ -373,7 +379,7 @@ begin
       v_answer.skipped := v_answer.skipped
         || private.refused(null::public.skipped_document, 'DOCUMENT_NOT_FOUND', v_item.document_id);
     elsif v_document.ocr_status <> 'processing' then
-      v_answer.skipped := v_answer.skipped || private.overtaken(v_document);
+      v_answer.skipped := v_answer.skipped || private.skip_wrong_state(v_document);
     elsif v_document.claimed_at is distinct from v_item.claimed_at then
       v_skipped := private.refused(null::public.skipped_document, 'DOCUMENT_LOCKED', v_document.id);
       v_skipped.name := v_document.name;
@@ -398,7 +404,7 @@ $$;
 comment on function private.give_back_documents(jsonb, timestamptz) is 'See public.give_back_documents.';
 grant execute on function private.give_back_documents(jsonb, timestamptz) to authenticated, service_role;
 
-create function private.overtaken(p_document public.documents)
+create function private.skip_wrong_state(p_document public.documents)
 returns public.skipped_document
 language plpgsql
 volatile
@@ -421,8 +427,8 @@ begin
   return v_skipped;
 end;
 $$;
-comment on function private.overtaken(public.documents) is
-  'The refusal of an act that came too late: what became of the document, by whom and when.';
+comment on function private.skip_wrong_state(public.documents) is
+  'The refusal of an action on a document that has left the required state: its state now, and who changed it and when.';
 
 create type public.document_event as (
   at timestamptz,
@@ -444,7 +450,7 @@ create function private.document_history(p_document_id uuid, p_limit integer)
 returns setof public.document_event
 language plpgsql
 stable
-security definer          -- names of people are not the caller's to read
+security definer          -- people hold no rights on the names of others
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -481,7 +487,7 @@ returns public.document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.cancel_document(p_document_id, p_reason) $$;
 comment on function public.cancel_document(uuid, text) is
-  'Editor, owner or HAC: stop a document before its end. read_again undoes it.';
+  'Editor, owner or HAC: cancel a document that is not finished. read_again undoes it.';
 grant execute on function public.cancel_document(uuid, text) to authenticated, service_role;
 
 create function public.delete_document(p_document_id uuid)
@@ -489,7 +495,7 @@ returns public.document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.delete_document(p_document_id) $$;
 comment on function public.delete_document(uuid) is
-  'Owner or HAC: put a document away. restore_document undoes it; erase_document is for good.';
+  'Owner or HAC: soft-delete a document. restore_document undoes it; erase_document is permanent.';
 grant execute on function public.delete_document(uuid) to authenticated, service_role;
 
 create function public.restore_document(p_document_id uuid)
@@ -497,7 +503,7 @@ returns public.document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.restore_document(p_document_id) $$;
 comment on function public.restore_document(uuid) is
-  'Owner or HAC: take a deleted document back, unless another of its name is there now.';
+  'Owner or HAC: restore a deleted document, unless its name is in use again.';
 grant execute on function public.restore_document(uuid) to authenticated, service_role;
 
 create function public.erase_document(p_document_id uuid)
@@ -505,7 +511,7 @@ returns public.document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.erase_document(p_document_id) $$;
 comment on function public.erase_document(uuid) is
-  'Owner or HAC: remove a document, its file and everything read from it, for good. An audit line stays.';
+  'Owner or HAC: permanently remove a document, its file and its text. An audit line stays.';
 grant execute on function public.erase_document(uuid) to authenticated, service_role;
 
 create function public.recover_stuck_documents(
@@ -516,7 +522,7 @@ returns public.recover_stuck_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.recover_stuck_documents(p_stuck_minutes, p_document_ids) $$;
 comment on function public.recover_stuck_documents(integer, uuid[]) is
-  'HAC: take back documents whose reading began longer ago than p_stuck_minutes (all, or the ones named).';
+  'HAC: take back documents claimed more than p_stuck_minutes ago, all or the given ones.';
 grant execute on function public.recover_stuck_documents(integer, uuid[]) to authenticated, service_role;
 
 create function public.stuck_documents(p_limit integer default 100)
@@ -524,9 +530,9 @@ returns setof public.stuck_document
 language sql stable security invoker set search_path = ''
 as $$ select * from private.stuck_documents(p_limit) $$;
 comment on function public.stuck_documents(integer) is
-  'HAC: documents in the hands of a worker for more than ten minutes, or of one that has not been heard of for five, '
-  'the longest held first. sweep_due_at: when the sweep takes it back if its worker stays silent; at attempt_deadline '
-  'it does so in any case.';
+  'HAC: documents held for more than ten minutes, or whose worker is silent, the longest held first. Silent is a worker '
+  'without a heartbeat for five minutes. sweep_due_at is when the sweep takes the document back if its worker stays '
+  'silent; at attempt_deadline it does so in any case.';
 grant execute on function public.stuck_documents(integer) to authenticated, service_role;
 
 create function public.give_back_documents(p_documents jsonb)
@@ -534,8 +540,8 @@ returns public.give_back_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.give_back_documents(p_documents) $$;
 comment on function public.give_back_documents(jsonb) is
-  'HAC: take these documents from whoever claimed them then: [{"document_id", "claimed_at"}, …]. One that somebody else '
-  'has by now is left alone. Says how many, and what was skipped and why.';
+  'HAC: take documents back from their workers. p_documents is [{"document_id", "claimed_at"}, …]; a document with a later '
+  'claim is skipped. The answer lists the documents, and the skipped ones with the reason.';
 grant execute on function public.give_back_documents(jsonb) to authenticated, service_role;
 
 create function public.document_history(p_document_id uuid, p_limit integer default 100)
@@ -543,6 +549,6 @@ returns setof public.document_event
 language sql stable security invoker set search_path = ''
 as $$ select * from private.document_history(p_document_id, p_limit) $$;
 comment on function public.document_history(uuid, integer) is
-  'For the people of its case and HAC: every error, act and result of a document, newest first. An act without a person '
-  'was a machine''s or an operator''s; addresses are shown to HAC only.';
+  'Members of the case and HAC: errors, actions and results of a document, newest first. An action without a person '
+  'is by a machine or an operator. Only HAC sees e-mail addresses.';
 grant execute on function public.document_history(uuid, integer) to authenticated, service_role;

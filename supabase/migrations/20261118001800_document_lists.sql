@@ -1,12 +1,20 @@
--- Lists of documents, and the progress of one.
+-- Lists of documents, and the progress of one document.
+--
+-- list_documents pages through the documents the caller may see, newest first, with keyset pagination
+-- (p_before, p_before_id). It builds its query for the filter that selects most, because a generic plan
+-- cannot tell which one that is: the queue's tables for a status with few documents, the trigram index
+-- for a name, the index of the case otherwise.
+--
+-- document_progress estimates the remaining time from recent results of the lane. Search in the text of
+-- documents is in search, and the history of a document in document_actions.
 
-create function private.listed_ids(p_status text, p_max integer)
+create function private.document_ids_by_status(p_status text, p_max integer)
 returns uuid[]
 language sql
 stable
 security invoker
 set search_path = ''
-set enable_seqscan = off   -- an empty list is a full one tomorrow
+set enable_seqscan = off   -- statistics of these tables are outdated quickly
 as $$
   select array(
     select a.document_id from private.set_aside as a where a.ocr_status = p_status
@@ -19,8 +27,8 @@ as $$
     limit p_max
   );
 $$;
-comment on function private.listed_ids(text, integer) is
-  'Documents that may have this status, from the lists that are kept of them; of completed ones there is none.';
+comment on function private.document_ids_by_status(text, integer) is
+  'Ids of the documents with this status, from the queue''s tables, which do not list completed documents.';
 
 create type public.listed_document as (
   document_id uuid,
@@ -49,12 +57,12 @@ create function private.list_documents(
 returns setof public.listed_document
 language plpgsql
 stable
-security definer          -- the lists are nobody's to read, and behind a policy the index of names cannot be used
+security definer          -- people hold no rights on the queue, and a policy would prevent the use of the trigram index
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-  c_most constant integer := 20000;   -- more than that are quickly met on the way through all
+  c_most constant integer := 20000;   -- with more, a scan by creation time is faster
   v_all boolean := private.is_admin() or private.is_service();
   v_cases uuid[] := case
     when p_case_id is not null then array[p_case_id]
@@ -82,15 +90,15 @@ begin
     return;
   end if;
   if private.list_of(p_status) is not null or p_status = 'processing' then
-    v_ids := private.listed_ids(p_status, c_most);
+    v_ids := private.document_ids_by_status(p_status, c_most);
   end if;
-  -- What narrows most comes first: the planner, who does not know the arguments, would not find out.
+  -- The most selective condition comes first: the planner does not know the arguments.
   if cardinality(v_ids) < c_most then
     v_documents := 'select d.* from public.documents as d where d.id = any ($9) and ($7 is null or d.case_id = any ($7)) and' || v_filter;
   elsif length(p_name) >= 3 then
     v_documents := 'select d.* from public.documents as d where ($7 is null or d.case_id = any ($7)) and' || v_filter;
   elsif length(p_name) > 0 then
-    -- No index knows so little: the newest will do.
+    -- Too short for the trigram index: search the newest documents only.
     v_documents := 'select d.* from (select d.* from public.documents as d where ($7 is null or d.case_id = any ($7))'
       || ' and (d.created_at, d.id) < ($1, $2) order by d.created_at desc, d.id desc limit 1000) as d where' || v_filter;
   elsif v_cases is not null then
@@ -115,14 +123,14 @@ comment on function private.list_documents(uuid, text, text, text, boolean, time
 grant execute on function private.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer)
   to authenticated, service_role;
 
-create function private.seconds_for_a_document(p_lane text, p_now timestamptz)
+create function private.mean_processing_seconds(p_lane text, p_now timestamptz)
 returns numeric
 language sql
 stable
 security invoker
 set search_path = ''
 as $$
-  -- The last hundred results of the last hour: recent enough for today's load, many enough for one odd file.
+  -- The last hundred results of the last hour: recent, and enough to level out single files.
   select avg(r.processing_time_ms) / 1000.0
   from (
     select l.processing_time_ms
@@ -133,8 +141,8 @@ as $$
     limit 100
   ) as r;
 $$;
-comment on function private.seconds_for_a_document(text, timestamptz) is
-  'How long a document of this lane took lately; null when nobody knows.';
+comment on function private.mean_processing_seconds(text, timestamptz) is
+  'Mean processing time of recent documents of a lane; null when there are none.';
 
 create function private.documents_ahead(p_document public.documents)
 returns integer
@@ -143,7 +151,7 @@ stable
 security invoker
 set search_path = ''
 as $$
-  -- Beyond ten thousand nobody counts on.
+  -- Counting stops at 10,000.
   select count(*)::integer from (
     select 1 from private.queue as q
     where q.lane = (p_document).lane
@@ -182,7 +190,7 @@ create function private.document_progress(p_document_id uuid, p_now timestamptz 
 returns public.document_progress_answer
 language plpgsql
 stable
-security definer          -- nobody else sees the queue
+security definer          -- people hold no rights on the queue
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -199,7 +207,7 @@ begin
   select count(*) into v_answer.pages_done from public.ocr_pages as o
   where o.run_id = coalesce(v_document.open_run_id, v_document.run_id) and o.status <> 'failed';
   if v_document.ocr_status in ('queued', 'queued_for_pdf', 'processing') then
-    v_each := private.seconds_for_a_document(v_document.lane, p_now);
+    v_each := private.mean_processing_seconds(v_document.lane, p_now);
     select greatest(count(*), 1) into v_workers from private.claims;
   end if;
   if v_document.ocr_status in ('queued', 'queued_for_pdf') then
@@ -258,5 +266,5 @@ returns public.document_progress_answer
 language sql stable security invoker set search_path = ''
 as $$ select private.document_progress(p_document_id) $$;
 comment on function public.document_progress(uuid) is
-  'How far a document is: status, pages read, how many wait before it, and about how many seconds are left.';
+  'Progress of a document: status, pages read, documents ahead, estimated seconds left.';
 grant execute on function public.document_progress(uuid) to authenticated, service_role;
