@@ -112,7 +112,7 @@ class Client(abc.ABC):
     async def cancel_document(
         self, *, document_id: str, reason: str | None = None
     ) -> rows.DocumentAnswer:
-        """Editor, owner or HAC: stop a document before its end.
+        """Editor, owner or HAC: cancel a document that is not finished.
 
         read_again undoes it.
         """
@@ -430,9 +430,9 @@ class Client(abc.ABC):
         return answer
 
     async def delete_document(self, *, document_id: str) -> rows.DocumentAnswer:
-        """Owner or HAC: put a document away.
+        """Owner or HAC: soft-delete a document.
 
-        restore_document undoes it; erase_document is for good.
+        restore_document undoes it; erase_document is permanent.
         """
         answer: rows.DocumentAnswer = await self.rpc("delete_document", p_document_id=document_id)
         return answer
@@ -450,10 +450,9 @@ class Client(abc.ABC):
     async def document_history(
         self, *, document_id: str, limit: int = 100
     ) -> list[rows.DocumentEvent]:
-        """For the people of its case and HAC: every error, act and result of a document, …
+        """Members of the case and HAC: errors, actions and results of a document, newest first.
 
-        … newest first. An act without a person was a machine's or an operator's; addresses are
-        shown to HAC only.
+        An action without a person is by a machine or an operator. Only HAC sees e-mail addresses.
         """
         answer: list[rows.DocumentEvent] = await self.rpc(
             "document_history", p_document_id=document_id, p_limit=limit
@@ -461,10 +460,7 @@ class Client(abc.ABC):
         return answer
 
     async def document_progress(self, *, document_id: str) -> rows.DocumentProgressAnswer:
-        """How far a document is: status, pages read, how many wait before it, and about how …
-
-        … many seconds are left.
-        """
+        """Progress of a document: status, pages read, documents ahead, estimated seconds left."""
         answer: rows.DocumentProgressAnswer = await self.rpc(
             "document_progress", p_document_id=document_id
         )
@@ -518,7 +514,7 @@ class Client(abc.ABC):
         return answer
 
     async def erase_document(self, *, document_id: str) -> rows.DocumentAnswer:
-        """Owner or HAC: remove a document, its file and everything read from it, for good.
+        """Owner or HAC: permanently remove a document, its file and its text.
 
         An audit line stays.
         """
@@ -659,10 +655,10 @@ class Client(abc.ABC):
         return answer
 
     async def give_back_documents(self, *, documents: object) -> rows.GiveBackDocumentsAnswer:
-        """HAC: take these documents from whoever claimed them then: [{"document_id", …
+        """HAC: take documents back from their workers.
 
-        … "claimed_at"}, …]. One that somebody else has by now is left alone. Says how many, and
-        what was skipped and why.
+        p_documents is [{"document_id", "claimed_at"}, …]; a document with a later claim is skipped.
+        The answer lists the documents, and the skipped ones with the reason.
         """
         answer: rows.GiveBackDocumentsAnswer = await self.rpc(
             "give_back_documents", p_documents=documents
@@ -1127,10 +1123,7 @@ class Client(abc.ABC):
     async def recover_stuck_documents(
         self, *, stuck_minutes: int = 10, document_ids: Sequence[str | None] | None = None
     ) -> rows.RecoverStuckDocumentsAnswer:
-        """HAC: take back documents whose reading began longer ago than p_stuck_minutes (all, …
-
-        … or the ones named).
-        """
+        """HAC: take back documents claimed more than p_stuck_minutes ago, all or the given ones."""
         optional = _given({"p_document_ids": document_ids})
         answer: rows.RecoverStuckDocumentsAnswer = await self.rpc(
             "recover_stuck_documents", p_stuck_minutes=stuck_minutes, **optional
@@ -1307,7 +1300,7 @@ class Client(abc.ABC):
         return answer
 
     async def restore_document(self, *, document_id: str) -> rows.DocumentAnswer:
-        """Owner or HAC: take a deleted document back, unless another of its name is there now."""
+        """Owner or HAC: restore a deleted document, unless its name is in use again."""
         answer: rows.DocumentAnswer = await self.rpc("restore_document", p_document_id=document_id)
         return answer
 
@@ -1554,10 +1547,11 @@ class Client(abc.ABC):
         return answer
 
     async def stuck_documents(self, *, limit: int = 100) -> list[rows.StuckDocument]:
-        """HAC: documents in the hands of a worker for more than ten minutes, or of one that …
+        """HAC: documents held for more than ten minutes, or whose worker is silent, the …
 
-        … has not been heard of for five, the longest held first. sweep_due_at: when the sweep takes
-        it back if its worker stays silent; at attempt_deadline it does so in any case.
+        … longest held first. Silent is a worker without a heartbeat for five minutes. sweep_due_at
+        is when the sweep takes the document back if its worker stays silent; at attempt_deadline it
+        does so in any case.
         """
         answer: list[rows.StuckDocument] = await self.rpc("stuck_documents", p_limit=limit)
         return answer

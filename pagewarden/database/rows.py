@@ -245,9 +245,9 @@ class DocumentProgressAnswer(TypedDict):
 
 
 class Documents(TypedDict):
-    """Every file to be read, whatever its origin, and the truth about it.
+    """Every file to be read, whatever its origin, and its authoritative state.
 
-    Kept narrow: text lives in ocr_pages.
+    Kept narrow: text is in ocr_pages.
     """
 
     id: str
@@ -416,7 +416,7 @@ class ListedDocument(TypedDict):
 
 
 class OcrDeadLetter(TypedDict):
-    """Documents machines gave up on, until HAC decides."""
+    """Documents that failed for good, until HAC decides."""
 
     id: str
     document_id: str
@@ -439,7 +439,7 @@ class OcrDeadLetter(TypedDict):
 
 
 class OcrErrors(TypedDict):
-    """Everything that ever went wrong with a document, in order."""
+    """Every error of a document, in order."""
 
     id: int
     document_id: str | None
@@ -456,7 +456,7 @@ class OcrErrors(TypedDict):
 
 
 class OcrPages(TypedDict):
-    """What was read from each page: text, lines with boxes, confidence."""
+    """The text of each page, with lines, boxes and confidence."""
 
     run_id: int
     page_number: int
@@ -693,7 +693,7 @@ class StuckDocument(TypedDict):
 
 
 class Tasks(TypedDict):
-    """What waits for a person."""
+    """Work that waits for a person."""
 
     id: str
     case_id: str | None
