@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -109,19 +109,17 @@ async def search(
     wanted: Annotated[Search, Query()], caller: callers.Caller, used: services.Used
 ) -> list[Hit]:
     """Find pages that say it, the best first, among what you may see."""
-    params = wanted.model_dump(mode="json", exclude_none=True)
     database = callers.database_of(caller, used)
-    found = await database.rpc(
-        "search_documents", **{f"p_{name}": value for name, value in params.items()}
-    )
+    found = await database.search_documents(**wanted.model_dump(mode="json"))
     return [Hit.model_validate(hit) for hit in found]
 
 
 @_one.get("", name="document_status")
 async def status(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Progress:
     """Say how far a document is; ask as often as you like."""
-    answer = await _call(caller, used, "document_progress", p_document_id=str(document_id))
-    return Progress.model_validate(answer)
+    database = callers.database_of(caller, used)
+    answer = await database.document_progress(document_id=str(document_id))
+    return Progress.model_validate(answers.require_success(answer))
 
 
 async def _made(
@@ -153,8 +151,9 @@ async def export(made: Annotated[exporting.Made, Depends(_made)]) -> FileRespons
 @_one.post("/cancel", responses=answers.documented(409))
 async def cancel(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
     """Stop reading a document, at once; its file stays."""
-    answer = await _call(caller, used, "cancel_document", p_document_id=str(document_id))
-    return Done.model_validate(answer)
+    database = callers.database_of(caller, used)
+    answer = await database.cancel_document(document_id=str(document_id))
+    return Done.model_validate(answers.require_success(answer))
 
 
 @_one.post("/read-again", responses=answers.documented(408, 409, 413), status_code=202)
@@ -162,30 +161,25 @@ async def read_again(
     document_id: uuid.UUID, wishes: Wishes, caller: callers.Caller, used: services.Used
 ) -> Done:
     """Queue a document once more; its text stays until the new one is complete."""
-    wanted = {f"p_{name}": value for name, value in wishes if value is not None}
-    answer = await _call(caller, used, "read_again", p_document_id=str(document_id), **wanted)
-    return Done.model_validate(answer)
+    database = callers.database_of(caller, used)
+    answer = await database.read_again(document_id=str(document_id), **wishes.model_dump())
+    return Done.model_validate(answers.require_success(answer))
 
 
 @_one.delete("", responses=answers.documented(409))
 async def delete(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
     """Put a document into the bin, from which restore takes it."""
-    answer = await _call(caller, used, "delete_document", p_document_id=str(document_id))
-    return Done.model_validate(answer)
+    database = callers.database_of(caller, used)
+    answer = await database.delete_document(document_id=str(document_id))
+    return Done.model_validate(answers.require_success(answer))
 
 
 @_one.post("/restore", responses=answers.documented(409))
 async def restore(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
     """Take a document out of the bin."""
-    answer = await _call(caller, used, "restore_document", p_document_id=str(document_id))
-    return Done.model_validate(answer)
-
-
-async def _call(
-    caller: callers.Caller, used: services.Services, name: str, **params: object
-) -> Mapping[str, Any]:
     database = callers.database_of(caller, used)
-    return answers.require_success(await database.rpc(name, **params))
+    answer = await database.restore_document(document_id=str(document_id))
+    return Done.model_validate(answers.require_success(answer))
 
 
 router.include_router(_one)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from functions import answers
-from pagewarden import exports
+from pagewarden import errors, exports
 from pagewarden.database import tables
 from pagewarden.documents import languages, read_pages
 from pagewarden.files import scratch
 from pagewarden.reading import exporting, spool
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator
 
     from functions import services
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
 
 # Pages fetched at a time: few enough for memory, and for the rows a project hands out at once.
 BATCH = 50
@@ -51,34 +51,40 @@ async def made(
             languages.for_engine(document["language"]),
         )
         if export.needs_original:
-            await used.store.fetch(document["dropbox_path"].removeprefix("/"), export.source)
+            await used.store.fetch(_require_file(document), export.source)
         target = Path(folder, "export")
         await (await used.exporter.get()).export(export, target)
         name = PurePosixPath(document["name"]).stem + form.suffix
         yield Made(target, name, form.media_type)
 
 
-async def _find(database: Database, document_id: str) -> Mapping[str, Any]:
-    rows = await database.select(
+async def _find(database: Database, document_id: str) -> rows.Documents:
+    found = await database.select(
         tables.documents,
         columns="id,name,language,dropbox_path,run_id,page_count,ocr_status",
         where={"id": document_id, "deleted_at": None},
     )
-    if not rows:
+    if not found:
         raise answers.RefusedError(
             404, "DOCUMENT_NOT_FOUND", "there is no such document, or not for you"
         )
-    if rows[0]["run_id"] is None:
+    if found[0]["run_id"] is None:
         raise answers.RefusedError(
-            409, "NOT_READ", f"it has no text yet, it is {rows[0]['ocr_status']}"
+            409, "NOT_READ", f"it has no text yet, it is {found[0]['ocr_status']}"
         )
-    return rows[0]
+    return found[0]
 
 
-async def _collect(database: Database, document: Mapping[str, Any], pages: spool.Spool) -> None:
+def _require_file(document: rows.Documents) -> str:
+    if document["dropbox_path"] is None:
+        raise errors.FileNotThere(f"{document['name']} has no file; upload it again")
+    return document["dropbox_path"].removeprefix("/")
+
+
+async def _collect(database: Database, document: rows.Documents, pages: spool.Spool) -> None:
     pages.path.touch()
     for first in range(1, (document["page_count"] or 0) + 1, BATCH):
-        rows = await database.select(
+        found = await database.select(
             tables.page_texts,
             columns="page_number,text,lines,status,width,height,error,details,version",
             where={
@@ -87,5 +93,5 @@ async def _collect(database: Database, document: Mapping[str, Any], pages: spool
             },
             order="page_number",
         )
-        for row in rows:
+        for row in found:
             pages.add(read_pages.from_row(row))

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import uuid
 from pathlib import PurePosixPath
-from typing import Any
 
 import structlog
 from fastapi import APIRouter, Request, Response
@@ -15,7 +14,7 @@ from pydantic import BaseModel, Field
 from functions import answers, callbacks, callers, incoming, services, storing
 from pagewarden import database as databases
 from pagewarden import errors, meters, tracing
-from pagewarden.database import tables
+from pagewarden.database import rows, tables
 from pagewarden.reading import formats
 
 NAME = "upload-to-dropbox"
@@ -98,20 +97,19 @@ async def take_in(
         kind = _require_allowed(arriving)
         lane = {None: None, "pdf": "pdf"}.get(kind, "image")
         call = functools.partial(
-            database.rpc,
-            "safe_document_reupload_v2",
-            p_case_id=case_id,
-            p_document_name=name,
-            p_new_dropbox_path=path,
-            p_file_extension=_extension(name),
-            p_ocr_status=None if kind else "pending",
-            p_lane=lane,
-            p_sha256=stored.sha256,
-            p_size_bytes=stored.size,
-            p_mime_type=_media_type(kind),
-            p_engine=arriving.fields.get("engine"),
-            p_language=arriving.fields.get("language"),
-            p_profile=arriving.fields.get("profile"),
+            database.safe_document_reupload_v2,
+            case_id=case_id,
+            document_name=name,
+            new_dropbox_path=path,
+            file_extension=_extension(name),
+            ocr_status=None if kind else "pending",
+            lane=lane,
+            sha256=stored.sha256,
+            size_bytes=stored.size,
+            mime_type=_media_type(kind),
+            engine=arriving.fields.get("engine"),
+            language=arriving.fields.get("language"),
+            profile=arriving.fields.get("profile"),
         )
         answer = await databases.with_retries(call, database=database, case_id=case_id)
     _note(answer, lane, stored.size, began)
@@ -125,7 +123,9 @@ async def take_in(
     return _accepted(answer, case_id, name, status_url)
 
 
-def _note(answer: dict[str, Any], lane: str | None, size: int, began: int) -> None:
+def _note(
+    answer: rows.SafeDocumentReuploadV2Answer, lane: str | None, size: int, began: int
+) -> None:
     meters.here().uploads.labels(lane or "none").inc()
     meters.here().upload_bytes.inc(size)
     structlog.contextvars.bind_contextvars(document=answer["document_id"])
@@ -167,19 +167,18 @@ async def _keep_one(used: services.Services, document_id: str, path: str) -> Non
 
 async def _first_admin(database: databases.Database) -> str:
     """Find out whose inbox takes what our own programs bring without naming a case."""
-    rows = await database.select(
+    found = await database.select(
         tables.user_roles,
         columns="user_id",
         where={"role": "admin"},
         order="created_at,user_id",
         limit=1,
     )
-    if not rows:
+    if not found:
         raise answers.RefusedError(
             400, "NO_CASE", "name the case in case_id; there is no administrator with an inbox"
         )
-    owner: str = rows[0]["user_id"]
-    return owner
+    return found[0]["user_id"]
 
 
 def _require_allowed(arriving: incoming.Incoming) -> str | None:
@@ -203,9 +202,11 @@ def _media_type(kind: str | None) -> str | None:
     return "application/pdf" if kind == "pdf" else f"image/{kind}"
 
 
-def _accepted(answer: dict[str, Any], case_id: str, name: str, status_url: str) -> Accepted:
+def _accepted(
+    answer: rows.SafeDocumentReuploadV2Answer, case_id: str, name: str, status_url: str
+) -> Accepted:
     return Accepted(
-        document_id=answer["document_id"],
+        document_id=uuid.UUID(answer["document_id"]),
         case_id=uuid.UUID(case_id),
         name=name,
         document_version=answer["document_version"],

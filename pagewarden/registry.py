@@ -18,16 +18,16 @@ import enum
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from pagewarden import errors
 from pagewarden.database import tables
 from pagewarden.files import scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from pagewarden.database import Database
+    from pagewarden.database import Database, rows
 
 VIEW = tables.extraction_queue
 
@@ -64,7 +64,7 @@ class Entry:
     ocr_error: str | None
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
+    def from_row(cls, row: rows.ExtractionQueue) -> Self:
         """Make it from a row of the view."""
         return cls(
             id=row["id"],
@@ -116,13 +116,13 @@ class Registry:
 
     async def waiting(self, source: str, *, limit: int = 10) -> list[Entry]:
         """List what is to be extracted, the most urgent first."""
-        rows = await self.database.select(
+        found = await self.database.select(
             VIEW,
             where={"document_source": source, "status_id": Status.EN_ATTENTE.value},
             order="priority.desc,created_at",
             limit=limit,
         )
-        return [Entry.from_row(row) for row in rows]
+        return [Entry.from_row(row) for row in found]
 
     async def begin(self, document_id: str) -> bool:
         """Say that we extract it; no when somebody else does already."""
@@ -159,18 +159,18 @@ class Registry:
 
     async def read(self, document_id: str) -> Entry | None:
         """Look at a document."""
-        rows = await self.database.select(VIEW, where={"id": document_id})
-        return Entry.from_row(rows[0]) if rows else None
+        found = await self.database.select(VIEW, where={"id": document_id})
+        return Entry.from_row(found[0]) if found else None
 
     async def text(self, document_id: str) -> list[str]:
         """Give the text of its pages, as people left it."""
-        rows = await self.database.select(
+        found = await self.database.select(
             tables.page_texts,
             columns="text",
             where={"document_id": document_id},
             order="page_number",
         )
-        return [row["text"] for row in rows]
+        return [row["text"] for row in found]
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[Path]:

@@ -59,7 +59,7 @@ async def one(request: Request, visitor: visitors.Signed, dlq_id: uuid.UUID) -> 
 async def undo(visitor: visitors.Admin, _acting: forgery.Acting, dlq_id: uuid.UUID) -> Response:
     """Take back that it was abandoned, or to be typed: it is read again."""
     letter = await find(visitor, dlq_id)
-    answer = await visitor.database.rpc("read_again", p_document_id=letter["document_id"])
+    answer = await visitor.database.read_again(document_id=letter["document_id"])
     return notices.answered(path(dlq_id), answer, "It is in the queue again.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Request, Response
@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from dashboard import forgery, notices, parts, rendering, route, visitors
 from dashboard.pages import documents
 from pagewarden import exports
-from pagewarden.database import tables
+from pagewarden.database import rows, tables
 from pagewarden.database.table import Table
 
 router = APIRouter(prefix=documents.PAGE.path, route_class=route.Route, include_in_schema=False)
@@ -36,11 +36,11 @@ class Act(enum.StrEnum):
     ERASE = "erase"
 
 
-_ACTS = {
-    Act.CANCEL: ("cancel_document", "It is cancelled; read it again to undo that."),
-    Act.DELETE: ("delete_document", "It is in the bin; restore it to undo that."),
-    Act.RESTORE: ("restore_document", "It is out of the bin."),
-    Act.ERASE: ("erase_document", "It is erased, with its file and its text."),
+_DONE = {
+    Act.CANCEL: "It is cancelled; read it again to undo that.",
+    Act.DELETE: "It is in the bin; restore it to undo that.",
+    Act.RESTORE: "It is out of the bin.",
+    Act.ERASE: "It is erased, with its file and its text.",
 }
 
 
@@ -53,7 +53,7 @@ class Wishes(BaseModel):
 
     def params(self) -> dict[str, str]:
         """Give the arguments of read_again."""
-        return {f"p_{name}": value for name, value in self.model_dump().items() if value}
+        return {name: value for name, value in self.model_dump().items() if value}
 
 
 @router.get("/{document_id}")
@@ -75,9 +75,7 @@ async def read_again(
 ) -> Response:
     """Put it into the queue once more."""
     await find(visitor, document_id)
-    answer = await visitor.database.rpc(
-        "read_again", p_document_id=str(document_id), **wishes.params()
-    )
+    answer = await visitor.database.read_again(document_id=str(document_id), **wishes.params())
     return notices.answered(_path(document_id), answer, "It is in the queue again.")
 
 
@@ -87,10 +85,16 @@ async def act(
 ) -> Response:
     """Do it, and lead back to the document, or to the others when it is no more."""
     await find(visitor, document_id)
-    function, done = _ACTS[act]
-    answer = await visitor.database.rpc(function, p_document_id=str(document_id))
+    calls: dict[Act, Callable[..., Awaitable[rows.DocumentAnswer]]] = {
+        Act.CANCEL: visitor.database.cancel_document,
+        Act.DELETE: visitor.database.delete_document,
+        Act.RESTORE: visitor.database.restore_document,
+        Act.ERASE: visitor.database.erase_document,
+    }
+    answer = await calls[act](document_id=str(document_id))
     is_gone = act is Act.ERASE and answer["success"]
-    return notices.answered(documents.PAGE.path if is_gone else _path(document_id), answer, done)
+    path = documents.PAGE.path if is_gone else _path(document_id)
+    return notices.answered(path, answer, _DONE[act])
 
 
 def _path(document_id: uuid.UUID) -> str:
@@ -113,12 +117,12 @@ async def export(made: Annotated[parts.Made, Depends(_made)]) -> Response:
     return FileResponse(made.path, media_type=made.media_type, filename=made.name)
 
 
-async def find(visitor: visitors.Visitor, document_id: uuid.UUID) -> Mapping[str, Any]:
+async def find(visitor: visitors.Visitor, document_id: uuid.UUID) -> rows.Documents:
     """Give the document, or say that there is none for this person."""
-    rows = await visitor.database.select(tables.documents, where={"id": str(document_id)})
-    if not rows:
+    found = await visitor.database.select(tables.documents, where={"id": str(document_id)})
+    if not found:
         raise HTTPException(404, "there is no such document, or not for you")
-    return rows[0]
+    return found[0]
 
 
 async def _document(
@@ -130,7 +134,7 @@ async def _document(
     return {
         "document": document,
         "case": case,
-        "progress": await visitor.database.rpc("document_progress", p_document_id=str(document_id)),
+        "progress": await visitor.database.document_progress(document_id=str(document_id)),
         "pages": await _pages(visitor, document, run or document["run_id"]),
         "run": run or document["run_id"],
         "runs": await select(
@@ -144,8 +148,8 @@ async def _document(
 
 
 async def _pages(
-    visitor: visitors.Visitor, document: Mapping[str, Any], run: int | None
-) -> Sequence[Mapping[str, Any]]:
+    visitor: visitors.Visitor, document: rows.Documents, run: int | None
+) -> Sequence[rows.PageTexts] | Sequence[rows.OcrPages]:
     if run is None:
         return []
     # What people made of it, or what an earlier run had read.
@@ -163,20 +167,20 @@ async def _pages(
 
 
 async def _versions(
-    visitor: visitors.Visitor, document: Mapping[str, Any]
-) -> Sequence[Mapping[str, Any]]:
+    visitor: visitors.Visitor, document: rows.Documents
+) -> Sequence[rows.Documents]:
     """List the uploads of this name, newest first, when there are several."""
-    rows = await visitor.database.select(
+    found = await visitor.database.select(
         tables.documents,
         columns="id,document_version,ocr_status,created_at,deleted_at",
         where={"case_id": document["case_id"], "name": document["name"]},
         order="document_version.desc",
         limit=100,
     )
-    return rows if len(rows) > 1 else []
+    return found if len(found) > 1 else []
 
 
-def _possible(document: Mapping[str, Any]) -> list[Act]:
+def _possible(document: rows.Documents) -> list[Act]:
     """List what makes sense in this state; whether this person may is the database's to say."""
     if document["deleted_at"]:
         return [Act.RESTORE, Act.ERASE]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
 from dashboard import choices, lists, navigation, rendering, route, visitors
-from pagewarden.database import tables
+from pagewarden.database import rows, tables
 
 PAGE = navigation.Page("Documents", "/documents")
 
@@ -38,14 +37,6 @@ class Filter(lists.Filter):
     before_id: str = ""
     offset: int = 0
 
-    def params(self) -> dict[str, object]:
-        """Give the arguments of list_documents; what is empty does not count."""
-        given = {
-            "p_case_id": self.case, "p_status": self.status, "p_lane": self.lane,
-            "p_name": self.q.strip(), "p_before": self.before, "p_before_id": self.before_id,
-        }  # fmt: skip
-        return {name: value for name, value in given.items() if value} | {"p_deleted": self.bin}
-
 
 @router.get("")
 async def listed(
@@ -61,22 +52,32 @@ async def listed(
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    rows = await visitor.database.rpc("list_documents", **chosen.params(), p_limit=ROWS + 1)
+    found = await visitor.database.list_documents(
+        case_id=chosen.case or None,
+        status=chosen.status or None,
+        lane=chosen.lane or None,
+        name=chosen.q.strip() or None,
+        deleted=chosen.bin,
+        before=chosen.before or None,
+        before_id=chosen.before_id or None,
+        limit=ROWS + 1,
+    )
 
-    def after(last: Mapping[str, Any]) -> str:
+    def after(last: rows.ListedDocument) -> str:
         return chosen.address(before=last["created_at"], before_id=last["document_id"], offset=0)
 
-    shown, more = lists.cut(rows, ROWS, after)
+    shown, more = lists.cut(found, ROWS, after)
     return {"rows": shown, "more": more}
 
 
 async def _hits(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
     if not chosen.q.strip() or chosen.bin or chosen.before:
         return {"found": [], "more_found": None}
-    case = {"p_case_id": chosen.case} if chosen.case else {}
-    found = await visitor.database.rpc(
-        "search_documents",
-        p_query=chosen.q.strip(), p_limit=HITS + 1, p_offset=max(chosen.offset, 0), **case,
-    )  # fmt: skip
+    found = await visitor.database.search_documents(
+        query=chosen.q.strip(),
+        case_id=chosen.case or None,
+        limit=HITS + 1,
+        offset=max(chosen.offset, 0),
+    )
     more = chosen.address(offset=chosen.offset + HITS) if len(found) > HITS else None
     return {"found": found[:HITS], "more_found": more}

@@ -77,10 +77,9 @@ async def send(
         return notices.after(PAGE.path, outcomes.NOTHING_CHOSEN, bad=True)
     if not lane:
         return notices.after(PAGE.path, "Nothing was done: choose a lane for them.", bad=True)
-    answer = await visitor.database.rpc(
-        "route_documents",
-        p_document_ids=[str(each) for each in ids], p_lane=lane, p_notes=notes.strip() or None,
-    )  # fmt: skip
+    answer = await visitor.database.route_documents(
+        document_ids=[str(each) for each in ids], lane=lane, notes=notes.strip() or None
+    )
     said = f"Sent to lane {lane}: {outcomes.count(answer['done'], 'document')}."
     return outcomes.after(PAGE.path, answer["done"], said, answer["skipped"])
 
@@ -98,9 +97,8 @@ async def refuse(
     if not notes.strip():
         said = "Nothing was done: say why they are refused, for those who sent them."
         return notices.after(PAGE.path, said, bad=True)
-    answer = await visitor.database.rpc(
-        "refuse_documents",
-        p_document_ids=[str(each) for each in ids], p_reason=notes.strip(),
-    )  # fmt: skip
+    answer = await visitor.database.refuse_documents(
+        document_ids=[str(each) for each in ids], reason=notes.strip()
+    )
     said = f"Refused: {outcomes.count(answer['done'], 'document')}. Read again undoes it."
     return outcomes.after(PAGE.path, answer["done"], said, answer["skipped"])

@@ -35,6 +35,6 @@ router.add_api_route("/{document_id}/progress", progress, route_class_override=r
 async def _shown(
     request: Request, visitor: visitors.Visitor, document_id: uuid.UUID, *, existing: bool
 ) -> Response:
-    seen = await visitor.database.rpc("document_progress", p_document_id=str(document_id))
+    seen = await visitor.database.document_progress(document_id=str(document_id))
     is_open = seen["ocr_status"] in _WAITS_FOR_A_WORKER
     return rendering.page(request, "upload.html", seen=seen, existing=existing, is_open=is_open)

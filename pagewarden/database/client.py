@@ -108,13 +108,17 @@ class Client(abc.ABC):
         answer: rows.CheckJobChange = await self.rpc("cancel_check_job", p_job_id=job_id)
         return answer
 
-    async def cancel_document(self, *, document_id: str, reason: str | None = None) -> Any:
-        """Editor, owner or HAC: stop a document before its end.
+    async def cancel_document(
+        self, *, document_id: str, reason: str | None = None
+    ) -> rows.DocumentAnswer:
+        """Editor, owner or HAC: cancel a document that is not finished.
 
         read_again undoes it.
         """
         optional = _given({"p_reason": reason})
-        answer: Any = await self.rpc("cancel_document", p_document_id=document_id, **optional)
+        answer: rows.DocumentAnswer = await self.rpc(
+            "cancel_document", p_document_id=document_id, **optional
+        )
         return answer
 
     async def cancel_volume_job(
@@ -436,12 +440,12 @@ class Client(abc.ABC):
         answer: Any = await self.rpc("delete_case", p_case_id=case_id)
         return answer
 
-    async def delete_document(self, *, document_id: str) -> Any:
-        """Owner or HAC: put a document away.
+    async def delete_document(self, *, document_id: str) -> rows.DocumentAnswer:
+        """Owner or HAC: soft-delete a document.
 
-        restore_document undoes it; erase_document is for good.
+        restore_document undoes it; erase_document is permanent.
         """
-        answer: Any = await self.rpc("delete_document", p_document_id=document_id)
+        answer: rows.DocumentAnswer = await self.rpc("delete_document", p_document_id=document_id)
         return answer
 
     async def document_archive(self, *, document_id: str, known_sha256: str | None = None) -> str:
@@ -456,23 +460,21 @@ class Client(abc.ABC):
 
     async def document_history(
         self, *, document_id: str, limit: int = 100
-    ) -> list[rows.DocumentHistory]:
-        """For the people of its case and HAC: every error, act and result of a document, …
+    ) -> list[rows.DocumentEvent]:
+        """Members of the case and HAC: errors, actions and results of a document, newest first.
 
-        … newest first. An act without a person was a machine's or an operator's; addresses are
-        shown to HAC only.
+        An action without a person is by a machine or an operator. Only HAC sees e-mail addresses.
         """
-        answer: list[rows.DocumentHistory] = await self.rpc(
+        answer: list[rows.DocumentEvent] = await self.rpc(
             "document_history", p_document_id=document_id, p_limit=limit
         )
         return answer
 
-    async def document_progress(self, *, document_id: str) -> Any:
-        """How far a document is: status, pages read, how many wait before it, and about how …
-
-        … many seconds are left.
-        """
-        answer: Any = await self.rpc("document_progress", p_document_id=document_id)
+    async def document_progress(self, *, document_id: str) -> rows.DocumentProgressAnswer:
+        """Progress of a document: status, pages read, documents ahead, estimated seconds left."""
+        answer: rows.DocumentProgressAnswer = await self.rpc(
+            "document_progress", p_document_id=document_id
+        )
         return answer
 
     async def end_function_run(
@@ -522,12 +524,12 @@ class Client(abc.ABC):
         answer: Any = await self.rpc("erase_case", p_case_id=case_id)
         return answer
 
-    async def erase_document(self, *, document_id: str) -> Any:
-        """Owner or HAC: remove a document, its file and everything read from it, for good.
+    async def erase_document(self, *, document_id: str) -> rows.DocumentAnswer:
+        """Owner or HAC: permanently remove a document, its file and its text.
 
         An audit line stays.
         """
-        answer: Any = await self.rpc("erase_document", p_document_id=document_id)
+        answer: rows.DocumentAnswer = await self.rpc("erase_document", p_document_id=document_id)
         return answer
 
     async def evaluate_alerts(self) -> Any:
@@ -666,13 +668,15 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def give_back_documents(self, *, documents: object) -> Any:
-        """HAC: take these documents from whoever claimed them then: [{"document_id", …
+    async def give_back_documents(self, *, documents: object) -> rows.GiveBackDocumentsAnswer:
+        """HAC: take documents back from their workers.
 
-        … "claimed_at"}, …]. One that somebody else has by now is left alone. Says how many, and
-        what was skipped and why.
+        p_documents is [{"document_id", "claimed_at"}, …]; a document with a later claim is skipped.
+        The answer lists the documents, and the skipped ones with the reason.
         """
-        answer: Any = await self.rpc("give_back_documents", p_documents=documents)
+        answer: rows.GiveBackDocumentsAnswer = await self.rpc(
+            "give_back_documents", p_documents=documents
+        )
         return answer
 
     async def grant_role(self, *, user_id: str, role: str | None = None) -> Any:
@@ -832,7 +836,7 @@ class Client(abc.ABC):
         before: str | None = None,
         before_id: str | None = None,
         limit: int = 50,
-    ) -> list[rows.ListDocuments]:
+    ) -> list[rows.ListedDocument]:
         """Documents the caller may see, newest first, whose name contains p_name.
 
         Goes on after the document of p_before_id, which came at p_before. The status queued finds
@@ -849,7 +853,7 @@ class Client(abc.ABC):
                 "p_before_id": before_id,
             }
         )
-        answer: list[rows.ListDocuments] = await self.rpc(
+        answer: list[rows.ListedDocument] = await self.rpc(
             "list_documents", p_deleted=deleted, p_limit=limit, **optional
         )
         return answer
@@ -1110,14 +1114,16 @@ class Client(abc.ABC):
         engine: str | None = None,
         language: str | None = None,
         profile: str | None = None,
-    ) -> Any:
+    ) -> rows.ReadAgainAnswer:
         """Editor, owner or HAC: read a finished document once more, with another engine, …
 
         … language or profile if given. The text read before stays until the new reading is
         complete.
         """
         optional = _given({"p_engine": engine, "p_language": language, "p_profile": profile})
-        answer: Any = await self.rpc("read_again", p_document_id=document_id, **optional)
+        answer: rows.ReadAgainAnswer = await self.rpc(
+            "read_again", p_document_id=document_id, **optional
+        )
         return answer
 
     async def receive_volume_messages(
@@ -1135,23 +1141,22 @@ class Client(abc.ABC):
 
     async def recover_stuck_documents(
         self, *, stuck_minutes: int = 10, document_ids: Sequence[str | None] | None = None
-    ) -> Any:
-        """HAC: take back documents whose reading began longer ago than p_stuck_minutes (all, …
-
-        … or the ones named).
-        """
+    ) -> rows.RecoverStuckDocumentsAnswer:
+        """HAC: take back documents claimed more than p_stuck_minutes ago, all or the given ones."""
         optional = _given({"p_document_ids": document_ids})
-        answer: Any = await self.rpc(
+        answer: rows.RecoverStuckDocumentsAnswer = await self.rpc(
             "recover_stuck_documents", p_stuck_minutes=stuck_minutes, **optional
         )
         return answer
 
-    async def refuse_documents(self, *, document_ids: Sequence[str | None], reason: str) -> Any:
+    async def refuse_documents(
+        self, *, document_ids: Sequence[str | None], reason: str
+    ) -> rows.RouteDocumentsAnswer:
         """HAC: cancel files of unknown type unread, and say why.
 
         What was routed meanwhile is left alone, and told.
         """
-        answer: Any = await self.rpc(
+        answer: rows.RouteDocumentsAnswer = await self.rpc(
             "refuse_documents", p_document_ids=document_ids, p_reason=reason
         )
         return answer
@@ -1318,9 +1323,9 @@ class Client(abc.ABC):
         answer: Any = await self.rpc("restore_case", p_case_id=case_id)
         return answer
 
-    async def restore_document(self, *, document_id: str) -> Any:
-        """Owner or HAC: take a deleted document back, unless another of its name is there now."""
-        answer: Any = await self.rpc("restore_document", p_document_id=document_id)
+    async def restore_document(self, *, document_id: str) -> rows.DocumentAnswer:
+        """Owner or HAC: restore a deleted document, unless its name is in use again."""
+        answer: rows.DocumentAnswer = await self.rpc("restore_document", p_document_id=document_id)
         return answer
 
     async def results_by_hour(self, *, hours: int = 24) -> list[rows.ResultsByHour]:
@@ -1345,26 +1350,28 @@ class Client(abc.ABC):
         answer: Any = await self.rpc("revoke_role", p_user_id=user_id, **optional)
         return answer
 
-    async def route_document(self, *, document_id: str, lane: str, notes: str | None = None) -> Any:
+    async def route_document(
+        self, *, document_id: str, lane: str, notes: str | None = None
+    ) -> rows.RouteDocumentAnswer:
         """HAC: send a file of unknown type to a lane.
 
         To refuse it, cancel it.
         """
         optional = _given({"p_notes": notes})
-        answer: Any = await self.rpc(
+        answer: rows.RouteDocumentAnswer = await self.rpc(
             "route_document", p_document_id=document_id, p_lane=lane, **optional
         )
         return answer
 
     async def route_documents(
         self, *, document_ids: Sequence[str | None], lane: str, notes: str | None = None
-    ) -> Any:
+    ) -> rows.RouteDocumentsAnswer:
         """HAC: send files of unknown type to a lane.
 
         Says how many, and what was skipped and why.
         """
         optional = _given({"p_notes": notes})
-        answer: Any = await self.rpc(
+        answer: rows.RouteDocumentsAnswer = await self.rpc(
             "route_documents", p_document_ids=document_ids, p_lane=lane, **optional
         )
         return answer
@@ -1385,7 +1392,7 @@ class Client(abc.ABC):
         engine: str | None = None,
         language: str | None = None,
         profile: str | None = None,
-    ) -> Any:
+    ) -> rows.SafeDocumentReuploadV2Answer:
         """Take in a file: a new document, or a new version of the one with that name; …
 
         … identical bytes return the existing one. The lane follows from p_lane, p_ocr_status or the
@@ -1403,7 +1410,7 @@ class Client(abc.ABC):
                 "p_profile": profile,
             }
         )
-        answer: Any = await self.rpc(
+        answer: rows.SafeDocumentReuploadV2Answer = await self.rpc(
             "safe_document_reupload_v2",
             p_case_id=case_id,
             p_document_name=document_name,
@@ -1450,13 +1457,13 @@ class Client(abc.ABC):
         case_id: str | None = None,
         limit: int = 20,
         offset: int = 0,
-    ) -> list[rows.SearchDocuments]:
+    ) -> list[rows.SearchHit]:
         """Pages whose text matches, best first, hits marked «so»; accents do not matter, …
 
         … words match in all their forms when the language is named. Only what the caller may see.
         """
         optional = _given({"p_language": language, "p_case_id": case_id})
-        answer: list[rows.SearchDocuments] = await self.rpc(
+        answer: list[rows.SearchHit] = await self.rpc(
             "search_documents", p_query=query, p_limit=limit, p_offset=offset, **optional
         )
         return answer
@@ -1566,13 +1573,14 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def stuck_documents(self, *, limit: int = 100) -> list[rows.StuckDocuments]:
-        """HAC: documents in the hands of a worker for more than ten minutes, or of one that …
+    async def stuck_documents(self, *, limit: int = 100) -> list[rows.StuckDocument]:
+        """HAC: documents held for more than ten minutes, or whose worker is silent, the …
 
-        … has not been heard of for five, the longest held first. sweep_due_at: when the sweep takes
-        it back if its worker stays silent; at attempt_deadline it does so in any case.
+        … longest held first. Silent is a worker without a heartbeat for five minutes. sweep_due_at
+        is when the sweep takes the document back if its worker stays silent; at attempt_deadline it
+        does so in any case.
         """
-        answer: list[rows.StuckDocuments] = await self.rpc("stuck_documents", p_limit=limit)
+        answer: list[rows.StuckDocument] = await self.rpc("stuck_documents", p_limit=limit)
         return answer
 
     async def submit_check_job(

@@ -1,16 +1,20 @@
--- Documents and what is read from them: tables only.
+-- Documents and what is read from them: the tables documents, ocr_runs, ocr_pages,
+-- ocr_processing_logs (results), ocr_errors, ocr_dead_letter and tasks, with the domains of their
+-- columns, their indexes and their policies.
 --
--- One row of documents is one file to be read, whatever its origin, and it is also the queue entry's
--- truth: status, lock, counts. The table stays narrow; text and boxes are in ocr_pages, one reading
--- run (engine, version, profile) after another. Results, errors, dead letters and tasks have a table
--- each. Functions that move documents are in queue, uploads and document_actions.
+-- A row of documents is one file to be read, whatever its origin. It also holds the authoritative
+-- state of its queue entry: status, lock and counts. The table stays narrow: text and boxes are in
+-- ocr_pages, one set of pages for each reading run (engine, version, profile).
+--
+-- The functions that change a document are in queue, uploads, document_actions and dead_letters; the
+-- queue's own tables are in queue_tables.
 
 create domain public.document_status as text
   constraint document_status_is_known check (value in (
     'pending', 'awaiting_file', 'extracting', 'extraction_failed', 'queued', 'queued_for_pdf',
     'processing', 'completed', 'dead_letter', 'pending_review', 'failed', 'cancelled'
   ));
-comment on domain public.document_status is 'Where a document stands; see docs/state-machine.md.';
+comment on domain public.document_status is 'State of a document; see docs/state-machine.md.';
 
 create domain public.document_name as text
   constraint document_name_has_sensible_length check (octet_length(value) between 1 and 1024 and btrim(value) <> '');
@@ -22,19 +26,19 @@ comment on domain public.document_priority is 'Higher is more urgent.';
 
 create domain public.counter as integer
   constraint counter_is_not_negative check (value >= 0);
-comment on domain public.counter is 'How often something happened.';
+comment on domain public.counter is 'A count.';
 
 create domain public.share as numeric
   constraint share_is_between_none_and_all check (value between 0 and 1);
-comment on domain public.share is 'From 0, none, to 1, all.';
+comment on domain public.share is 'A fraction from 0 to 1.';
 
 create domain public.sha256_hex as text
   constraint sha256_hex_is_hex check (octet_length(value) = 64 and value !~ '[^0-9a-f]');
-comment on domain public.sha256_hex is 'SHA-256 of a file, in lower case.';
+comment on domain public.sha256_hex is 'SHA-256 of a file, in lower-case hexadecimal.';
 
 create domain public.short_text as text
   constraint short_text_has_sensible_length check (octet_length(value) <= 200);
-comment on domain public.short_text is 'A word or two, or none.';
+comment on domain public.short_text is 'Text of at most 200 bytes, or an empty string.';
 
 create domain public.label as text
   constraint label_has_sensible_length check (octet_length(value) between 1 and 200);
@@ -61,7 +65,7 @@ create table public.documents (
   size_bytes public.file_size,
   document_version public.counter not null default 1,
   version public.counter not null default 1,
-  -- How it is to be read.
+  -- How to read it.
   engine public.label,
   language public.label,
   profile public.label,
@@ -69,17 +73,17 @@ create table public.documents (
   page_count public.counter,
   run_id bigint,
   open_run_id bigint,
-  -- Its place in the queue.
+  -- Position in the queue.
   listed_in text,
   priority public.document_priority not null default 0,
   turn bigint not null default 0,
   retry_at timestamptz,
-  -- What happened so far.
+  -- Counts.
   attempts public.counter not null default 0,
   retry_count public.counter not null default 0,
   rescues public.counter not null default 0,
   max_attempts public.counter not null default 3,
-  -- Who has it now.
+  -- The claim.
   locked_by text,
   locked_at timestamptz,
   lock_token uuid,
@@ -115,31 +119,31 @@ with (
   autovacuum_analyze_scale_factor = 0.02
 );
 comment on table public.documents is
-  'Every file to be read, whatever its origin, and the truth about it. Kept narrow: text lives in ocr_pages.';
-comment on column public.documents.version is 'Goes up with every claim, heartbeat and completion, and is never reset.';
+  'Every file to be read, whatever its origin, and its authoritative state. Kept narrow: text is in ocr_pages.';
+comment on column public.documents.version is 'Incremented by every claim, heartbeat and completion, and never reset.';
 comment on column public.documents.document_version is 'Counts the uploads of this name in this case.';
-comment on column public.documents.reading is 'Counts how often it was asked to be read again, from 1.';
+comment on column public.documents.reading is 'Number of the requested reading, from 1; read_again increments it.';
 comment on column public.documents.run_id is 'The run whose pages are the text of the document.';
 comment on column public.documents.open_run_id is 'The run whose pages are being saved.';
-comment on column public.documents.listed_in is 'Which list knows it: queue while it is queued, aside while it waits for somebody else or is cancelled, none while it is read and when it is completed.';
+comment on column public.documents.listed_in is 'Which queue table lists the document: queue while it is queued, aside while it waits for a person or an extractor or is cancelled, null while it is being read and once it is completed.';
 comment on column public.documents.priority is 'Higher is more urgent.';
-comment on column public.documents.turn is 'Place among equals: the turn of its case at enqueue, so no case stands in the way of others.';
-comment on column public.documents.retry_at is 'Waits until then; null when it may be taken at once.';
-comment on column public.documents.attempts is 'Claims since it was queued; a document given back unread does not count.';
+comment on column public.documents.turn is 'Order among documents of equal priority: the turn of its case at enqueue. It schedules cases fairly.';
+comment on column public.documents.retry_at is 'Earliest time of the next claim; null when it can be claimed at once.';
+comment on column public.documents.attempts is 'Claims since it was queued; a claim that was returned unread does not count.';
 comment on column public.documents.retry_count is 'Attempts that failed.';
-comment on column public.documents.rescues is 'Locks that expired: its worker died.';
-comment on column public.documents.locked_at is 'Last sign of life of its worker.';
-comment on column public.documents.claimed_at is 'When the last claim was made, and claimed_by by whom; both stay.';
-comment on column public.documents.attempt_deadline is 'When this attempt ends, alive or not.';
-comment on column public.documents.error_message is 'What the extractor met; OCR never writes here.';
-comment on column public.documents.ocr_error is 'What OCR met last; the extractor never writes here.';
+comment on column public.documents.rescues is 'Locks that expired because the worker died.';
+comment on column public.documents.locked_at is 'Last heartbeat of its worker.';
+comment on column public.documents.claimed_at is 'Time of the last claim; claimed_by is its worker. Both are kept after the claim ends.';
+comment on column public.documents.attempt_deadline is 'Hard deadline of the attempt, even if its worker is alive.';
+comment on column public.documents.error_message is 'Last error of the extractor; OCR never writes it.';
+comment on column public.documents.ocr_error is 'Last error of OCR; the extractor never writes it.';
 create index documents_registry_idx on public.documents (lane, created_at) where lane in ('index', 'acte');
 alter table public.documents enable row level security;
 create policy "Documents are visible to the people of their case and to HAC"
   on public.documents for select to authenticated
   using ((select private.is_admin()) or case_id in (select private.my_case_ids()));
 grant select on public.documents to authenticated, service_role;
--- None of these columns changes while a document is read, so claims and completions still touch no index.
+-- None of these columns changes while a document is being read, so claims and completions still update no index.
 create index documents_created_idx on public.documents (created_at, id);
 create index documents_case_created_idx on public.documents (case_id, created_at, id);
 create index documents_lane_created_idx on public.documents (lane, created_at, id);
@@ -155,12 +159,12 @@ set search_path = ''
 as $$
   select case p_lane when 'pdf' then 'queued_for_pdf' else 'queued' end;
 $$;
-comment on function private.queued_status(text) is 'The word for "queued" in a lane.';
+comment on function private.queued_status(text) is 'The queued status of a lane.';
 
-create function private.keep_case_of_documents()
+create function private.prevent_case_deletion()
 returns trigger
 language plpgsql
-security definer          -- whoever may delete cases need not see the documents
+security definer          -- a caller with the right to delete cases may lack the right to see documents
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -170,10 +174,10 @@ begin
   return old;
 end;
 $$;
-comment on function private.keep_case_of_documents() is 'A case cannot go before its documents.';
-create trigger cases_keep
+comment on function private.prevent_case_deletion() is 'Refuse to delete a case that has documents (23503).';
+create trigger cases_prevent_deletion
   before delete on public.cases
-  for each row execute function private.keep_case_of_documents();
+  for each row execute function private.prevent_case_deletion();
 
 create table public.ocr_runs (
   id bigint generated always as identity,
@@ -190,7 +194,7 @@ create table public.ocr_runs (
 comment on table public.ocr_runs is
   'One reading of a document by one engine, version and profile. Pages of different runs never mix.';
 comment on column public.ocr_runs.is_whole is
-  'Its text came whole with the result, however many pages it is divided into; otherwise it has every page of the document.';
+  'True when the text came with the result, not page by page; otherwise the run has every page of the document.';
 alter table public.ocr_runs enable row level security;
 create policy "Runs are visible to the people of the case and to HAC"
   on public.ocr_runs for select to authenticated
@@ -221,9 +225,9 @@ create table public.ocr_pages (
   constraint ocr_pages_confidence_is_a_share check (confidence between 0 and 1),
   constraint ocr_pages_lines_is_a_list check (jsonb_typeof(lines) = 'array')
 );
-comment on table public.ocr_pages is 'What was read from each page: text, lines with boxes, confidence.';
+comment on table public.ocr_pages is 'The text of each page, with lines, boxes and confidence.';
 comment on column public.ocr_pages.page_number is 'From 1.';
-comment on column public.ocr_pages.status is 'read; blank: nothing on it; unread: ink but no text found; failed: could not be read.';
+comment on column public.ocr_pages.status is 'read; blank: an empty page; unread: ink, but no text found; failed: the page could not be read.';
 comment on column public.ocr_pages.lines is 'Boxes are pixels of the page image, origin top left; confidence is 0 to 1.';
 create index ocr_pages_document_idx on public.ocr_pages (document_id);
 create index ocr_pages_case_idx on public.ocr_pages (case_id);
@@ -302,10 +306,10 @@ create table public.ocr_errors (
     error_category in ('transient', 'permanent', 'resource', 'configuration', 'unknown')
   )
 );
-comment on table public.ocr_errors is 'Everything that ever went wrong with a document, in order.';
+comment on table public.ocr_errors is 'Every error of a document, in order.';
 comment on column public.ocr_errors.kind is
-  'failure: its worker said so. lock_expired: its worker died. deadline: the attempt took too long. '
-  'outage: a service was away, not counted. conflict: two changed the same thing. extraction: the extractor said so.';
+  'failure: reported by the worker. lock_expired: the worker died. deadline: the attempt took too long. '
+  'outage: a service was unavailable, not counted. conflict: a concurrent change. extraction: reported by the extractor.';
 create index ocr_errors_document_idx on public.ocr_errors (document_id, id);
 create index ocr_errors_created_idx on public.ocr_errors (created_at);
 alter table public.ocr_errors enable row level security;
@@ -345,7 +349,7 @@ create table public.ocr_dead_letter (
     status in ('pending', 'investigating', 'requeued', 'manual', 'abandoned')
   )
 );
-comment on table public.ocr_dead_letter is 'Documents machines gave up on, until HAC decides.';
+comment on table public.ocr_dead_letter is 'Documents that failed for good, until HAC decides.';
 create index ocr_dead_letter_created_idx on public.ocr_dead_letter (created_at);
 create index ocr_dead_letter_reviewed_by_idx on public.ocr_dead_letter (reviewed_by) where reviewed_by is not null;
 alter table public.ocr_dead_letter enable row level security;
@@ -359,7 +363,7 @@ create index ocr_dead_letter_open_idx on public.ocr_dead_letter (last_failed_at,
   where status in ('pending', 'investigating');
 create index ocr_dead_letter_group_idx on public.ocr_dead_letter (error_group, last_failed_at, id);
 
-create function private.urgency_of(p_priority text)
+create function private.task_urgency(p_priority text)
 returns integer
 language sql
 immutable
@@ -368,7 +372,7 @@ set search_path = ''
 as $$
   select case p_priority when 'urgent' then 1 when 'high' then 2 when 'normal' then 3 when 'low' then 4 end;
 $$;
-comment on function private.urgency_of(text) is 'Priorities of tasks as numbers, the most urgent first.';
+comment on function private.task_urgency(text) is 'Priorities of tasks as numbers, the most urgent first.';
 
 create table public.tasks (
   id uuid not null default gen_random_uuid(),
@@ -386,14 +390,14 @@ create table public.tasks (
   updated_at timestamptz not null default now(),
   done_at timestamptz,
   done_by uuid references auth.users (id) on delete set null,
-  urgency integer not null generated always as (private.urgency_of(priority)) stored,
+  urgency integer not null generated always as (private.task_urgency(priority)) stored,
   constraint tasks_pkey primary key (id),
   constraint tasks_kind_is_known check (kind in ('dead_letter', 'review', 'routing', 'outage', 'alert', 'other')),
   constraint tasks_status_is_known check (status in ('pending', 'in_progress', 'done', 'cancelled')),
   constraint tasks_priority_is_known check (priority in ('low', 'normal', 'high', 'urgent')),
   constraint tasks_ended_has_a_time check ((status in ('done', 'cancelled')) = (done_at is not null))
 );
-comment on table public.tasks is 'What waits for a person.';
+comment on table public.tasks is 'Work that waits for a person.';
 create unique index tasks_one_open_of_a_kind on public.tasks (document_id, kind)
   where status in ('pending', 'in_progress') and document_id is not null;
 create index tasks_document_idx on public.tasks (document_id);

@@ -1,11 +1,13 @@
--- Full-text search over pages.
+-- Full-text search over the pages of documents: text search configurations, the search vector of a
+-- page, the parser of queries, headlines, and search_documents.
 --
--- Words are stored twice: as they stand (without accents) and stemmed for the language of the page, so
--- a search finds them whether or not it knows the language. Scripts without spaces between words are
--- indexed character by character.
+-- Words are stored twice: unstemmed (without accents) and stemmed for the language of the page, so a
+-- search finds them with and without a language. Scripts without spaces between words are indexed
+-- character by character, and consecutive characters of a query become a phrase.
+--
+-- The vectors are columns of ocr_pages and page_corrections, filled by the functions that save pages and
+-- corrections. A page with a correction is found by the correction only.
 
--- Words are stored twice: as they stand (accents off) and stemmed for the language of the page, so
--- a search finds them whether or not it knows the language.
 create text search configuration private.simple (copy = pg_catalog.simple);
 alter text search configuration private.simple
   alter mapping for hword, hword_part, word with extensions.unaccent, pg_catalog.simple;
@@ -54,9 +56,9 @@ as $$
   );
 $$;
 comment on function private.search_config(text) is
-  'How words of a language ("fr", "fr-CA", "french") are cut and stemmed; simple when it is not known.';
+  'Text search configuration of a language ("fr", "fr-CA", "french"); simple when it is not known.';
 
-create function private.unspaced_signs()
+create function private.unspaced_characters()
 returns text
 language sql
 immutable
@@ -65,10 +67,10 @@ set search_path = ''
 as $$
   select '[\u0e00-\u0e7f\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]';
 $$;
-comment on function private.unspaced_signs() is
-  'The signs of scripts that put no spaces between words (Thai, Japanese, Chinese), as a regular expression.';
+comment on function private.unspaced_characters() is
+  'Regular expression of the characters of scripts without spaces between words (Thai, Japanese, Chinese).';
 
-create function private.marks()
+create function private.punctuation()
 returns text
 language sql
 immutable
@@ -80,24 +82,24 @@ as $$
     '\u2000-\u200b\u200e-\u206f\u20a0-\u20cf\u2190-\u2bff\u2e00-\u2e7f\u3000-\u3004\u3008-\u303f\u30fb'
     '\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]';
 $$;
-comment on function private.marks() is
-  'Punctuation and symbols beyond ASCII, as a regular expression: where the locale is C, Postgres takes them for letters.';
+comment on function private.punctuation() is
+  'Regular expression of punctuation and symbols beyond ASCII, which Postgres takes for letters in the locale C.';
 
-create function private.spell_out(p_text text)
+create function private.separate_words(p_text text)
 returns text
 language sql
 immutable
 security invoker
 set search_path = ''
 as $$
-  -- Each sign becomes a word, and a search for several of them is a search for their sequence.
+  -- Each character becomes a word, and a search for several of them is a search for their sequence.
   select regexp_replace(
-    regexp_replace(left(p_text, 250000), private.marks(), ' ', 'g'),
-    '(' || private.unspaced_signs() || ')', ' \1 ', 'g'
+    regexp_replace(left(p_text, 250000), private.punctuation(), ' ', 'g'),
+    '(' || private.unspaced_characters() || ')', ' \1 ', 'g'
   );
 $$;
-comment on function private.spell_out(text) is
-  'The words of a text with spaces between them, whatever its script and the locale of the database.';
+comment on function private.separate_words(text) is
+  'A text with spaces between its words, independent of its script and the locale of the database.';
 
 create function private.search_vector(p_text text, p_language text)
 returns tsvector
@@ -112,9 +114,9 @@ as $$
       || to_tsvector(private.search_config(p_language), t.spelled),
     ' '
   )
-  from (select private.spell_out(p_text) as spelled) as t;
+  from (select private.separate_words(p_text) as spelled) as t;
 $$;
-comment on function private.search_vector(text, text) is 'The words of a text, plain and stemmed.';
+comment on function private.search_vector(text, text) is 'The search vector of a text: its words, unstemmed and stemmed.';
 
 create function private.search_query(p_query text, p_language text)
 returns tsquery
@@ -123,18 +125,18 @@ stable
 security invoker
 set search_path = ''
 as $$
-  -- As on the web. Signs of scripts without spaces must follow one another where they were typed so:
+  -- Web search syntax. Characters of scripts without spaces must follow one another as typed:
   -- each run of them becomes a phrase, unless it stands in quotation marks already.
   select websearch_to_tsquery('private.simple', t.spelled)
     || websearch_to_tsquery(private.search_config(p_language), t.spelled)
   from (
-    select private.spell_out(regexp_replace(
+    select private.separate_words(regexp_replace(
       translate(p_query, '“”„«»「」『』', repeat('"', 9)),
-      '(' || private.unspaced_signs() || '+)(?=(?:[^"]*"[^"]*")*[^"]*$)', '"\1"', 'g'
+      '(' || private.unspaced_characters() || '+)(?=(?:[^"]*"[^"]*")*[^"]*$)', '"\1"', 'g'
     )) as spelled
   ) as t;
 $$;
-comment on function private.search_query(text, text) is 'What a person typed, as a search.';
+comment on function private.search_query(text, text) is 'A search typed by a person, as a tsquery.';
 
 create function private.search_headline(p_text text, p_language text, p_query tsquery)
 returns text
@@ -143,8 +145,8 @@ stable
 security invoker
 set search_path = ''
 as $$
-  -- Spaces around signs and marks are set for the parser and taken away again; neighbours that were
-  -- hit are marked as one. Control characters mark the hits until then, as no text has them.
+  -- Spaces around single characters and punctuation are added for the parser and removed again; adjacent
+  -- hits are merged. Control characters, which no text contains, mark the hits until then.
   select translate(
     replace(
       regexp_replace(
@@ -160,9 +162,20 @@ as $$
     ),
     E'\x01\x02', '«»'
   )
-  from (select private.unspaced_signs() || '|' || private.marks() as single) as t;
+  from (select private.unspaced_characters() || '|' || private.punctuation() as single) as t;
 $$;
-comment on function private.search_headline(text, text, tsquery) is 'The part of a text that was found, hits marked «so».';
+comment on function private.search_headline(text, text, tsquery) is 'The matching part of a text, hits marked «so».';
+
+create type public.search_hit as (
+  document_id uuid,
+  case_id uuid,
+  name text,
+  page_number integer,
+  rank real,
+  headline text
+);
+comment on type public.search_hit is
+  'A page whose text matches a search.';
 
 create function private.search_documents(
   p_query text,
@@ -171,14 +184,7 @@ create function private.search_documents(
   p_limit integer,
   p_offset integer
 )
-returns table (
-  document_id uuid,
-  case_id uuid,
-  name text,
-  page_number integer,
-  rank real,
-  headline text
-)
+returns setof public.search_hit
 language plpgsql
 stable
 security definer          -- behind a policy the index of words cannot be used: its operator is not leakproof
@@ -238,14 +244,7 @@ create function public.search_documents(
   p_limit integer default 20,
   p_offset integer default 0
 )
-returns table (
-  document_id uuid,
-  case_id uuid,
-  name text,
-  page_number integer,
-  rank real,
-  headline text
-)
+returns setof public.search_hit
 language sql stable security invoker set search_path = ''
 as $$ select * from private.search_documents(p_query, p_language, p_case_id, p_limit, p_offset) $$;
 comment on function public.search_documents(text, text, uuid, integer, integer) is

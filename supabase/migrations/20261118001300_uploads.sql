@@ -1,9 +1,15 @@
--- Uploads: new documents, new versions, routing, reading again.
+-- Uploads: create documents and versions of documents, route files of unknown type, requeue a
+-- document to be read again.
 --
--- An upload under a name that exists makes a new version and soft-deletes the old one; identical bytes
--- return the document that is there. An advisory lock on case and name keeps uploads of one name apart.
+-- An upload under an existing name creates a new version and soft-deletes the old one. Identical bytes
+-- (same SHA-256) return the existing document. An advisory lock on case and name serializes uploads of
+-- one name. add_documents inserts up to 10,000 new files with three statements.
+--
+-- A file of unknown type stays pending, with a task for HAC (the people with the role admin), until
+-- HAC routes it to a lane or refuses it. private.requeue() is the one way back to the queue; dead
+-- letters and corrections use it as well. The files themselves are stored by the API, not here.
 
-create function private.lane_of(p_lane text, p_ocr_status text, p_file_extension text)
+create function private.upload_lane(p_lane text, p_ocr_status text, p_file_extension text)
 returns text
 language plpgsql
 immutable
@@ -29,11 +35,11 @@ begin
   );
 end;
 $$;
-comment on function private.lane_of(text, text, text) is
-  'Which lane an upload goes to; null: nobody knows, a person has to route it.';
+comment on function private.upload_lane(text, text, text) is
+  'The lane of an upload; null when the type is unknown and HAC has to route it.';
 
--- What our services and HAC say is taken as it is. Everybody else keeps to the folder of the case, or one could
--- have the files of others read and removed; and cannot overtake others.
+-- Services and HAC are trusted. For any other caller the path must be in the folder of the case, because a
+-- document gives access to its file and its removal; and the priority must not be above 0.
 create function private.require_uploader(p_case_id uuid, p_priority integer, p_files jsonb)
 returns void
 language plpgsql
@@ -59,9 +65,9 @@ begin
 end;
 $$;
 comment on function private.require_uploader(uuid, integer, jsonb) is
-  'Refuse a case that is not there (22023), or an upload that is not the caller''s to make (42501).';
+  'Refuse a case that does not exist (22023) or a caller without the right to upload to it (42501).';
 
--- A document that is replaced: whoever reads it may finish, nobody else begins.
+-- A worker that has claimed the replaced document may finish it; no other worker claims it.
 create function private.supersede(p_document public.documents, p_now timestamptz)
 returns void
 language plpgsql
@@ -79,12 +85,12 @@ begin
       retry_at = null,
       updated_at = p_now
   where d.id = (p_document).id;
-  perform private.close_attention((p_document).id);
+  perform private.close_dead_letter_and_tasks((p_document).id);
 end;
 $$;
 comment on function private.supersede(public.documents, timestamptz) is 'Soft-delete a document in favour of a newer upload.';
 
-create function private.close_attention(p_document_id uuid)
+create function private.close_dead_letter_and_tasks(p_document_id uuid)
 returns void
 language plpgsql
 volatile
@@ -100,7 +106,7 @@ begin
   perform private.close_tasks(p_document_id, 'cancelled', array['dead_letter', 'review', 'routing']);
 end;
 $$;
-comment on function private.close_attention(uuid) is 'Nobody needs to look at the document any more.';
+comment on function private.close_dead_letter_and_tasks(uuid) is 'Close the dead letter and the open tasks of a document.';
 
 create function private.require_upload(p_lane text, p_priority integer, p_sha256 text, p_size_bytes bigint)
 returns void
@@ -126,9 +132,9 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_upload(text, integer, text, bigint) is 'Refuse senseless arguments of an upload (22023).';
+comment on function private.require_upload(text, integer, text, bigint) is 'Refuse invalid arguments of an upload (22023).';
 
-create function private.require_wishes(p_engine text, p_language text, p_profile text)
+create function private.require_read_options(p_engine text, p_language text, p_profile text)
 returns void
 language plpgsql
 immutable
@@ -141,34 +147,47 @@ begin
   perform private.require_optional_text('p_profile', p_profile, 200);
 end;
 $$;
-comment on function private.require_wishes(text, text, text) is
-  'Refuse names that no engine, language or profile can have (22023); null leaves the choice to the worker.';
+comment on function private.require_read_options(text, text, text) is
+  'Refuse blank or overlong names of an engine, language or profile (22023); null leaves the choice to the worker.';
 
-create function private.same_bytes_again(p_document public.documents, p_now timestamptz)
-returns jsonb
+create type public.safe_document_reupload_v2_answer as (
+  success boolean,
+  document_id uuid,
+  version integer,
+  document_version integer,
+  ocr_status text,
+  existing boolean
+);
+comment on type public.safe_document_reupload_v2_answer is
+  'The schema of what safe_document_reupload_v2 answers; fields that are null are left out.';
+
+create function private.return_existing_document(p_document public.documents, p_now timestamptz)
+returns public.safe_document_reupload_v2_answer
 language plpgsql
 volatile
 security invoker
 set search_path = ''
 as $$
 declare
-  v_revived boolean := p_document.ocr_status in ('dead_letter', 'failed', 'cancelled');
+  v_answer public.safe_document_reupload_v2_answer;
 begin
-  if v_revived then
+  v_answer.success := true;
+  v_answer.document_id := p_document.id;
+  v_answer.version := p_document.version;
+  v_answer.document_version := p_document.document_version;
+  v_answer.ocr_status := p_document.ocr_status;
+  v_answer.existing := true;
+  if p_document.ocr_status in ('dead_letter', 'failed', 'cancelled') then
     perform private.requeue(p_document, 'uploaded again', p_now);
+    v_answer.ocr_status := private.queued_status(p_document.lane);
   end if;
-  return jsonb_build_object(
-    'success', true, 'document_id', p_document.id, 'version', p_document.version,
-    'document_version', p_document.document_version,
-    'ocr_status', case when v_revived then private.queued_status(p_document.lane) else p_document.ocr_status end,
-    'existing', true
-  );
+  return v_answer;
 end;
 $$;
-comment on function private.same_bytes_again(public.documents, timestamptz) is
-  'Identical bytes are the same document; one that was given up gets another chance.';
+comment on function private.return_existing_document(public.documents, timestamptz) is
+  'Answer an upload of identical bytes with the existing document; requeue it if it was given up or cancelled.';
 
--- Back to the queue as if new: counts at zero, history kept, at the end of its case's line.
+-- Counts start at zero, the history is kept, and the document takes the next turn of its case.
 create function private.requeue(p_document public.documents, p_reason text, p_now timestamptz)
 returns void
 language plpgsql
@@ -195,7 +214,7 @@ begin
 end;
 $$;
 comment on function private.requeue(public.documents, text, timestamptz) is
-  'Send a document round again with fresh counts.';
+  'Return a document to the queue with its counts at zero.';
 
 create function private.safe_document_reupload_v2(
   p_case_id uuid,
@@ -220,20 +239,21 @@ security definer          -- people hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_lane text := private.lane_of(p_lane, p_ocr_status, p_file_extension);
+  v_lane text := private.upload_lane(p_lane, p_ocr_status, p_file_extension);
   v_old public.documents;
   v_new public.documents;
+  v_answer public.safe_document_reupload_v2_answer;
 begin
   perform private.require_text('p_document_name', p_document_name, 1024);
   perform private.require_upload(p_lane, p_priority, p_sha256, p_size_bytes);
   perform private.require_optional_text('p_new_dropbox_path', p_new_dropbox_path, 4096);
   perform private.require_optional_text('p_file_extension', nullif(p_file_extension, ''), 200);
   perform private.require_optional_text('p_mime_type', nullif(p_mime_type, ''), 200);
-  perform private.require_wishes(p_engine, p_language, p_profile);
+  perform private.require_read_options(p_engine, p_language, p_profile);
   perform private.require_uploader(
     p_case_id, p_priority, jsonb_build_array(jsonb_build_object('dropbox_path', p_new_dropbox_path))
   );
-  -- Two uploads of one name follow one another.
+  -- Serialize uploads of one name.
   perform pg_advisory_xact_lock_shared(hashtextextended(p_case_id::text, 4));
   perform pg_advisory_xact_lock(hashtextextended(p_case_id::text || p_document_name, 2));
 
@@ -241,7 +261,7 @@ begin
   where d.case_id = p_case_id and d.name = p_document_name and d.deleted_at is null
   for update;
   if v_old.sha256 = p_sha256 then
-    return private.same_bytes_again(v_old, p_now);
+    return to_jsonb(private.return_existing_document(v_old, p_now));
   end if;
   if v_old.id is not null then
     perform private.supersede(v_old, p_now);
@@ -263,7 +283,7 @@ begin
       0
     ) + 1,
     p_engine, p_language, p_profile, p_priority,
-    -- What waits for a person takes its turn when it is routed.
+    -- A pending document takes its turn when HAC routes it.
     case when v_lane is null then 0 else private.take_turns(p_case_id, l.lane, p_priority, 1) end,
     l.max_attempts, p_now, p_now
   from public.lanes as l
@@ -272,14 +292,17 @@ begin
   if v_lane is null then
     perform private.open_task(
       p_case_id, v_new.id, 'routing', 'Where does this file go?',
-      format('"%s" is of a type nobody knows', p_document_name), 'normal',
+      format('"%s" is of an unknown type', p_document_name), 'normal',
       jsonb_build_object('document_id', v_new.id)
     );
   end if;
-  return jsonb_build_object(
-    'success', true, 'document_id', v_new.id, 'version', v_new.version,
-    'document_version', v_new.document_version, 'ocr_status', v_new.ocr_status, 'existing', false
-  );
+  v_answer.success := true;
+  v_answer.document_id := v_new.id;
+  v_answer.version := v_new.version;
+  v_answer.document_version := v_new.document_version;
+  v_answer.ocr_status := v_new.ocr_status;
+  v_answer.existing := false;
+  return to_jsonb(v_answer);
 end;
 $$;
 comment on function private.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text, timestamptz) is
@@ -287,7 +310,7 @@ comment on function private.safe_document_reupload_v2(uuid, text, text, text, te
 grant execute on function private.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text, timestamptz)
   to authenticated, service_role;
 
-create function private.without_known(p_case_id uuid, p_documents jsonb)
+create function private.exclude_existing_names(p_case_id uuid, p_documents jsonb)
 returns jsonb
 language sql
 stable
@@ -301,10 +324,10 @@ as $$
     where d.case_id = p_case_id and d.name = f.file ->> 'name' and d.deleted_at is null
   );
 $$;
-comment on function private.without_known(uuid, jsonb) is 'The files of a list whose names the case does not have yet.';
+comment on function private.exclude_existing_names(uuid, jsonb) is 'The files of a list whose names do not exist in the case yet.';
 
--- The bulk of all uploads: three statements in all, because at one file a call every further statement or
--- call of a helper was 5 to 20 us of some 250. Helpers explain what is wrong once something is.
+-- The hot path of uploads: three statements in all, because with one file per call each further statement or
+-- helper call took 5 to 20 us of about 250. The require_ helpers run only when the quick check fails.
 create function private.add_documents(p_case_id uuid, p_documents jsonb, p_lane text, p_priority integer, p_now timestamptz default now())
 returns setof uuid
 language plpgsql
@@ -383,16 +406,16 @@ begin
       return;
     exception
       when unique_violation then
-        -- Names that are there already are left out, and take no turns. Nobody else uploads into the case
-        -- meanwhile, so the second try meets nobody; only a name that is twice in the list meets itself.
+        -- Existing names are left out and take no turns. The lock excludes other uploads into the case, so the
+        -- second try fails only if a name is twice in the list.
         if v_again then
           raise exception 'a name is twice in the list' using errcode = '22023', hint = 'Send each name once.';
         end if;
         perform pg_advisory_xact_lock(hashtextextended(p_case_id::text, 4));
-        v_files := private.without_known(p_case_id, p_documents);
+        v_files := private.exclude_existing_names(p_case_id, p_documents);
         v_again := true;
       when check_violation or not_null_violation then
-        raise exception 'a file makes no sense' using errcode = '22023',
+        raise exception 'a file of the list is invalid' using errcode = '22023',
           hint = 'Each needs a name of 1 to 1024 bytes; sha256 is 64 lower-case hexadecimal digits, dropbox_path at '
             'most 4096 bytes, everything else at most 200, and size_bytes not negative.';
     end;
@@ -402,8 +425,19 @@ $$;
 comment on function private.add_documents(uuid, jsonb, text, integer, timestamptz) is 'See public.add_documents.';
 grant execute on function private.add_documents(uuid, jsonb, text, integer, timestamptz) to authenticated, service_role;
 
+create type public.route_document_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  lane text,
+  ocr_status text
+);
+comment on type public.route_document_answer is
+  'Which lane a document went to, or why it was left alone. Nullable: error, message, lane, ocr_status.';
+
 create function private.route_document(p_document_id uuid, p_lane text, p_notes text, p_now timestamptz default now())
-returns jsonb
+returns public.route_document_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -411,32 +445,54 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
+  v_answer public.route_document_answer;
 begin
   perform private.require_admin();
   perform private.require_lane(p_lane);
   perform private.require_optional_text('p_notes', nullif(p_notes, ''), 10000);
   select d.* into v_document from public.documents as d where d.id = p_document_id for update;
   if not found then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   if v_document.ocr_status <> 'pending' then
-    return private.refusal('WRONG_STATE', p_document_id);
+    return private.refused(v_answer, 'WRONG_STATE', p_document_id);
   end if;
   update public.documents as d
   set lane = p_lane, max_attempts = (select l.max_attempts from public.lanes as l where l.lane = p_lane)
   where d.id = p_document_id
   returning d.* into v_document;
   perform private.requeue(v_document, coalesce(p_notes, format('routed to lane %s', p_lane)), p_now);
-  return jsonb_build_object(
-    'success', true, 'document_id', p_document_id, 'lane', p_lane, 'ocr_status', private.queued_status(p_lane)
-  );
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  v_answer.lane := p_lane;
+  v_answer.ocr_status := private.queued_status(p_lane);
+  return v_answer;
 end;
 $$;
 comment on function private.route_document(uuid, text, text, timestamptz) is 'See public.route_document.';
 grant execute on function private.route_document(uuid, text, text, timestamptz) to authenticated, service_role;
 
-create function private.settle_pending(p_document_ids uuid[], p_lane text, p_notes text, p_now timestamptz)
-returns jsonb
+create type public.skipped_document as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  name text
+);
+comment on type public.skipped_document is
+  'A document that an action on several documents left alone, and why. success is false. Nullable: name.';
+
+create type public.route_documents_answer as (
+  success boolean,
+  done integer,
+  documents uuid[],
+  skipped public.skipped_document[]
+);
+comment on type public.route_documents_answer is
+  'How many documents of unknown type were routed or refused, and which; and the ones that were left alone.';
+
+create function private.route_or_cancel_documents(p_document_ids uuid[], p_lane text, p_notes text, p_now timestamptz)
+returns public.route_documents_answer
 language plpgsql
 volatile
 security invoker
@@ -445,39 +501,41 @@ as $$
 declare
   v_id uuid;
   v_document public.documents;
-  v_done uuid[] := '{}';
-  v_skipped jsonb := '[]';
+  v_answer public.route_documents_answer;
 begin
   if (cardinality(p_document_ids) between 1 and 1000) is not true then
     raise exception 'p_document_ids must be 1 to 1000 ids' using errcode = '22023', hint = 'Send smaller lists.';
   end if;
+  v_answer.documents := '{}';
+  v_answer.skipped := '{}';
   for v_id in
     select distinct i.id from unnest(p_document_ids) as i (id) order by i.id
   loop
     select d.* into v_document from public.documents as d where d.id = v_id for update;
     if not found then
-      v_skipped := v_skipped || private.refusal('DOCUMENT_NOT_FOUND', v_id);
+      v_answer.skipped := v_answer.skipped
+        || private.refused(null::public.skipped_document, 'DOCUMENT_NOT_FOUND', v_id);
     elsif v_document.ocr_status <> 'pending' then
-      v_skipped := v_skipped || private.overtaken(v_document);
+      v_answer.skipped := v_answer.skipped || private.skip_wrong_state(v_document);
     else
       if p_lane is null then
         perform private.cancel(v_document, p_notes, p_now);
       else
         perform private.route_document(v_id, p_lane, p_notes, p_now);
       end if;
-      v_done := v_done || v_id;
+      v_answer.documents := v_answer.documents || v_id;
     end if;
   end loop;
-  return jsonb_build_object(
-    'success', true, 'done', cardinality(v_done), 'documents', to_jsonb(v_done), 'skipped', v_skipped
-  );
+  v_answer.success := true;
+  v_answer.done := cardinality(v_answer.documents);
+  return v_answer;
 end;
 $$;
-comment on function private.settle_pending(uuid[], text, text, timestamptz) is
-  'Send files of unknown type to a lane, or without one refuse them.';
+comment on function private.route_or_cancel_documents(uuid[], text, text, timestamptz) is
+  'Route files of unknown type to a lane, or cancel them when the lane is null.';
 
 create function private.route_documents(p_document_ids uuid[], p_lane text, p_notes text)
-returns jsonb
+returns public.route_documents_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -487,14 +545,14 @@ begin
   perform private.require_admin();
   perform private.require_lane(p_lane);
   perform private.require_optional_text('p_notes', nullif(p_notes, ''), 10000);
-  return private.settle_pending(p_document_ids, p_lane, p_notes, now());
+  return private.route_or_cancel_documents(p_document_ids, p_lane, p_notes, now());
 end;
 $$;
 comment on function private.route_documents(uuid[], text, text) is 'See public.route_documents.';
 grant execute on function private.route_documents(uuid[], text, text) to authenticated, service_role;
 
 create function private.refuse_documents(p_document_ids uuid[], p_reason text)
-returns jsonb
+returns public.route_documents_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -503,11 +561,23 @@ as $$
 begin
   perform private.require_admin();
   perform private.require_text('p_reason', p_reason, 10000);
-  return private.settle_pending(p_document_ids, null, p_reason, now());
+  return private.route_or_cancel_documents(p_document_ids, null, p_reason, now());
 end;
 $$;
 comment on function private.refuse_documents(uuid[], text) is 'See public.refuse_documents.';
 grant execute on function private.refuse_documents(uuid[], text) to authenticated, service_role;
+
+create type public.read_again_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  reading integer,
+  ocr_status text
+);
+comment on type public.read_again_answer is
+  'The number of the reading that a document is queued for, or why it is not. '
+  'Nullable: error, message, reading, ocr_status.';
 
 create function private.read_again(
   p_document_id uuid,
@@ -516,7 +586,7 @@ create function private.read_again(
   p_profile text,
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.read_again_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -524,18 +594,19 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
+  v_answer public.read_again_answer;
 begin
-  perform private.require_wishes(p_engine, p_language, p_profile);
+  perform private.require_read_options(p_engine, p_language, p_profile);
   select d.* into v_document from public.documents as d where d.id = p_document_id for update;
   perform private.require_case_rank(v_document.case_id, 2);
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   if v_document.deleted_at is not null
     or v_document.ocr_status not in ('completed', 'failed', 'cancelled', 'pending_review', 'dead_letter')
     -- Pictures of a check job are read again with it: rerun_check_job.
     or exists (select 1 from public.check_jobs as j where j.id = v_document.case_id) then
-    return private.refusal('WRONG_STATE', p_document_id);
+    return private.refused(v_answer, 'WRONG_STATE', p_document_id);
   end if;
   update public.documents as d
   set reading = d.reading + 1,
@@ -543,12 +614,13 @@ begin
       engine = coalesce(p_engine, d.engine),
       language = coalesce(p_language, d.language),
       profile = coalesce(p_profile, d.profile)
-  where d.id = p_document_id;
+  where d.id = p_document_id
+  returning d.reading into v_answer.reading;
   perform private.requeue(v_document, 'to be read again', p_now);
-  return jsonb_build_object(
-    'success', true, 'document_id', p_document_id, 'reading', v_document.reading + 1,
-    'ocr_status', private.queued_status(v_document.lane)
-  );
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  v_answer.ocr_status := private.queued_status(v_document.lane);
+  return v_answer;
 end;
 $$;
 comment on function private.read_again(uuid, text, text, text, timestamptz) is 'See public.read_again.';
@@ -595,7 +667,7 @@ comment on function public.add_documents(uuid, jsonb, text, integer) is
 grant execute on function public.add_documents(uuid, jsonb, text, integer) to authenticated, service_role;
 
 create function public.route_document(p_document_id uuid, p_lane text, p_notes text default null)
-returns jsonb
+returns public.route_document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.route_document(p_document_id, p_lane, p_notes) $$;
 comment on function public.route_document(uuid, text, text) is
@@ -603,7 +675,7 @@ comment on function public.route_document(uuid, text, text) is
 grant execute on function public.route_document(uuid, text, text) to authenticated, service_role;
 
 create function public.route_documents(p_document_ids uuid[], p_lane text, p_notes text default null)
-returns jsonb
+returns public.route_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.route_documents(p_document_ids, p_lane, p_notes) $$;
 comment on function public.route_documents(uuid[], text, text) is
@@ -611,7 +683,7 @@ comment on function public.route_documents(uuid[], text, text) is
 grant execute on function public.route_documents(uuid[], text, text) to authenticated, service_role;
 
 create function public.refuse_documents(p_document_ids uuid[], p_reason text)
-returns jsonb
+returns public.route_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.refuse_documents(p_document_ids, p_reason) $$;
 comment on function public.refuse_documents(uuid[], text) is
@@ -624,7 +696,7 @@ create function public.read_again(
   p_language text default null,
   p_profile text default null
 )
-returns jsonb
+returns public.read_again_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.read_again(p_document_id, p_engine, p_language, p_profile) $$;
 comment on function public.read_again(uuid, text, text, text) is

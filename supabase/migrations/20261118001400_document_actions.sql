@@ -1,9 +1,14 @@
--- What people do with single documents: cancel, delete, restore, erase, give back.
+-- Actions on documents: cancel, delete, restore, erase, take a stuck document back from its worker,
+-- and the history of a document.
 --
--- Delete can be undone; erase cannot, and removes pages and text. The files of erased documents are
--- listed in file_removals in the same transaction, and removed from the store afterwards (retention).
+-- delete_document is a soft delete that restore_document undoes. erase_document deletes the row with
+-- its pages, text, errors and tasks; an audit line stays. The file of an erased document is noted in
+-- private.file_removals in the same transaction, and retention removes it from the store afterwards.
+--
+-- Each function checks the caller's role in the case (editor, owner) or HAC (the role admin). Actions on
+-- whole cases are in case_actions, and decisions about dead letters in dead_letters.
 
-create function private.lock_for_people(p_document_id uuid, p_rank integer)
+create function private.lock_document(p_document_id uuid, p_rank integer)
 returns public.documents
 language plpgsql
 volatile
@@ -18,8 +23,9 @@ begin
   return v_document;
 end;
 $$;
-comment on function private.lock_for_people(uuid, integer) is
-  'The document, locked, for a caller of that rank (42501 otherwise; also where there is none, so nobody can probe).';
+comment on function private.lock_document(uuid, integer) is
+  'Lock a document for a caller of at least this rank in its case. Raises 42501 otherwise, also for an unknown id, so '
+  'that ids cannot be probed.';
 
 create function private.cancel(p_document public.documents, p_reason text, p_now timestamptz)
 returns void
@@ -35,7 +41,7 @@ begin
       locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null, attempt_deadline = null,
       updated_at = p_now
   where d.id = p_document.id;
-  perform private.close_attention(p_document.id);
+  perform private.close_dead_letter_and_tasks(p_document.id);
   perform private.log_act(
     p_document.case_id, p_document.id, 'cancelled', coalesce(p_reason, p_document.name),
     p_document.ocr_status, 'cancelled'
@@ -43,83 +49,104 @@ begin
 end;
 $$;
 comment on function private.cancel(public.documents, text, timestamptz) is
-  'End a document unread; a worker that has it loses its lock.';
+  'Cancel a document; a worker that has claimed it loses its lock.';
+
+create type public.document_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  ocr_status text
+);
+comment on type public.document_answer is
+  'Whether an action on a document was carried out; if not, why. ocr_status is set where the action leaves the document '
+  'in the state it was in before. Nullable: error, message, ocr_status.';
 
 create function private.cancel_document(p_document_id uuid, p_reason text, p_now timestamptz default now())
-returns jsonb
+returns public.document_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_document public.documents := private.lock_for_people(p_document_id, 2);
+  v_document public.documents := private.lock_document(p_document_id, 2);
+  v_answer public.document_answer;
 begin
   perform private.require_optional_text('p_reason', nullif(p_reason, ''), 10000);
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   if v_document.ocr_status in ('completed', 'cancelled', 'failed') then
-    return private.refusal('WRONG_STATE', p_document_id);
+    return private.refused(v_answer, 'WRONG_STATE', p_document_id);
   end if;
   perform private.cancel(v_document, p_reason, p_now);
-  return jsonb_build_object('success', true, 'document_id', p_document_id);
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  return v_answer;
 end;
 $$;
 comment on function private.cancel_document(uuid, text, timestamptz) is 'See public.cancel_document.';
 grant execute on function private.cancel_document(uuid, text, timestamptz) to authenticated, service_role;
 
 create function private.delete_document(p_document_id uuid, p_now timestamptz default now())
-returns jsonb
+returns public.document_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_document public.documents := private.lock_for_people(p_document_id, 3);
+  v_document public.documents := private.lock_document(p_document_id, 3);
+  v_answer public.document_answer;
 begin
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   if v_document.deleted_at is not null then
-    return private.refusal('WRONG_STATE', p_document_id);
+    return private.refused(v_answer, 'WRONG_STATE', p_document_id);
   end if;
   if v_document.ocr_status not in ('completed', 'cancelled', 'failed') then
     perform private.cancel(v_document, 'deleted', p_now);
   end if;
   update public.documents as d set deleted_at = clock_timestamp(), updated_at = p_now where d.id = p_document_id;
-  perform private.close_attention(p_document_id);
+  perform private.close_dead_letter_and_tasks(p_document_id);
   perform private.log_act(v_document.case_id, p_document_id, 'deleted', v_document.name);
-  return jsonb_build_object('success', true, 'document_id', p_document_id);
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  return v_answer;
 end;
 $$;
 comment on function private.delete_document(uuid, timestamptz) is 'See public.delete_document.';
 grant execute on function private.delete_document(uuid, timestamptz) to authenticated, service_role;
 
 create function private.restore_document(p_document_id uuid, p_now timestamptz default now())
-returns jsonb
+returns public.document_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_document public.documents := private.lock_for_people(p_document_id, 3);
+  v_document public.documents := private.lock_document(p_document_id, 3);
+  v_answer public.document_answer;
 begin
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   perform pg_advisory_xact_lock(hashtextextended(v_document.case_id::text || v_document.name, 2));
   if v_document.deleted_at is null or exists (
     select 1 from public.documents as d
     where d.case_id = v_document.case_id and d.name = v_document.name and d.deleted_at is null
   ) then
-    return private.refusal('WRONG_STATE', p_document_id);
+    return private.refused(v_answer, 'WRONG_STATE', p_document_id);
   end if;
   update public.documents as d set deleted_at = null, updated_at = p_now where d.id = p_document_id;
   perform private.log_act(v_document.case_id, p_document_id, 'restored', v_document.name);
-  return jsonb_build_object('success', true, 'document_id', p_document_id, 'ocr_status', v_document.ocr_status);
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  v_answer.ocr_status := v_document.ocr_status;
+  return v_answer;
 end;
 $$;
 comment on function private.restore_document(uuid, timestamptz) is 'See public.restore_document.';
@@ -133,7 +160,7 @@ create table private.file_removals (
   constraint file_removals_pkey primary key (id)
 );
 comment on table private.file_removals is
-  'Files of erased documents, written in the transaction that erased them; a row goes when its file is gone.';
+  'Files of erased documents, written in the transaction of the erasure; retention deletes a row with its file.';
 alter table private.file_removals enable row level security;
 
 create function private.erase(p_case_id uuid, p_document_ids uuid[])
@@ -150,13 +177,13 @@ begin
   where d.id = any (p_document_ids) and d.lock_token is not null;
   select jsonb_object_agg(d.dropbox_path, d.id) into v_files from public.documents as d
   where d.id = any (p_document_ids) and d.dropbox_path is not null;
-  -- The lines stay, what they say of the content goes.
+  -- Audit lines stay, without what they say about the content.
   update public.hac_acts as h
   set action_description = null, metadata = null
   where h.case_id = p_case_id and h.document_id = any (p_document_ids);
   delete from public.ocr_processing_logs as r where r.document_id = any (p_document_ids);
   delete from public.documents as d where d.id = any (p_document_ids);
-  -- Several documents may share one stored file; the last one takes it along. The paths that are still in use are
+  -- Several documents may share one stored file; it is removed with the last one. The paths that are still in use are
   -- read once, whatever the planner expects: a correlated subquery took time by the square of the case.
   insert into private.file_removals (document_id, path)
   select f.value::uuid, f.key from jsonb_each_text(v_files) as f
@@ -167,35 +194,45 @@ begin
 end;
 $$;
 comment on function private.erase(uuid, uuid[]) is
-  'Remove documents of a case, which the caller has locked, with their pages, text, errors and tasks; their files are '
-  'noted for removal and the audit lines stay.';
+  'Erase documents of a case, locked by the caller, with their pages, text, errors and tasks. Their files are '
+  'noted for removal, and the audit lines stay.';
 
 create function private.erase_document(p_document_id uuid)
-returns jsonb
+returns public.document_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_document public.documents := private.lock_for_people(p_document_id, 3);
+  v_document public.documents := private.lock_document(p_document_id, 3);
+  v_answer public.document_answer;
 begin
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
   perform private.erase(v_document.case_id, array[v_document.id]);
-  return jsonb_build_object('success', true, 'document_id', p_document_id);
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  return v_answer;
 end;
 $$;
 comment on function private.erase_document(uuid) is 'See public.erase_document.';
 grant execute on function private.erase_document(uuid) to authenticated, service_role;
+
+create type public.recover_stuck_documents_answer as (
+  success boolean,
+  recovered integer,
+  documents uuid[]
+);
+comment on type public.recover_stuck_documents_answer is 'How many stuck documents were taken back from their workers, and which.';
 
 create function private.recover_stuck_documents(
   p_stuck_minutes integer,
   p_document_ids uuid[],
   p_now timestamptz default now()
 )
-returns jsonb
+returns public.recover_stuck_documents_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights on tables
@@ -203,13 +240,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
-  v_recovered uuid[] := '{}';
+  v_answer public.recover_stuck_documents_answer;
 begin
   perform private.require_admin();
   if (p_stuck_minutes >= 0) is not true then
     raise exception 'p_stuck_minutes must be 0 or more, got %', coalesce(p_stuck_minutes::text, 'null')
       using errcode = '22023', hint = 'Ten minutes is what HAC calls stuck.';
   end if;
+  v_answer.documents := '{}';
   for v_document in
     select d.* from public.documents as d
     where d.id = any (private.claimed_ids())
@@ -223,19 +261,18 @@ begin
       v_document.case_id, v_document.id, 'recover_stuck', format('"%s" given back as stuck', v_document.name),
       'processing', private.rescue(v_document, 'given back by HAC as stuck', p_now)
     );
-    v_recovered := v_recovered || v_document.id;
+    v_answer.documents := v_answer.documents || v_document.id;
   end loop;
-  return jsonb_build_object(
-    'success', true, 'recovered', cardinality(v_recovered), 'documents', to_jsonb(v_recovered)
-  );
+  v_answer.success := true;
+  v_answer.recovered := cardinality(v_answer.documents);
+  return v_answer;
 end;
 $$;
 comment on function private.recover_stuck_documents(integer, uuid[], timestamptz) is
   'See public.recover_stuck_documents.';
 grant execute on function private.recover_stuck_documents(integer, uuid[], timestamptz) to authenticated, service_role;
 
-create function private.stuck_documents(p_limit integer, p_now timestamptz default now())
-returns table (
+create type public.stuck_document as (
   document_id uuid,
   name text,
   case_id uuid,
@@ -255,12 +292,18 @@ returns table (
   max_attempts integer,
   rescues integer,
   max_rescues integer
-)
+);
+comment on type public.stuck_document is
+  'A document that a worker has held for too long, or whose worker has been silent for too long. '
+  'Nullable: locked_by, claimed_at, silent_seconds, lock_expires_at, attempt_deadline, swept_at, page_count.';
+
+create function private.stuck_documents(p_limit integer, p_now timestamptz default now())
+returns setof public.stuck_document
 language plpgsql
 stable
-security definer          -- nobody else sees the claims
+security definer          -- people hold no rights on the claims
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off  -- a handful, by their ids
+set enable_seqscan = off  -- few rows, found by their ids
 as $$
 begin
   perform private.require_admin();
@@ -270,7 +313,7 @@ begin
     extract(epoch from p_now - coalesce(d.claimed_at, d.updated_at))::double precision,
     extract(epoch from p_now - d.locked_at)::double precision,
     d.lock_expires_at, d.attempt_deadline, s.swept_at,
-    -- As public.sweep_documents() says: when the lock is over, but not before everybody could be heard again.
+    -- As in public.sweep_documents(): after the lock expires, and one lock period after the database was back.
     greatest(
       coalesce(d.lock_expires_at, d.updated_at + interval '20 seconds'),
       s.resumed_at + coalesce(d.lock_expires_at - d.locked_at, interval '20 seconds')
@@ -292,8 +335,24 @@ $$;
 comment on function private.stuck_documents(integer, timestamptz) is 'See public.stuck_documents.';
 grant execute on function private.stuck_documents(integer, timestamptz) to authenticated, service_role;
 
+create type public.given_back_document as (
+  document_id uuid,
+  name text,
+  ocr_status text
+);
+comment on type public.given_back_document is 'A document that was taken back from its worker, and the state it is in now.';
+
+create type public.give_back_documents_answer as (
+  success boolean,
+  done integer,
+  documents public.given_back_document[],
+  skipped public.skipped_document[]
+);
+comment on type public.give_back_documents_answer is
+  'How many documents were taken back from their workers, and which; and the ones that were left alone.';
+
 create function private.give_back_documents(p_documents jsonb, p_now timestamptz default now())
-returns jsonb
+returns public.give_back_documents_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -302,12 +361,14 @@ as $$
 declare
   v_item record;
   v_document public.documents;
-  v_status text;
-  v_done jsonb := '[]';
-  v_skipped jsonb := '[]';
+  v_given_back public.given_back_document;
+  v_skipped public.skipped_document;
+  v_answer public.give_back_documents_answer;
 begin
   perform private.require_admin();
   perform private.require_list('p_documents', p_documents);
+  v_answer.documents := '{}';
+  v_answer.skipped := '{}';
   for v_item in
     select i.document_id, i.claimed_at
     from jsonb_to_recordset(p_documents) as i (document_id uuid, claimed_at timestamptz)
@@ -315,56 +376,61 @@ begin
   loop
     select d.* into v_document from public.documents as d where d.id = v_item.document_id for update;
     if not found then
-      v_skipped := v_skipped || private.refusal('DOCUMENT_NOT_FOUND', v_item.document_id);
+      v_answer.skipped := v_answer.skipped
+        || private.refused(null::public.skipped_document, 'DOCUMENT_NOT_FOUND', v_item.document_id);
     elsif v_document.ocr_status <> 'processing' then
-      v_skipped := v_skipped || private.overtaken(v_document);
+      v_answer.skipped := v_answer.skipped || private.skip_wrong_state(v_document);
     elsif v_document.claimed_at is distinct from v_item.claimed_at then
-      v_skipped := v_skipped || (private.refusal('DOCUMENT_LOCKED', v_document.id) || jsonb_build_object(
-        'name', v_document.name,
-        'message', format('%s has it since %s', v_document.locked_by, private.moment(v_document.claimed_at))
-      ));
+      v_skipped := private.refused(null::public.skipped_document, 'DOCUMENT_LOCKED', v_document.id);
+      v_skipped.name := v_document.name;
+      v_skipped.message := format('%s has it since %s', v_document.locked_by, private.moment(v_document.claimed_at));
+      v_answer.skipped := v_answer.skipped || v_skipped;
     else
-      v_status := private.rescue(v_document, 'given back by HAC as stuck', p_now);
+      v_given_back.document_id := v_document.id;
+      v_given_back.name := v_document.name;
+      v_given_back.ocr_status := private.rescue(v_document, 'given back by HAC as stuck', p_now);
       perform private.log_act(
         v_document.case_id, v_document.id, 'recover_stuck', format('"%s" given back as stuck', v_document.name),
-        'processing', v_status
+        'processing', v_given_back.ocr_status
       );
-      v_done := v_done || jsonb_build_object('document_id', v_document.id, 'name', v_document.name, 'ocr_status', v_status);
+      v_answer.documents := v_answer.documents || v_given_back;
     end if;
   end loop;
-  return jsonb_build_object(
-    'success', true, 'done', jsonb_array_length(v_done), 'documents', v_done, 'skipped', v_skipped
-  );
+  v_answer.success := true;
+  v_answer.done := cardinality(v_answer.documents);
+  return v_answer;
 end;
 $$;
 comment on function private.give_back_documents(jsonb, timestamptz) is 'See public.give_back_documents.';
 grant execute on function private.give_back_documents(jsonb, timestamptz) to authenticated, service_role;
 
-create function private.overtaken(p_document public.documents)
-returns jsonb
-language sql
-stable
+create function private.skip_wrong_state(p_document public.documents)
+returns public.skipped_document
+language plpgsql
+volatile
 security invoker
 set search_path = ''
 as $$
-  select private.refusal('WRONG_STATE', (p_document).id) || jsonb_build_object(
-    'name', (p_document).name,
-    'message', format('it is %s now', replace((p_document).ocr_status, '_', ' ')) || coalesce(
-      (
-        select format('; last act: %s, by %s at %s', replace(h.action_type, '_', ' '), private.name_of(h.user_id), private.moment(h.created_at))
-        from public.hac_acts as h
-        where h.case_id = (p_document).case_id and h.document_id = (p_document).id
-        order by h.created_at desc limit 1
-      ),
-      ''
-    )
+declare
+  v_skipped public.skipped_document := private.refused(null::public.skipped_document, 'WRONG_STATE', p_document.id);
+begin
+  v_skipped.name := p_document.name;
+  v_skipped.message := format('it is %s now', replace(p_document.ocr_status, '_', ' ')) || coalesce(
+    (
+      select format('; last act: %s, by %s at %s', replace(h.action_type, '_', ' '), private.name_of(h.user_id), private.moment(h.created_at))
+      from public.hac_acts as h
+      where h.case_id = p_document.case_id and h.document_id = p_document.id
+      order by h.created_at desc limit 1
+    ),
+    ''
   );
+  return v_skipped;
+end;
 $$;
-comment on function private.overtaken(public.documents) is
-  'The refusal of an act that came too late: what became of the document, by whom and when.';
+comment on function private.skip_wrong_state(public.documents) is
+  'The refusal of an action on a document that has left the required state: its state now, and who changed it and when.';
 
-create function private.document_history(p_document_id uuid, p_limit integer)
-returns table (
+create type public.document_event as (
   at timestamptz,
   source text,
   kind text,
@@ -375,10 +441,16 @@ returns table (
   message text,
   details jsonb,
   person text
-)
+);
+comment on type public.document_event is
+  'An error, an action or a result of a document. '
+  'Nullable: attempt, worker_id, engine, error_category, message, details, person.';
+
+create function private.document_history(p_document_id uuid, p_limit integer)
+returns setof public.document_event
 language plpgsql
 stable
-security definer          -- names of people are not the caller's to read
+security definer          -- people hold no rights on the names of others
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -411,103 +483,72 @@ grant execute on function private.document_history(uuid, integer) to authenticat
 -- What people may call. Each function only calls the private one of its name, which checks the caller.
 
 create function public.cancel_document(p_document_id uuid, p_reason text default null)
-returns jsonb
+returns public.document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.cancel_document(p_document_id, p_reason) $$;
 comment on function public.cancel_document(uuid, text) is
-  'Editor, owner or HAC: stop a document before its end. read_again undoes it.';
+  'Editor, owner or HAC: cancel a document that is not finished. read_again undoes it.';
 grant execute on function public.cancel_document(uuid, text) to authenticated, service_role;
 
 create function public.delete_document(p_document_id uuid)
-returns jsonb
+returns public.document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.delete_document(p_document_id) $$;
 comment on function public.delete_document(uuid) is
-  'Owner or HAC: put a document away. restore_document undoes it; erase_document is for good.';
+  'Owner or HAC: soft-delete a document. restore_document undoes it; erase_document is permanent.';
 grant execute on function public.delete_document(uuid) to authenticated, service_role;
 
 create function public.restore_document(p_document_id uuid)
-returns jsonb
+returns public.document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.restore_document(p_document_id) $$;
 comment on function public.restore_document(uuid) is
-  'Owner or HAC: take a deleted document back, unless another of its name is there now.';
+  'Owner or HAC: restore a deleted document, unless its name is in use again.';
 grant execute on function public.restore_document(uuid) to authenticated, service_role;
 
 create function public.erase_document(p_document_id uuid)
-returns jsonb
+returns public.document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.erase_document(p_document_id) $$;
 comment on function public.erase_document(uuid) is
-  'Owner or HAC: remove a document, its file and everything read from it, for good. An audit line stays.';
+  'Owner or HAC: permanently remove a document, its file and its text. An audit line stays.';
 grant execute on function public.erase_document(uuid) to authenticated, service_role;
 
 create function public.recover_stuck_documents(
   p_stuck_minutes integer default 10,
   p_document_ids uuid[] default null
 )
-returns jsonb
+returns public.recover_stuck_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.recover_stuck_documents(p_stuck_minutes, p_document_ids) $$;
 comment on function public.recover_stuck_documents(integer, uuid[]) is
-  'HAC: take back documents whose reading began longer ago than p_stuck_minutes (all, or the ones named).';
+  'HAC: take back documents claimed more than p_stuck_minutes ago, all or the given ones.';
 grant execute on function public.recover_stuck_documents(integer, uuid[]) to authenticated, service_role;
 
 create function public.stuck_documents(p_limit integer default 100)
-returns table (
-  document_id uuid,
-  name text,
-  case_id uuid,
-  case_name text,
-  lane text,
-  locked_by text,
-  claimed_at timestamptz,
-  held_seconds double precision,
-  silent_seconds double precision,
-  lock_expires_at timestamptz,
-  attempt_deadline timestamptz,
-  swept_at timestamptz,
-  sweep_due_at timestamptz,
-  pages_done bigint,
-  page_count integer,
-  retry_count integer,
-  max_attempts integer,
-  rescues integer,
-  max_rescues integer
-)
+returns setof public.stuck_document
 language sql stable security invoker set search_path = ''
 as $$ select * from private.stuck_documents(p_limit) $$;
 comment on function public.stuck_documents(integer) is
-  'HAC: documents in the hands of a worker for more than ten minutes, or of one that has not been heard of for five, '
-  'the longest held first. sweep_due_at: when the sweep takes it back if its worker stays silent; at attempt_deadline '
-  'it does so in any case.';
+  'HAC: documents held for more than ten minutes, or whose worker is silent, the longest held first. Silent is a worker '
+  'without a heartbeat for five minutes. sweep_due_at is when the sweep takes the document back if its worker stays '
+  'silent; at attempt_deadline it does so in any case.';
 grant execute on function public.stuck_documents(integer) to authenticated, service_role;
 
 create function public.give_back_documents(p_documents jsonb)
-returns jsonb
+returns public.give_back_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.give_back_documents(p_documents) $$;
 comment on function public.give_back_documents(jsonb) is
-  'HAC: take these documents from whoever claimed them then: [{"document_id", "claimed_at"}, …]. One that somebody else '
-  'has by now is left alone. Says how many, and what was skipped and why.';
+  'HAC: take documents back from their workers. p_documents is [{"document_id", "claimed_at"}, …]; a document with a later '
+  'claim is skipped. The answer lists the documents, and the skipped ones with the reason.';
 grant execute on function public.give_back_documents(jsonb) to authenticated, service_role;
 
 create function public.document_history(p_document_id uuid, p_limit integer default 100)
-returns table (
-  at timestamptz,
-  source text,
-  kind text,
-  attempt integer,
-  worker_id text,
-  engine text,
-  error_category text,
-  message text,
-  details jsonb,
-  person text
-)
+returns setof public.document_event
 language sql stable security invoker set search_path = ''
 as $$ select * from private.document_history(p_document_id, p_limit) $$;
 comment on function public.document_history(uuid, integer) is
-  'For the people of its case and HAC: every error, act and result of a document, newest first. An act without a person '
-  'was a machine''s or an operator''s; addresses are shown to HAC only.';
+  'Members of the case and HAC: errors, actions and results of a document, newest first. An action without a person '
+  'is by a machine or an operator. Only HAC sees e-mail addresses.';
 grant execute on function public.document_history(uuid, integer) to authenticated, service_role;

@@ -1,12 +1,20 @@
--- Lists of documents, and the progress of one.
+-- Lists of documents, and the progress of one document.
+--
+-- list_documents pages through the documents the caller may see, newest first, with keyset pagination
+-- (p_before, p_before_id). It builds its query for the filter that selects most, because a generic plan
+-- cannot tell which one that is: the queue's tables for a status with few documents, the trigram index
+-- for a name, the index of the case otherwise.
+--
+-- document_progress estimates the remaining time from recent results of the lane. Search in the text of
+-- documents is in search, and the history of a document in document_actions.
 
-create function private.listed_ids(p_status text, p_max integer)
+create function private.document_ids_by_status(p_status text, p_max integer)
 returns uuid[]
 language sql
 stable
 security invoker
 set search_path = ''
-set enable_seqscan = off   -- an empty list is a full one tomorrow
+set enable_seqscan = off   -- statistics of these tables are outdated quickly
 as $$
   select array(
     select a.document_id from private.set_aside as a where a.ocr_status = p_status
@@ -19,8 +27,22 @@ as $$
     limit p_max
   );
 $$;
-comment on function private.listed_ids(text, integer) is
-  'Documents that may have this status, from the lists that are kept of them; of completed ones there is none.';
+comment on function private.document_ids_by_status(text, integer) is
+  'Ids of the documents with this status, from the queue''s tables, which do not list completed documents.';
+
+create type public.listed_document as (
+  document_id uuid,
+  case_id uuid,
+  case_name text,
+  name text,
+  lane text,
+  ocr_status text,
+  page_count integer,
+  created_at timestamptz,
+  ocr_completed_at timestamptz
+);
+comment on type public.listed_document is
+  'A document in a list. Nullable: page_count, ocr_completed_at.';
 
 create function private.list_documents(
   p_case_id uuid,
@@ -32,25 +54,15 @@ create function private.list_documents(
   p_before_id uuid,
   p_limit integer
 )
-returns table (
-  document_id uuid,
-  case_id uuid,
-  case_name text,
-  name text,
-  lane text,
-  ocr_status text,
-  page_count integer,
-  created_at timestamptz,
-  ocr_completed_at timestamptz
-)
+returns setof public.listed_document
 language plpgsql
 stable
-security definer          -- the lists are nobody's to read, and behind a policy the index of names cannot be used
+security definer          -- people hold no rights on the queue, and a policy would prevent the use of the trigram index
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-  c_most constant integer := 20000;   -- more than that are quickly met on the way through all
+  c_most constant integer := 20000;   -- with more, a scan by creation time is faster
   v_all boolean := private.is_admin() or private.is_service();
   v_cases uuid[] := case
     when p_case_id is not null then array[p_case_id]
@@ -78,15 +90,15 @@ begin
     return;
   end if;
   if private.list_of(p_status) is not null or p_status = 'processing' then
-    v_ids := private.listed_ids(p_status, c_most);
+    v_ids := private.document_ids_by_status(p_status, c_most);
   end if;
-  -- What narrows most comes first: the planner, who does not know the arguments, would not find out.
+  -- The most selective condition comes first: the planner does not know the arguments.
   if cardinality(v_ids) < c_most then
     v_documents := 'select d.* from public.documents as d where d.id = any ($9) and ($7 is null or d.case_id = any ($7)) and' || v_filter;
   elsif length(p_name) >= 3 then
     v_documents := 'select d.* from public.documents as d where ($7 is null or d.case_id = any ($7)) and' || v_filter;
   elsif length(p_name) > 0 then
-    -- No index knows so little: the newest will do.
+    -- Too short for the trigram index: search the newest documents only.
     v_documents := 'select d.* from (select d.* from public.documents as d where ($7 is null or d.case_id = any ($7))'
       || ' and (d.created_at, d.id) < ($1, $2) order by d.created_at desc, d.id desc limit 1000) as d where' || v_filter;
   elsif v_cases is not null then
@@ -111,14 +123,14 @@ comment on function private.list_documents(uuid, text, text, text, boolean, time
 grant execute on function private.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer)
   to authenticated, service_role;
 
-create function private.seconds_for_a_document(p_lane text, p_now timestamptz)
+create function private.mean_processing_seconds(p_lane text, p_now timestamptz)
 returns numeric
 language sql
 stable
 security invoker
 set search_path = ''
 as $$
-  -- The last hundred results of the last hour: recent enough for today's load, many enough for one odd file.
+  -- The last hundred results of the last hour: recent, and enough to level out single files.
   select avg(r.processing_time_ms) / 1000.0
   from (
     select l.processing_time_ms
@@ -129,8 +141,8 @@ as $$
     limit 100
   ) as r;
 $$;
-comment on function private.seconds_for_a_document(text, timestamptz) is
-  'How long a document of this lane took lately; null when nobody knows.';
+comment on function private.mean_processing_seconds(text, timestamptz) is
+  'Mean processing time of recent documents of a lane; null when there are none.';
 
 create function private.documents_ahead(p_document public.documents)
 returns integer
@@ -139,7 +151,7 @@ stable
 security invoker
 set search_path = ''
 as $$
-  -- Beyond ten thousand nobody counts on.
+  -- Counting stops at 10,000.
   select count(*)::integer from (
     select 1 from private.queue as q
     where q.lane = (p_document).lane
@@ -149,58 +161,79 @@ as $$
 $$;
 comment on function private.documents_ahead(public.documents) is 'How many documents are claimed before this one.';
 
+create type public.document_progress_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  case_id uuid,
+  name text,
+  lane text,
+  ocr_status text,
+  document_version integer,
+  pages_done integer,
+  page_count integer,
+  attempts integer,
+  retry_at timestamptz,
+  ahead integer,
+  seconds_left integer,
+  created_at timestamptz,
+  claimed_at timestamptz,
+  completed_at timestamptz
+);
+comment on type public.document_progress_answer is
+  'How far a document is. error is what OCR last met, or why there is no answer. '
+  'Nullable: error, message, case_id, name, lane, ocr_status, document_version, pages_done, page_count, attempts, retry_at, '
+  'ahead, seconds_left, created_at, claimed_at, completed_at.';
+
 create function private.document_progress(p_document_id uuid, p_now timestamptz default now())
-returns jsonb
+returns public.document_progress_answer
 language plpgsql
 stable
-security definer          -- nobody else sees the queue
+security definer          -- people hold no rights on the queue
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
-  v_ahead integer;
-  v_pages integer;
   v_each numeric;
   v_workers integer;
+  v_answer public.document_progress_answer;
 begin
   select d.* into v_document from public.documents as d where d.id = p_document_id;
   perform private.require_case_rank(v_document.case_id, 1);
   if v_document.id is null then
-    return private.refusal('DOCUMENT_NOT_FOUND', p_document_id);
+    return private.refused(v_answer, 'DOCUMENT_NOT_FOUND', p_document_id);
   end if;
-  select count(*) into v_pages from public.ocr_pages as o
+  select count(*) into v_answer.pages_done from public.ocr_pages as o
   where o.run_id = coalesce(v_document.open_run_id, v_document.run_id) and o.status <> 'failed';
   if v_document.ocr_status in ('queued', 'queued_for_pdf', 'processing') then
-    v_each := private.seconds_for_a_document(v_document.lane, p_now);
+    v_each := private.mean_processing_seconds(v_document.lane, p_now);
     select greatest(count(*), 1) into v_workers from private.claims;
   end if;
   if v_document.ocr_status in ('queued', 'queued_for_pdf') then
-    v_ahead := private.documents_ahead(v_document);
+    v_answer.ahead := private.documents_ahead(v_document);
   end if;
-  return jsonb_build_object(
-    'success', true,
-    'document_id', v_document.id,
-    'case_id', v_document.case_id,
-    'name', v_document.name,
-    'lane', v_document.lane,
-    'ocr_status', v_document.ocr_status,
-    'document_version', v_document.document_version,
-    'pages_done', v_pages,
-    'page_count', v_document.page_count,
-    'attempts', v_document.attempts,
-    'retry_at', v_document.retry_at,
-    'error', v_document.ocr_error,
-    'ahead', v_ahead,
-    'seconds_left', case
-      when v_document.ocr_status = 'processing' then round(
-        greatest(v_each - extract(epoch from p_now - v_document.claimed_at), 0)
-      )
-      when v_ahead is not null then round(v_each * (v_ahead / v_workers + 1))
-    end,
-    'created_at', v_document.created_at,
-    'claimed_at', v_document.claimed_at,
-    'completed_at', v_document.ocr_completed_at
-  );
+  v_answer.success := true;
+  v_answer.error := v_document.ocr_error;
+  v_answer.document_id := v_document.id;
+  v_answer.case_id := v_document.case_id;
+  v_answer.name := v_document.name;
+  v_answer.lane := v_document.lane;
+  v_answer.ocr_status := v_document.ocr_status;
+  v_answer.document_version := v_document.document_version;
+  v_answer.page_count := v_document.page_count;
+  v_answer.attempts := v_document.attempts;
+  v_answer.retry_at := v_document.retry_at;
+  v_answer.seconds_left := case
+    when v_document.ocr_status = 'processing' then round(
+      greatest(v_each - extract(epoch from p_now - v_document.claimed_at), 0)
+    )
+    when v_answer.ahead is not null then round(v_each * (v_answer.ahead / v_workers + 1))
+  end;
+  v_answer.created_at := v_document.created_at;
+  v_answer.claimed_at := v_document.claimed_at;
+  v_answer.completed_at := v_document.ocr_completed_at;
+  return v_answer;
 end;
 $$;
 comment on function private.document_progress(uuid, timestamptz) is 'See public.document_progress.';
@@ -218,17 +251,7 @@ create function public.list_documents(
   p_before_id uuid default null,
   p_limit integer default 50
 )
-returns table (
-  document_id uuid,
-  case_id uuid,
-  case_name text,
-  name text,
-  lane text,
-  ocr_status text,
-  page_count integer,
-  created_at timestamptz,
-  ocr_completed_at timestamptz
-)
+returns setof public.listed_document
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_documents(p_case_id, p_status, p_lane, p_name, p_deleted, p_before, p_before_id, p_limit) $$;
 comment on function public.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer) is
@@ -239,9 +262,9 @@ grant execute on function public.list_documents(uuid, text, text, text, boolean,
   to authenticated, service_role;
 
 create function public.document_progress(p_document_id uuid)
-returns jsonb
+returns public.document_progress_answer
 language sql stable security invoker set search_path = ''
 as $$ select private.document_progress(p_document_id) $$;
 comment on function public.document_progress(uuid) is
-  'How far a document is: status, pages read, how many wait before it, and about how many seconds are left.';
+  'Progress of a document: status, pages read, documents ahead, estimated seconds left.';
 grant execute on function public.document_progress(uuid) to authenticated, service_role;

@@ -1,4 +1,4 @@
--- The land registry's queue: extraction_queue, a view that can be written.
+-- The land registry's queue: extraction_queue, an updatable view of documents.
 --
 -- It shows the documents of the lanes index and acte with the columns and status ids of the registry's
 -- extractors: 1 EN_ATTENTE (awaiting_file), 2 EN_TRAITEMENT (extracting), 3 COMPLETE (queued),
@@ -43,7 +43,9 @@ from public.documents as d
 where d.lane in ('index', 'acte') and d.deleted_at is null;
 comment on view public.extraction_queue is
   'Documents of the registry: 1 EN_ATTENTE, 2 EN_TRAITEMENT, 3 COMPLETE, 4 OCR_PROCESSING, '
-  '5 EXTRACTION_COMPLETE, 6 ERREUR. Changing status_id moves a document, if it still is where it was seen.';
+  '5 EXTRACTION_COMPLETE, 6 ERREUR. Changing status_id moves a document, if it still is where it was seen. '
+  'Nullable: worker_id, dropbox_path, file_extension, sha256, ocr_worker_id, lock_token, ocr_started_at, ocr_completed_at, '
+  'error_message, ocr_error, engine, language.';
 grant select on public.extraction_queue to authenticated;
 grant select, insert, update on public.extraction_queue to service_role;
 
@@ -57,8 +59,8 @@ as $$
 declare
   v_case_id uuid;
 begin
-  -- Without a person behind it there is one registry case for all. The second turn of the loop sees
-  -- what others made while we waited for the lock.
+  -- All services share one registry case. The second turn of the loop finds a case that was created
+  -- while this call waited for the lock.
   for v_turn in 1..2 loop
     select c.id into v_case_id from public.cases as c
     where c.kind = 'registry' and c.user_id is not distinct from auth.uid() and c.deleted_at is null
@@ -76,7 +78,7 @@ begin
   return v_case_id;
 end;
 $$;
-comment on function private.registry_case() is 'The case the extractor''s documents belong to.';
+comment on function private.registry_case() is 'The case of the extractor''s documents, created on first use.';
 
 create function private.require_file(p_row public.extraction_queue)
 returns void
@@ -106,14 +108,14 @@ begin
   perform private.require_optional_text('dropbox_path', nullif(p_row.dropbox_path, ''), 4096);
   perform private.require_optional_text('file_extension', nullif(p_row.file_extension, ''), 200);
   perform private.require_optional_text('worker_id', nullif(p_row.worker_id, ''), 200);
-  perform private.require_wishes(p_row.engine, p_row.language, null);
+  perform private.require_read_options(p_row.engine, p_row.language, null);
   if (p_row.ocr_max_attempts > 0) is not true then
     raise exception 'ocr_max_attempts must be 1 or more, got %', coalesce(p_row.ocr_max_attempts::text, 'null')
       using errcode = '22023', hint = 'Leave it out: the lane has a number of its own.';
   end if;
 end;
 $$;
-comment on function private.require_extraction(public.extraction_queue) is 'Refuse values that make no sense (22023).';
+comment on function private.require_extraction(public.extraction_queue) is 'Refuse invalid values (22023).';
 
 create function private.insert_extraction(p_row public.extraction_queue, p_now timestamptz default now())
 returns uuid
@@ -160,10 +162,10 @@ begin
   return v_id;
 end;
 $$;
-comment on function private.insert_extraction(public.extraction_queue, timestamptz) is 'Take a registry document in.';
+comment on function private.insert_extraction(public.extraction_queue, timestamptz) is 'Insert a registry document.';
 grant execute on function private.insert_extraction(public.extraction_queue, timestamptz) to service_role;
 
--- Only what the statement changed: the rest of its row may be older than what is stored by now.
+-- Only what the statement changed: the rest of its row may be outdated.
 create function private.write_extraction(
   p_old public.extraction_queue,
   p_new public.extraction_queue,
@@ -211,8 +213,8 @@ $$;
 comment on function private.write_extraction(public.extraction_queue, public.extraction_queue, timestamptz) is
   'Write the columns that an update of extraction_queue changed. The caller has locked the row.';
 
--- Answers whether the document was still where the caller saw it. Each branch asks again inside its
--- own update: one that trusted the row it was called with let 32 of 32 claimers win.
+-- Returns whether the document was still in the state that the caller saw. The state is checked again under
+-- the document's lock: a version that trusted the row it was called with let 32 of 32 claimers win.
 create function private.move_extraction(
   p_old public.extraction_queue,
   p_new public.extraction_queue,
@@ -233,7 +235,7 @@ begin
       using errcode = '22023', hint = 'Cancel the document and insert another.';
   end if;
   perform private.require_extraction(p_new);
-  -- Waits for whoever is changing it; then the state is read anew.
+  -- Wait for a concurrent change, then read the current state.
   select d.* into v_document from public.documents as d
   where d.id = p_old.id and d.deleted_at is null
   for update;
@@ -287,7 +289,7 @@ begin
 end;
 $$;
 comment on function private.move_extraction(public.extraction_queue, public.extraction_queue, timestamptz) is
-  'Carry out an update of extraction_queue; false when the document had moved on meanwhile.';
+  'Carry out an update of extraction_queue; false after a concurrent change of the document.';
 grant execute on function private.move_extraction(public.extraction_queue, public.extraction_queue, timestamptz)
   to service_role;
 

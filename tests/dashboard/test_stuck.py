@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from playwright.async_api import expect
@@ -13,6 +13,7 @@ from tests.dashboard.test_doors import csrf
 from tests.dashboard.test_guards import EVIL
 
 if TYPE_CHECKING:
+    from pagewarden.database import rows
     from tests.dashboard import place as places
     from tests.database import factories
 
@@ -66,7 +67,7 @@ SILENT = {"silent_seconds": 600.0, "lock_expires_at": _at(-9), "sweep_due_at": _
 )
 def test_one_sentence_says_why(changes: dict[str, Any], told: list[str]) -> None:
     """Why it counts as stuck, what the sweep will do and when, and what giving back does."""
-    verdict = stuck.judge(ALIVE | changes, NOW)
+    verdict = stuck.judge(cast("rows.StuckDocument", ALIVE | changes), NOW)
     said = f"{verdict.why} {verdict.by_itself} {verdict.by_hand}"
     assert [each for each in told if each not in said] == [], said
 

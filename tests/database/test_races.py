@@ -124,8 +124,8 @@ async def test_a_claim_that_waited_for_a_cancellation_gets_nothing(
             async with asyncio.timeout(10):
                 while not await crowd.call(observer, waiting, worker.info.backend_pid):  # noqa: ASYNC110  # another session
                     await asyncio.sleep(0.01)
-            answer = await crowd.call(person, "select public.cancel_document(%s)", document)
-            assert answer["success"]
+            query = "select r.success from public.cancel_document(%s) as r"
+            assert await crowd.call(person, query, document)
         assert await claim is None
         assert await crowd.call(person, "select ocr_status from public.documents") == "cancelled"
         assert await crowd.call(observer, "select count(*) from private.queue") == 0
@@ -153,7 +153,7 @@ async def test_a_result_that_waited_for_a_cancellation_leaves_no_pages(
             async with asyncio.timeout(10):
                 while not await crowd.call(observer, waiting, worker.info.backend_pid):  # noqa: ASYNC110  # another session
                     await asyncio.sleep(0.01)
-            answer = await crowd.call(person, "select public.cancel_document(%s)", document)
-            assert answer["success"]
+            query = "select r.success from public.cancel_document(%s) as r"
+            assert await crowd.call(person, query, document)
         assert (await completion)["success"] is False
         assert await crowd.call(observer, "select count(*) from public.ocr_pages") == 0

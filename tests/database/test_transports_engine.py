@@ -41,12 +41,11 @@ async def test_document_is_uploaded_claimed_read_and_seen_by_its_owner(
     page = {"page_number": 1, "text": "“Tēnā koe” \\ 100 % ✓", "confidence": 0.9}
 
     case_id = await as_owner.rpc("create_case", p_name="Letters")
-    await as_owner.rpc(
-        "safe_document_reupload_v2",
-        p_case_id=case_id,
-        p_document_name="letter.png",
-        p_new_dropbox_path=f"{case_id}/letter.png",
-        p_file_extension="png",
+    await as_owner.safe_document_reupload_v2(
+        case_id=case_id,
+        document_name="letter.png",
+        new_dropbox_path=f"{case_id}/letter.png",
+        file_extension="png",
     )
     [claimed] = await service.rpc("claim_documents", p_worker_id="w1", p_lanes=["image"])
     completed = await service.rpc(

@@ -53,12 +53,8 @@ async def test_all_idle_workers_are_woken_by_many_documents(
             await crew.enter_async_context(readers.at_work(worker))
         await desk.is_waited_for()
         case = await desk.factory.case()
-        await desk.link.rpc(
-            "add_documents",
-            p_case_id=str(case),
-            p_documents=[{"name": str(number)} for number in range(3)],
-            p_lane="image",
-        )
+        files = [{"name": str(number)} for number in range(3)]
+        await desk.link.add_documents(case_id=str(case), documents=files, lane="image")
         assert len({await reader.next() for _ in range(3)}) == 3
 
 

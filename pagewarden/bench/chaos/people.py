@@ -17,7 +17,7 @@ from pagewarden import database, errors
 from pagewarden.bench.chaos import plans
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Mapping
 
     from pagewarden.bench.chaos.ground import Ground
     from pagewarden.bench.chaos.intake import Brought
@@ -48,7 +48,7 @@ class People:
         """Cancel a document that came lately."""
         if names := self._brought.readable(slow=True)[-_RECENT:]:
             document = self._brought.ids[self._chance.choice(names)]
-            await self._ask("cancel", document, "cancel_document", p_document_id=document)
+            await self._ask("cancel", document, self._link.cancel_document(document_id=document))
 
     async def read_again(self) -> None:
         """Have a document read again."""
@@ -57,7 +57,7 @@ class People:
 
     async def have_read(self, document: str) -> None:
         """Have this document read again."""
-        await self._ask("read again", document, "read_again", p_document_id=document)
+        await self._ask("read again", document, self._link.read_again(document_id=document))
 
     async def decide(self) -> None:
         """Requeue a dead letter, or abandon it."""
@@ -68,7 +68,7 @@ class People:
 
     async def settle(self, letter: str, name: str, verb: str) -> None:
         """Carry out a decision about a dead letter."""
-        await self._ask(verb, name, "resolve_dead_letter", p_dlq_id=letter, p_action=verb)
+        await self._ask(verb, name, self._link.resolve_dead_letter(dlq_id=letter, action=verb))
 
     async def delete_and_restore(self) -> None:
         """Delete a document; most times it was a mistake."""
@@ -76,15 +76,15 @@ class People:
         if not names:
             return
         document = self._brought.ids[self._chance.choice(names)]
-        await self._ask("delete", document, "delete_document", p_document_id=document)
+        await self._ask("delete", document, self._link.delete_document(document_id=document))
         if self._chance.random() < 0.7:
             await asyncio.sleep(self._chance.uniform(*_SHORT_SECONDS))
-            await self._ask("restore", document, "restore_document", p_document_id=document)
+            await self._ask("restore", document, self._link.restore_document(document_id=document))
 
     async def pause(self) -> None:
         """Pause a lane for a while."""
         lane = self._chance.choice(plans.LANES)
-        await self._ask("pause", lane, "pause_lane", p_lane=lane, p_reason="for a while")
+        await self._ask("pause", lane, self._link.pause_lane(lane=lane, reason="for a while"))
         try:
             await asyncio.sleep(self._chance.uniform(*_SHORT_SECONDS))
         finally:
@@ -92,15 +92,15 @@ class People:
 
     async def resume(self, lane: str) -> None:
         """Have a lane go on, whatever it takes."""
-        while await self._ask("resume", lane, "resume_lane", p_lane=lane) is None:  # noqa: ASYNC110  # another process
+        while await self._ask("resume", lane, self._link.resume_lane(lane=lane)) is None:  # noqa: ASYNC110  # another process
             await asyncio.sleep(0.5)
 
     async def recover(self) -> None:
         """Take a document for stuck that is in the best of hands."""
         if rows := await self._ground.rows(_IN_HAND):
             document = self._chance.choice(rows)["id"]
-            wanted = {"p_stuck_minutes": 0, "p_document_ids": [document]}
-            await self._ask("recover", document, "recover_stuck_documents", **wanted)
+            call = self._link.recover_stuck_documents(stuck_minutes=0, document_ids=[document])
+            await self._ask("recover", document, call)
 
     async def cancel_job(self) -> None:
         """Cancel a job that came lately, as the one who submitted it does."""
@@ -117,14 +117,16 @@ class People:
         if job is None and self._brought.jobs:
             job = self._chance.choice(list(self._brought.jobs))
         if job is not None:
-            again = {"p_job_id": job, "p_all": self._chance.random() < 0.5}
-            await self._ask("run job", job, "rerun_check_job", **again)
+            call = self._link.rerun_check_job(job_id=job, all=self._chance.random() < 0.5)
+            await self._ask("run job", job, call)
 
-    async def _ask(self, verb: str, what: str, name: str, **params: object) -> Any:  # noqa: ANN401  # JSON
+    async def _ask(
+        self, verb: str, what: str, call: Awaitable[Mapping[str, Any]]
+    ) -> Mapping[str, Any] | None:
         """Ask for it once; None: nobody knows what became of it."""
         self.asked[verb].add(what)
         try:
-            answer = await self._link.rpc(name, **params)
+            answer = await call
         except (errors.DatabaseAway, errors.Conflict) as exc:
             self.answers[f"{verb}: {type(exc).__name__}"] += 1
             return None
