@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Print what is in a database of ours, one line for each object and row.
 
-    .venv/bin/python scripts/catalog.py URL [OTHER_URL]    print the lines, or the difference of two databases
+    .venv/bin/python scripts/catalog.py URL          print the lines
+    .venv/bin/python scripts/catalog.py URL OTHER    print the difference of two databases
 
 pagewarden.local.catalog says what the lines are.
 """

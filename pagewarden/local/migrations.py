@@ -5,7 +5,7 @@ compares it with that of its own files (schema_digests.py):
 
 - An empty database gets all files in one transaction, and what they made is compared.
 - A database with the schema of our files, or of the first of them, is used, and gets the rest,
-  each file in a transaction of its own. Files that were renamed or commented anew are recorded anew.
+  each file in a transaction of its own. Renamed files and other comments are only recorded.
 - A database with any other schema is refused and stays as it is.
 
 A database without a stamp, made by `supabase db push`, is compared by its live catalog.
@@ -28,7 +28,7 @@ from pagewarden import errors
 from pagewarden.local import catalog, schema_digests, schema_lock, statements
 
 if TYPE_CHECKING:
-    import datetime
+    import datetime as dt
     from collections.abc import AsyncIterator, Sequence
     from typing import LiteralString
 
@@ -95,7 +95,9 @@ on conflict (is_one) do update set
 """
 
 _FIRST_NAMES = 5
-_NOTHING = "nothing of this file was applied, and of an empty database's files none"
+
+# Settings, roles and temporary tables that one migration leaves are not the next one's.
+_RESET = "reset session authorization; reset role; reset all; discard temp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class _Stamp:
     migrations: list[str]
     texts: str
     digest: catalog.Digest | None
-    stamped_at: datetime.datetime
+    stamped_at: dt.datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ async def measure(url: str, *, folder: Path | None = None) -> str:
         for migration, script in zip(release.files, release.scripts, strict=True):
             await _apply(conn, migration, script)
             digests.append(await catalog.digest(conn))
-        objects = await catalog.objects(conn)
+            objects |= await catalog.objects(conn)
     return schema_digests.dump(release.labels, release.known.texts[1:], digests, objects)
 
 
@@ -389,8 +391,6 @@ async def _verified(
 
 
 async def _apply(conn: psycopg.AsyncConnection, migration: Migration, script: str) -> None:
-    # Settings, roles and temporary tables that one migration leaves are not the next one's.
-    await conn.execute("reset session authorization; reset role; reset all; discard temp")
     for statement in statements.split(script):
         try:
             await conn.execute(statement.text)
@@ -402,6 +402,7 @@ async def _apply(conn: psycopg.AsyncConnection, migration: Migration, script: st
                 "stays applied and is not recorded",
                 hint="take begin, commit and rollback out of the file",
             )
+    await conn.execute(_RESET)
 
 
 async def _record(
@@ -412,8 +413,6 @@ async def _record(
     digest: catalog.Digest | None,
 ) -> None:
     """Write down that the database has the first `count` files."""
-    # The last file may have taken on a role that may not write here.
-    await conn.execute("reset session authorization; reset role; reset all")
     if not await _holds(conn, _HAS_HISTORY):
         await conn.execute(_CREATE_HISTORY)
     if not await _holds(conn, _HAS_STAMP):
@@ -450,13 +449,13 @@ def _refused(
 ) -> errors.DatabaseError:
     if _is_away(exc):
         return errors.DatabaseAway(
-            f"the connection was lost during {migration.path.name}; {_NOTHING}"
+            f"the connection was lost during {migration.path.name}; nothing of it was applied"
         )
     diag = exc.diag
     position = int(diag.statement_position) if diag.statement_position else None
     return errors.DatabaseError(
         f"{_where(migration, statement, position)}: {diag.message_primary or exc} "
-        f"(SQLSTATE {exc.sqlstate}); {_NOTHING}",
+        f"(SQLSTATE {exc.sqlstate}); nothing of this file was applied",
         sqlstate=exc.sqlstate,
         hint=_advice(exc, statement.text[statement.first_word :]),
     )
