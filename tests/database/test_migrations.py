@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import shutil
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,6 @@ from psycopg.rows import dict_row
 
 from pagewarden import errors
 from pagewarden.local import catalog, cluster, migrations, schema_digests
-
 from tests.support import databases
 
 if TYPE_CHECKING:
@@ -20,6 +18,8 @@ if TYPE_CHECKING:
 
 ONE = "-- the first\ncreate table public.one (id int primary key);\ninsert into one values (1);\n"
 TWO = "create table public.two (id int references public.one);\n"
+
+STALE = 'supabase/schema.digest is not of these migrations; run "make generate"'
 
 
 def _write(folder: Path, *texts: str) -> None:
@@ -32,6 +32,11 @@ async def _measured(database: databases.Database, folder: Path) -> None:
     """Write schema.digest beside the folder, as make generate does; the database is empty."""
     content = await migrations.measure(database.url(), folder=folder)
     (folder.parent / schema_digests.NAME).write_text(content)
+
+
+def _require_fresh_digests() -> None:
+    scripts = [file.path.read_text("utf-8") for file in migrations.find()]
+    assert schema_digests.load(migrations.own_folder(), scripts).is_complete, STALE
 
 
 async def _everything(database: databases.Database) -> list[str]:
@@ -98,6 +103,16 @@ async def test_migrate_again_applies_only_what_is_new(
     assert await migrations.pending(bare_database.url(), folder=tmp_path) == ["20250101000001_two"]
     assert await migrations.migrate(bare_database.url(), folder=tmp_path) == ["20250101000001_two"]
     assert await migrations.migrate(bare_database.url(), folder=tmp_path) == []
+
+
+async def test_two_runs_of_our_own_migrations_at_once_apply_them_once(
+    bare_database: databases.Database,
+) -> None:
+    """One of them waits, although the first has all files in one transaction."""
+    runs = await asyncio.gather(*(migrations.migrate(bare_database.url()) for _ in range(2)))
+
+    assert sorted(runs) == [[], [file.label for file in migrations.find()]]
+    assert (await _stamp(bare_database))["migrations"] == [f.label for f in migrations.find()]
 
 
 async def test_pending_changes_nothing(bare_database: databases.Database, tmp_path: Path) -> None:
@@ -254,7 +269,8 @@ async def test_the_digest_file_is_up_to_date(bare_database: databases.Database) 
     content = await migrations.measure(bare_database.url())
 
     path = migrations.own_folder().parent / schema_digests.NAME
-    assert path.read_text("utf-8") == content, f'{path} is stale; run "make generate"'
+    is_fresh = path.read_text("utf-8") == content
+    assert is_fresh, STALE
     assert await _everything(bare_database) == before
 
 
@@ -299,8 +315,8 @@ async def test_a_database_of_an_equal_schema_is_recorded_anew_and_used(
     await migrations.migrate(bare_database.url(), folder=folder)
     conn = await bare_database.connect()
     await conn.execute("insert into public.one values (2)")
-    shutil.rmtree(folder)
-    folder.mkdir()
+    for file in migrations.find(folder):
+        file.path.unlink()
     (folder / "20260101000000_together.sql").write_text(TOGETHER)
     async with databases.cloned(bare_database.server, databases.BARE) as empty:
         await _measured(empty, folder)
@@ -341,17 +357,17 @@ async def test_a_database_of_equal_schema_without_new_files_is_recorded_anew(
 
 
 @pytest.mark.parametrize(
-    "change",
+    "other",
     [
-        ("id int primary key", "id bigint primary key"),
-        ("values (1)", "values (2)"),
-        ("insert into", "create index on public.one (id);\ninsert into"),
-        ("-- the first", "grant select on public.one to anon;"),
+        ONE.replace("int primary", "bigint primary"),
+        ONE.replace("(1)", "(2)"),
+        f"{ONE}create index on public.one (id);",
+        f"{ONE}grant select on public.one to anon;",
     ],
-    ids=["column", "row", "index", "order"],
+    ids=["column", "row", "index", "grant"],
 )
 async def test_a_database_of_another_schema_is_refused_and_left_as_it_was(
-    bare_database: databases.Database, folder: Path, change: tuple[str, str]
+    bare_database: databases.Database, folder: Path, other: str
 ) -> None:
     """The error says which version made it and how to start another one."""
     _write(folder, ONE)
@@ -361,9 +377,6 @@ async def test_a_database_of_another_schema_is_refused_and_left_as_it_was(
         "update supabase_migrations.pagewarden_schema set pagewarden_version = '0.0.7'"
     )
     before = await _everything(bare_database)
-    other = ONE.replace("-- the first\n", "").replace(*change)
-    if change[0] == "-- the first":
-        other = ONE + "grant select on public.one to anon;"
     _write(folder, other, TWO)
     async with databases.cloned(bare_database.server, databases.BARE) as empty:
         await _measured(empty, folder)
@@ -405,7 +418,7 @@ async def test_a_first_migration_that_makes_something_else_is_undone(
     await conn.execute("alter default privileges in schema public grant select on tables to anon")
     before = await _everything(bare_database)
 
-    with pytest.raises(errors.DatabaseError, match="another schema .* nothing was changed"):
+    with pytest.raises(errors.DatabaseError, match=r"another schema .* nothing was changed"):
         await migrations.migrate(bare_database.url(), folder=folder)
 
     assert await _everything(bare_database) == before
@@ -415,6 +428,7 @@ async def test_a_database_without_a_stamp_is_compared_as_it_is(
     database: databases.Database,
 ) -> None:
     """The Supabase CLI leaves no stamp: rows in use do not count, tables of others neither."""
+    _require_fresh_digests()
     conn = await database.connect()
     await conn.execute("drop table supabase_migrations.pagewarden_schema")
     await conn.execute("update public.lanes set description = 'Mine.'")
@@ -477,6 +491,7 @@ async def test_tables_of_others_with_our_names_are_named_before_anything_is_done
     bare_database: databases.Database,
 ) -> None:
     """All of them at once; the database is as it was."""
+    _require_fresh_digests()
     conn = await bare_database.connect()
     await conn.execute("create table public.documents (title text)")
     await conn.execute("create function public.has_role() returns int language sql as 'select 1'")
@@ -495,7 +510,8 @@ async def test_tables_of_others_with_our_names_are_named_before_anything_is_done
 async def test_migrations_of_others_in_the_history_are_refused(
     bare_database: databases.Database, folder: Path
 ) -> None:
-    """A project of somebody else is not taken for an old one of ours, and stays as it is."""
+    """Another project is not taken for an old one of ours, and stays as it is."""
+    _require_fresh_digests()
     conn = await bare_database.connect()
     theirs = folder / "20230101000000_theirs.sql"
     theirs.write_text("create table public.theirs ();")
