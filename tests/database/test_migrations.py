@@ -6,7 +6,6 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from psycopg.rows import dict_row
 
 from pagewarden import errors
 from pagewarden.local import catalog, cluster, migrations, schema_digests
@@ -53,10 +52,9 @@ async def _everything(database: databases.Database) -> list[str]:
 
 async def _stamp(database: databases.Database) -> dict[str, Any]:
     conn = await database.connect()
-    conn.row_factory = dict_row
-    found = await conn.execute("select * from supabase_migrations.pagewarden_schema")
-    row: Any = await found.fetchone()
-    return dict(row)
+    found = await conn.execute("select to_jsonb(s) from supabase_migrations.pagewarden_schema as s")
+    (stamp,) = await found.fetchone() or ({},)
+    return dict(stamp)
 
 
 async def _tables(database: databases.Database) -> list[str]:
