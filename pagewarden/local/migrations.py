@@ -384,8 +384,8 @@ async def _verified(
         raise errors.DatabaseError(
             "the migrations make another schema in this database than they should; nothing was "
             "changed",
-            hint="look for default privileges and event triggers of its own, or use another server; "
-            'in a checkout run "make generate"',
+            hint="look for default privileges and event triggers of this database, or use another "
+            'server; in a checkout run "make generate"',
         )
     return made
 

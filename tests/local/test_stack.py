@@ -12,7 +12,7 @@ import pydantic
 import pytest
 
 from pagewarden import errors
-from pagewarden.local import catalog, cluster, migrations, schema_digests, stack
+from pagewarden.local import catalog, cluster, doctor, migrations, schema_digests, stack
 from pagewarden.settings import Settings
 
 if TYPE_CHECKING:
@@ -62,6 +62,10 @@ async def test_the_embedded_database_of_another_schema_is_refused(
     with pytest.raises(errors.DatabaseError, match=r"made by Pagewarden.*set PAGEWARDEN_HOME"):
         async with stack.ready(Settings(home=home)):
             pass
+
+    findings = [finding async for finding in doctor.examine(Settings(home=home))]
+    assert findings[-1].subject == "Migrations"
+    assert "set PAGEWARDEN_HOME" in findings[-1].remedy
 
     monkeypatch.setattr(migrations, "own_folder", lambda: folders[OLD])
     async with stack.ready(Settings(home=home)) as found:
