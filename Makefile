@@ -55,7 +55,7 @@ fmt: setup ## Format the code and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-generate: setup ## Write what follows from the migrations: the typed client, its types
+generate: setup ## Write what follows from the migrations: the typed client, its types, digests
 	PYTHONPATH=. $(BIN)/python scripts/generate.py
 
 lock: ## Choose the versions of the dependencies anew (needs uv)

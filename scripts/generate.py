@@ -4,7 +4,8 @@
     .venv/bin/python scripts/generate.py            write the files (make generate)
     .venv/bin/python scripts/generate.py --check    say which files are stale
 
-The migrations run in an embedded Postgres of its own; the catalog of that database is the source.
+The migrations run in an embedded Postgres of its own; the catalog of that database is the source,
+also of supabase/schema.digest, with which "pagewarden migrate" compares databases.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import asyncio
 import keyword
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.rows import dict_row
 
-from pagewarden.local import bootstrap, cluster, migrations, server
+from pagewarden.local import bootstrap, cluster, migrations, schema_digests, server
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -480,9 +482,13 @@ def render(connection: psycopg.Connection, tcp_url: str) -> dict[Path, str]:
 async def _render_migrated(home: Path) -> dict[Path, str]:
     async with server.running(home, durable=False) as local:
         await bootstrap.bootstrap(local.url(cluster.SUPERUSER), password=local.password)
-        await migrations.migrate(local.url())
+        digests = await migrations.measure(local.url())
+        # A copy, which has no digests beside it: those of the checkout may be stale.
+        copy = shutil.copytree(migrations.own_folder(), home.parent / "migrations")
+        await migrations.migrate(local.url(), folder=copy)
         with psycopg.connect(local.url(cluster.SUPERUSER)) as connection:
-            return render(connection, local.tcp_url(cluster.SUPERUSER))
+            rendered = render(connection, local.tcp_url(cluster.SUPERUSER))
+    return rendered | {Path("supabase", schema_digests.NAME): digests}
 
 
 def stale(rendered: Mapping[Path, str]) -> list[Path]:

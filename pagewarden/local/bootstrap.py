@@ -24,6 +24,38 @@ select obj_description(to_regnamespace('auth'), 'pg_namespace') = {}
     'anon', 'authenticated', 'service_role', 'authenticator', 'pagewarden_worker', 'postgres'))
 """
 
+# Roles that a server may have already. More rights than these would be more than was meant, fewer
+# would let programs fail later; bootstrap.sql leaves them as they are.
+_OTHER_RIGHTS = """
+with usual (name, can_login, bypasses_rls, inherits, groups) as (
+  values
+    ('anon', false, false, null::boolean, '{{}}'::text[]),
+    ('authenticated', false, false, null, '{{}}'),
+    ('service_role', false, true, null, '{{}}'),
+    ('authenticator', true, false, false, '{{anon,authenticated,service_role}}'),
+    ('pagewarden_worker', true, false, null, '{{}}')
+)
+select r.rolname,
+  array_remove(array[
+    case when r.rolsuper then 'superuser' end,
+    case when r.rolcreatedb then 'createdb' end,
+    case when r.rolcreaterole then 'createrole' end,
+    case when r.rolreplication then 'replication' end,
+    case when r.rolbypassrls and not u.bypasses_rls then 'bypassrls' end,
+    case when not r.rolbypassrls and u.bypasses_rls then 'nobypassrls' end,
+    case when r.rolcanlogin and not u.can_login then 'login' end,
+    case when not r.rolcanlogin and u.can_login then 'nologin' end,
+    case when r.rolinherit and not u.inherits then 'inherit' end
+  ], null),
+  array(
+    select m.roleid::regrole::text from pg_auth_members as m
+    where m.member = r.oid and m.roleid::regrole::text <> all (u.groups) order by 1
+  )
+from usual as u join pg_roles as r on r.rolname = u.name
+where u.name = 'pagewarden_worker' or not {}
+order by 1
+"""
+
 _DATABASE_DEFAULTS = """
 do $$
 begin
@@ -55,7 +87,9 @@ async def bootstrap(url: str, *, password: str | None = None) -> None:
     """
     async with await _connect(url) as conn, conn.transaction():
         await schema_lock.acquire(conn)
-        if await _is_supabase(conn):
+        is_supabase = await _is_supabase(conn)
+        await _require_usual_roles(conn, is_supabase=is_supabase)
+        if is_supabase:
             await _create_worker(conn)
             return
         # Done again only when it has changed: the script locks tables that others are using.
@@ -106,6 +140,29 @@ async def _create_worker(conn: psycopg.AsyncConnection) -> None:
     query = "select exists (select from pg_roles where rolname = 'pagewarden_worker')"
     if not await _holds(conn, query):
         await conn.execute("create role pagewarden_worker login")
+
+
+async def _require_usual_roles(conn: psycopg.AsyncConnection, *, is_supabase: bool) -> None:
+    """Refuse a server on which a role of ours has other rights; Supabase answers for its own."""
+    found = await conn.execute(sql.SQL(_OTHER_RIGHTS).format(sql.Literal(is_supabase)))
+    rights, remedies = [], []
+    for role, attributes, groups in await found.fetchall():
+        if attributes:
+            rights.append(f"{role} is {' '.join(attributes)}")
+            remedies.append(f"alter role {role} {' '.join(map(_opposite, attributes))};")
+        if groups:
+            rights.append(f"{role} is a member of {', '.join(groups)}")
+            remedies.append(f"revoke {', '.join(groups)} from {role};")
+    if rights:
+        raise errors.Forbidden(
+            f"this server has roles with other rights than Pagewarden needs: {'; '.join(rights)}; "
+            "nothing was changed",
+            hint=f'use another server, or run "{" ".join(remedies)}"',
+        )
+
+
+def _opposite(attribute: str) -> str:
+    return attribute.removeprefix("no") if attribute.startswith("no") else f"no{attribute}"
 
 
 async def _require_superuser(conn: psycopg.AsyncConnection) -> None:

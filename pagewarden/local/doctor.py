@@ -37,7 +37,8 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
     try:
         async with stack.located(settings) as found:
             yield Finding("Server", found.place)
-            async for finding in _database(found.url):
+            alternative = stack.ANOTHER_HOME if found.server else migrations.NAME_ANOTHER
+            async for finding in _database(found.url, alternative):
                 yield finding
     except errors.PagewardenError as exc:
         yield Finding("Server", "cannot be used", str(exc))
@@ -50,11 +51,11 @@ def _disk(settings: Settings) -> Finding:
     return Finding("Disk", f"{free:.0f} GB free in {folder}", remedy)
 
 
-async def _database(url: str) -> AsyncIterator[Finding]:
+async def _database(url: str, alternative: str) -> AsyncIterator[Finding]:
     try:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as conn:
             yield _version(conn)
-            waiting = await migrations.pending(url)
+            waiting = await migrations.pending(url, alternative=alternative)
             if waiting:
                 state = f"{len(waiting)} of them are not applied"
                 yield Finding("Migrations", state, 'run "pagewarden migrate"')
@@ -63,6 +64,8 @@ async def _database(url: str) -> AsyncIterator[Finding]:
             yield await _password(conn)
             yield await _invariants(conn)
             yield await _lanes(conn)
+    except errors.DatabaseError as exc:
+        yield Finding("Migrations", "do not fit this database", str(exc))
     except psycopg.OperationalError as exc:
         remedy = f'run "pagewarden migrate", which prepares a new one ({_last_line(exc)})'
         yield Finding("Database", "lets nobody in", remedy)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pagewarden.settings import Settings
 
 
+ANOTHER_HOME = "set PAGEWARDEN_HOME to another folder, and upload or import the files again"
+
+
 @dataclass(frozen=True, slots=True)
 class Stack:
     """Where the database is, and what had to be done to it."""
@@ -42,15 +45,19 @@ async def located(settings: Settings) -> AsyncIterator[Stack]:
 
 @contextlib.asynccontextmanager
 async def ready(settings: Settings) -> AsyncIterator[Stack]:
-    """Find the database and bring it up to date."""
+    """Find the database and bring it up to date; refuse one with another schema unchanged."""
     if settings.database_url is not None:
         url = settings.database_url.get_secret_value()
+        await migrations.pending(url)  # before the bootstrap, which changes the database
         await bootstrap.bootstrap(url)
         yield Stack(url, "the database of the settings", await migrations.migrate(url))
         return
     async with server.running(settings.home) as local:
-        await bootstrap.bootstrap(local.url(cluster.SUPERUSER), password=local.password)
-        yield _embedded(local, settings, await migrations.migrate(local.url()))
+        superuser = local.url(cluster.SUPERUSER)
+        await migrations.pending(superuser, alternative=ANOTHER_HOME)
+        await bootstrap.bootstrap(superuser, password=local.password)
+        applied = await migrations.migrate(local.url(), alternative=ANOTHER_HOME)
+        yield _embedded(local, settings, applied)
 
 
 def _embedded(local: server.LocalServer, settings: Settings, applied: list[str]) -> Stack:

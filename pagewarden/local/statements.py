@@ -64,6 +64,13 @@ def split(script: str) -> Iterator[Statement]:
         yield _statement(script, start, len(script), first_word)
 
 
+def tokens_without_comments(script: str) -> Iterator[str]:
+    """Yield the words and signs of a script, without whitespace and comments."""
+    for kind, _, text in _tokens(script):
+        if kind not in {"blank", "comment"}:
+            yield text
+
+
 @dataclass(slots=True)
 class _Body:
     """Whether we are between begin atomic and its end, where semicolons end nothing."""

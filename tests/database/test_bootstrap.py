@@ -245,3 +245,55 @@ async def test_bootstrap_says_when_nobody_answers() -> None:
     """An unreachable database is an outage."""
     with pytest.raises(errors.DatabaseAway):
         await bootstrap.bootstrap("postgresql://nobody@127.0.0.1:1/postgres")
+
+
+async def _execute(url: str, *statements: str) -> None:
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as conn:
+        for statement in statements:
+            await conn.execute(statement.encode())
+
+
+@pytest.mark.parametrize("is_supabase", [False, True], ids=["plain", "supabase"])
+async def test_roles_with_other_rights_are_refused_and_the_remedy_helps(
+    plain_server: server.LocalServer, *, is_supabase: bool
+) -> None:
+    """A role of ours that exists already gets no rights by accident, and keeps what it has."""
+    admin = plain_server.url(cluster.SUPERUSER)
+    await _execute(
+        admin,
+        "create role pagewarden_worker superuser nologin",
+        "create role anon bypassrls",
+        "create role service_role",
+        "create role authenticator login",
+        "grant pg_read_all_data to anon",
+    )
+    if is_supabase:
+        await _execute(admin, "create role supabase_auth_admin")
+
+    with pytest.raises(errors.Forbidden, match="nothing was changed") as caught:
+        await bootstrap.bootstrap(admin)
+
+    worker = "pagewarden_worker is superuser nologin"
+    others = ("anon is bypassrls", "member of pg_read_all_data", "service_role is nobypassrls")
+    assert worker in str(caught.value)
+    assert [text in str(caught.value) for text in others] == [not is_supabase] * len(others)
+    async with await psycopg.AsyncConnection.connect(admin, autocommit=True) as conn:
+        assert await _value(conn, "select to_regnamespace('auth') is null")
+        assert await _value(conn, "select count(*) = 0 from pg_roles where rolname = 'postgres'")
+    assert caught.value.hint is not None
+    await _execute(admin, *caught.value.hint.split('"')[1].split(";"))
+    await bootstrap.bootstrap(admin)
+
+
+async def test_roles_with_the_usual_rights_may_be_there(plain_server: server.LocalServer) -> None:
+    """A second database of the same server, or roles an operator made, are no reason to stop."""
+    admin = plain_server.url(cluster.SUPERUSER)
+    await _execute(
+        admin,
+        "create role pagewarden_worker login noinherit",
+        "create role anon",
+        "create role authenticator login noinherit",
+        "grant anon to authenticator",
+    )
+
+    await bootstrap.bootstrap(admin)

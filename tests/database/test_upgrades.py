@@ -7,8 +7,6 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 from pagewarden import database as gateways
 from pagewarden.local import migrations
 from tests.database import factories, queries
@@ -133,22 +131,20 @@ async def test_data_survives_a_migration_while_workers_run(
     assert await factory.check_job()
 
 
-async def test_a_migration_that_is_killed_half_way_is_undone_and_done_again(
-    bare_database: databases.Database, tmp_path: Path
-) -> None:
-    """Whoever migrates next begins where the last whole one ended."""
-    await migrations.migrate(bare_database.url())
-    text = "create table public.half (id int); select pg_sleep(3600); select 1;"
-    folder = _folder(tmp_path, "29991231000000_slow", text)
+SLOW = "create table public.half (id int); select pg_sleep(3600); select 1;"
+
+
+async def _killed_half_way(database: databases.Database, folder: Path) -> None:
+    """Migrate in another program, and kill it while it sleeps in the middle of a file."""
     program = (
         "import asyncio, pathlib, sys\n"
         "from pagewarden.local import migrations\n"
         "asyncio.run(migrations.migrate(sys.argv[1], folder=pathlib.Path(sys.argv[2])))"
     )
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, bare_database.url(), str(folder)
+        sys.executable, "-c", program, database.url(), str(folder)
     )
-    conn = await bare_database.connect("supabase_admin")
+    conn = await database.connect("supabase_admin")
     others = "from pg_stat_activity where query ~ 'sleep.3600' and pid <> pg_backend_pid()"
 
     async def is_half_way() -> bool:
@@ -159,6 +155,31 @@ async def test_a_migration_that_is_killed_half_way_is_undone_and_done_again(
     await process.wait()
     await conn.execute(f"select pg_terminate_backend(pid) {others}".encode())
 
+
+async def test_a_migration_that_is_killed_half_way_is_undone_and_done_again(
+    bare_database: databases.Database, tmp_path: Path
+) -> None:
+    """The next run begins where the last whole file ended."""
+    await migrations.migrate(bare_database.url())
+    folder = _folder(tmp_path, "29991231000000_slow", SLOW)
+
+    await _killed_half_way(bare_database, folder)
+
+    conn = await bare_database.connect()
     assert await queries.one(conn, "select to_regclass('public.half') as half") == {"half": None}
     (folder / "29991231000000_slow.sql").write_text("create table public.half (id int);")
     assert await migrations.migrate(bare_database.url(), folder=folder) == ["29991231000000_slow"]
+
+
+async def test_a_first_migration_that_is_killed_leaves_nothing(
+    bare_database: databases.Database, tmp_path: Path
+) -> None:
+    """All files are one transaction then; the next run begins from the start."""
+    folder = _folder(tmp_path, "29991231000000_slow", SLOW)
+
+    await _killed_half_way(bare_database, folder)
+
+    conn = await bare_database.connect()
+    left = "nspname in ('private', 'supabase_migrations')"
+    assert await queries.rows(conn, f"select from pg_namespace where {left}".encode()) == []
+    assert await migrations.migrate(bare_database.url()) == [f.label for f in migrations.find()]

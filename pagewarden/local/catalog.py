@@ -1,0 +1,157 @@
+"""What is in a database: every object of ours and every row of our tables, one line each.
+
+The lines are the same on Postgres 15 to 18, so two databases with equal lines have the same schema.
+Whitespace and comments inside functions do not count; comments on objects are lines of their own.
+Not listed: what belongs to extensions, schemas of others, and the schedules of pg_cron.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+
+from pagewarden.local import statements
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    import psycopg
+
+SCHEMAS = ("public", "private", "volumes")
+
+# Roles whose rights are part of the schema; what a server grants to others is its own affair.
+_ROLES = ("anon", "authenticated", "service_role", "pagewarden_worker")
+
+# Values that differ each time the migrations run.
+_CHANGING = ("created_at", "updated_at", "server_since", "swept_at")
+
+# A table and a type may not have the same name; a function may have that of a table.
+_OBJECTS = """
+with extension as (
+  select d.classid, d.objid from pg_depend as d where d.deptype = 'e'
+), object as (
+  select 'pg_class'::regclass as classid, c.oid, c.relnamespace as schema, c.relname as name,
+    '' as mark
+  from pg_class as c where c.relkind not in ('i', 'I', 't')
+  union all
+  select 'pg_type'::regclass, t.oid, t.typnamespace, t.typname, '' from pg_type as t
+  where t.typtype in ('d', 'e', 'r')
+  union all
+  select 'pg_proc'::regclass, p.oid, p.pronamespace, p.proname, '()' from pg_proc as p
+)
+select distinct format('%I.%I', n.nspname, o.name) || o.mark
+from object as o join pg_namespace as n on n.oid = o.schema
+where n.nspname = any ({schemas})
+  and not exists (
+    select from extension as e where e.classid = o.classid and e.objid = o.oid
+  )
+"""
+
+_HAS_QUEUES = "select to_regclass('pgmq.meta') is not null"
+_QUEUES = r"select queue_name from pgmq.meta where queue_name like 'ocr\_%'"
+
+_TABLES = """
+select n.nspname, c.relname from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+where c.relkind = 'r' and n.nspname = any ({schemas})
+  and ({only} is null or format('%I.%I', n.nspname, c.relname) = any ({only}))
+order by 1, 2
+"""
+_ROWS = "select (to_jsonb(t) - {})::text from {} as t"
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What a database holds, in two values: its objects, and the rows of its tables."""
+
+    schema: str
+    rows: str
+
+
+async def digest(conn: psycopg.AsyncConnection, *, only: Collection[str] | None = None) -> Digest:
+    """Compute the digest of the database; with `only`, of the objects of these names."""
+    return Digest(await digest_schema(conn, only=only), _hash(await _rows(conn, only)))
+
+
+async def digest_schema(
+    conn: psycopg.AsyncConnection, *, only: Collection[str] | None = None
+) -> str:
+    """Compute the part of the digest that does not change when the tables are used."""
+    return _hash(await definitions(conn, only=only, comments=False))
+
+
+async def lines(conn: psycopg.AsyncConnection, *, comments: bool = True) -> list[str]:
+    """List everything: a kind, a name and a definition or a row on each line."""
+    return sorted([*await definitions(conn, comments=comments), *await _rows(conn, None)])
+
+
+async def objects(conn: psycopg.AsyncConnection) -> set[str]:
+    """Name the tables, views, sequences and types, and with parentheses the functions."""
+    found = await conn.execute(sql.SQL(_OBJECTS).format(**_values(None)))
+    return {name for (name,) in await found.fetchall()}
+
+
+async def definitions(
+    conn: psycopg.AsyncConnection, *, only: Collection[str] | None = None, comments: bool = True
+) -> list[str]:
+    """List the objects, with `only` those of these names, without rows."""
+    text = resources.files("pagewarden.local").joinpath("catalog.sql").read_text("utf-8")
+    found = await _without_search_path(conn, sql.SQL(text).format(**_values(only)))
+    return sorted(
+        f"{kind}: {name} {_normalize(kind, definition)}".rstrip()
+        for kind, name, definition in [*found, *await _queues(conn)]
+        if name is not None and (comments or kind != "comment")
+    )
+
+
+def _values(only: Collection[str] | None) -> dict[str, sql.Composable]:
+    names = sql.SQL("null::text[]") if only is None else _list(sorted(only))
+    return {"schemas": _list(SCHEMAS), "roles": _list(_ROLES), "only": names}
+
+
+def _list(names: Iterable[str]) -> sql.Composable:
+    return sql.SQL("{}::text[]").format(sql.Literal(list(names)))
+
+
+async def _without_search_path(
+    conn: psycopg.AsyncConnection, query: sql.Composed
+) -> list[tuple[Any, ...]]:
+    """Run a query whose names come out qualified, and leave the search path as it was."""
+    async with conn.transaction():
+        row = await (await conn.execute("select current_setting('search_path')")).fetchone()
+        await conn.execute("set local search_path = ''")
+        found = await (await conn.execute(query)).fetchall()
+        await conn.execute("select set_config('search_path', %s, true)", row)
+    return found
+
+
+async def _queues(conn: psycopg.AsyncConnection) -> list[tuple[str, str, str]]:
+    if await (await conn.execute(_HAS_QUEUES)).fetchone() != (True,):
+        return []
+    found = await (await conn.execute(_QUEUES)).fetchall()
+    return [("queue", name, "") for (name,) in found]
+
+
+async def _rows(conn: psycopg.AsyncConnection, only: Collection[str] | None) -> list[str]:
+    tables = await conn.execute(sql.SQL(_TABLES).format(**_values(only)))
+    found = []
+    for schema, name in await tables.fetchall():
+        table = sql.Identifier(schema, name)
+        rows = await conn.execute(sql.SQL(_ROWS).format(_list(_CHANGING), table))
+        found += [f"row: {schema}.{name} {row}" for (row,) in await rows.fetchall()]
+    return sorted(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _normalize(kind: str, definition: str) -> str:
+    if kind == "function body":
+        return " ".join(statements.tokens_without_comments(definition))
+    return " ".join(definition.split())
+
+
+def _hash(found: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(found).encode()).hexdigest()
