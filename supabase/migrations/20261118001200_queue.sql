@@ -145,6 +145,17 @@ $$;
 comment on function private.refusal(text, uuid) is
   'The answer to a call that changed nothing, with its reason; those that came too late are counted.';
 
+create function private.refused(p_answer anyelement, p_error text, p_document_id uuid)
+returns anyelement
+language sql
+volatile
+security invoker
+set search_path = ''
+as $$
+  select jsonb_populate_record(p_answer, private.refusal(p_error, p_document_id));
+$$;
+comment on function private.refused(anyelement, text, uuid) is 'private.refusal() as an answer of the given type.';
+
 create function private.require_category(p_category text)
 returns void
 language plpgsql
