@@ -120,7 +120,7 @@ async def test_what_is_not_there_is_said_to_be_gone(
     """The answer is a value with the name of the error and a message."""
     for call, error in bad_input.GONE.items():
         with subtests.test(call):
-            ((answer,),) = await world.fetch(f"select public.{call}")
+            ((answer,),) = await world.fetch(f"select to_jsonb(r) from public.{call} as r")
             assert (answer["success"], answer["error"]) == (False, error)
             assert answer["message"]
 
