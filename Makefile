@@ -15,7 +15,7 @@ OTHER_POSTGRES_TESTS = $(addprefix tests/database/test_,$(addsuffix .py,alerts b
 # More processes than cores: many tests wait for other programs.
 PYTEST = $(BIN)/pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
-.PHONY: help setup up lint test quick bench-test test-long audit fmt lock clean
+.PHONY: help setup up lint test quick bench-test test-long audit fmt generate lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
@@ -54,6 +54,9 @@ audit: setup ## Ask for known holes in what the lock names (needs the network)
 fmt: setup ## Format the code and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+generate: setup ## Write what follows from the migrations: the typed client, its types
+	PYTHONPATH=. $(BIN)/python scripts/generate.py
 
 lock: ## Choose the versions of the dependencies anew (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \

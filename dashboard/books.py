@@ -10,6 +10,7 @@ from fastapi import Depends
 from starlette.exceptions import HTTPException
 
 from dashboard import visitors
+from pagewarden.database import tables
 from pagewarden.volumes import editions, layout
 
 PATH = "/volumes"
@@ -68,7 +69,7 @@ class Book:
 
 
 async def _job(visitor: visitors.Signed, job_key: str) -> Mapping[str, Any]:
-    rows = await visitor.database.select("volume_jobs", where={"job_key": job_key})
+    rows = await visitor.database.select(tables.volume_jobs, where={"job_key": job_key})
     if not rows:
         raise HTTPException(404, "there is no such job, or not for you")
     return rows[0]
@@ -102,12 +103,12 @@ async def _found(
     where: Mapping[str, object],
     most: int | None = None,
 ) -> list[Book]:
-    rows = await visitor.database.select("volumes", where=where, order="bdrc_i_id", limit=most)
+    rows = await visitor.database.select(tables.volumes, where=where, order="bdrc_i_id", limit=most)
     names = {row["id"]: (row["bdrc_w_id"], row["bdrc_i_id"]) for row in rows}
     if not names:
         return []
     tasks = await visitor.database.select(
-        "volume_tasks", where={"job_id": job["id"], "volume_id": list(names)}
+        tables.volume_tasks, where={"job_id": job["id"], "volume_id": list(names)}
     )
     known = {task["volume_id"]: task for task in tasks}
     return [Book(job, known[key], *name) for key, name in names.items() if key in known]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dashboard import visitors
+from pagewarden.database import tables
 
 _CASES = 500
 
@@ -15,7 +16,7 @@ async def cases(visitor: visitors.Visitor, chosen: str) -> dict[str, str]:
     """
     select = visitor.database.select
     rows = await select(
-        "cases",
+        tables.cases,
         columns="id,name",
         where={"kind": ["client", "registry"]},
         order="created_at.desc,id.desc",
@@ -23,6 +24,6 @@ async def cases(visitor: visitors.Visitor, chosen: str) -> dict[str, str]:
     )
     names = {row["id"]: row["name"] for row in rows}
     if chosen and chosen not in names:
-        found = await select("cases", columns="id,name", where={"id": chosen})
+        found = await select(tables.cases, columns="id,name", where={"id": chosen})
         names[chosen] = found[0]["name"] if found else chosen
     return dict(sorted(names.items(), key=lambda item: item[1].casefold()))

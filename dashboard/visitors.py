@@ -13,6 +13,7 @@ from fastapi import Depends, Request, Response
 
 from dashboard import entrances, parts
 from pagewarden import database, errors, tokens
+from pagewarden.database import tables
 from pagewarden.local.sign_in import sessions
 
 RENEW_SECONDS = 300
@@ -72,9 +73,9 @@ async def may_edit(visitor: Visitor, case_id: str) -> bool:
         return True
     me: Mapping[str, object] = {"user_id": visitor.caller.user_id}
     select = visitor.database.select
-    owned: Sequence[object] = await select("cases", columns="id", where={"id": case_id, **me})
+    owned: Sequence[object] = await select(tables.cases, columns="id", where={"id": case_id, **me})
     shared = {"case_id": case_id, "role": "editor", **me}
-    return bool(owned or await select("case_members", columns="role", where=shared))
+    return bool(owned or await select(tables.case_members, columns="role", where=shared))
 
 
 async def _caller(request: Request, used: parts.Parts) -> tokens.Caller:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard import visitors
+from pagewarden.database import tables
 from pagewarden.volumes import jobs
 
 # An orchestrator looks every 30 seconds.
@@ -39,7 +40,7 @@ async def for_workers(visitor: visitors.Visitor, board: jobs.Board) -> Sequence[
     for stage in board.stages:
         if not stage.in_hand and stage.waiting:
             rows = await visitor.database.select(
-                "volume_tasks",
+                tables.volume_tasks,
                 columns="published_at",
                 where={
                     "job_id": board.job_id,
@@ -50,7 +51,11 @@ async def for_workers(visitor: visitors.Visitor, board: jobs.Board) -> Sequence[
                 order="published_at",
                 limit=1,
             )
-            found += [Wait(stage.stage, stage.waiting, row["published_at"]) for row in rows]
+            found += [
+                Wait(stage.stage, stage.waiting, row["published_at"])
+                for row in rows
+                if row["published_at"]
+            ]
     return [wait for wait in found if _age(wait.since) > _PATIENCE_SECONDS]
 
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Request, Security, params, security
 
 from functions import answers, runs, services, switchboard
 from pagewarden import errors, tokens
+from pagewarden.database import tables
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -96,7 +97,7 @@ def switched_on(name: str) -> Callable[[services.Services], Awaitable[None]]:
 
     async def require(used: services.Used) -> None:
         rows = await used.database.select(
-            "edge_function_config", columns="enabled", where={"function_name": name}
+            tables.edge_function_config, columns="enabled", where={"function_name": name}
         )
         if rows and not rows[0]["enabled"]:
             raise answers.RefusedError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from functions import answers
 from pagewarden import exports
+from pagewarden.database import tables
 from pagewarden.documents import languages, read_pages
 from pagewarden.files import scratch
 from pagewarden.reading import exporting, spool
@@ -59,7 +60,7 @@ async def made(
 
 async def _find(database: Database, document_id: str) -> Mapping[str, Any]:
     rows = await database.select(
-        "documents",
+        tables.documents,
         columns="id,name,language,dropbox_path,run_id,page_count,ocr_status",
         where={"id": document_id, "deleted_at": None},
     )
@@ -78,7 +79,7 @@ async def _collect(database: Database, document: Mapping[str, Any], pages: spool
     pages.path.touch()
     for first in range(1, (document["page_count"] or 0) + 1, BATCH):
         rows = await database.select(
-            "page_texts",
+            tables.page_texts,
             columns="page_number,text,lines,status,width,height,error,details,version",
             where={
                 "document_id": document["id"],

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from functions import answers, services
 from pagewarden import errors
+from pagewarden.database import tables
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +33,7 @@ async def alive() -> Fine:
 async def ready(used: services.Used) -> Fine:
     """Answer when database and file store can be used."""
     try:
-        await used.database.select("lanes", columns="lane", limit=1)
+        await used.database.select(tables.lanes, columns="lane", limit=1)
         await used.store.ping()
     except errors.PagewardenError as exc:
         # Anybody may ask, and errors name hosts, accounts and folders.

@@ -20,6 +20,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from functions import answers, callers, runs, services, working
 from pagewarden import errors, jwks, small_bodies
+from pagewarden.database import tables
 from pagewarden.documents import manners
 
 NAME = "pubsub"
@@ -136,5 +137,7 @@ async def push(envelope: Envelope, used: services.Used) -> Response:
 
 async def _has_ended(used: services.Services, job_id: uuid.UUID) -> bool:
     """Tell whether nothing is left to do for a job, also because nobody knows it any more."""
-    rows = await used.database.select("check_jobs", columns="outcome", where={"id": str(job_id)})
+    rows = await used.database.select(
+        tables.check_jobs, columns="outcome", where={"id": str(job_id)}
+    )
     return not rows or rows[0]["outcome"] is not None

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from functions import answers, callbacks, callers, incoming, services, storing
 from pagewarden import database as databases
 from pagewarden import errors, meters, tracing
+from pagewarden.database import tables
 from pagewarden.reading import formats
 
 NAME = "upload-to-dropbox"
@@ -143,7 +144,9 @@ async def _case(fields: dict[str, str], is_service: bool, database: databases.Da
     except ValueError as exc:
         raise answers.RefusedError(400, "INVALID_REQUEST", "case_id is no UUID") from exc
     # Asked before a byte is stored; whether the caller may write there, the upload itself asks.
-    if not await database.select("cases", columns="id", where={"id": case_id, "deleted_at": None}):
+    if not await database.select(
+        tables.cases, columns="id", where={"id": case_id, "deleted_at": None}
+    ):
         raise answers.RefusedError(404, "CASE_NOT_FOUND", "there is no such case, or not for you")
     return case_id
 
@@ -151,7 +154,7 @@ async def _case(fields: dict[str, str], is_service: bool, database: databases.Da
 async def _keep_one(used: services.Services, document_id: str, path: str) -> None:
     """Let the document keep the file it has; where that was lost, these bytes take its place."""
     (row,) = await used.database.select(
-        "documents", columns="dropbox_path", where={"id": document_id}
+        tables.documents, columns="dropbox_path", where={"id": document_id}
     )
     kept = (row["dropbox_path"] or path).removeprefix("/")
     if kept == path:
@@ -165,7 +168,7 @@ async def _keep_one(used: services.Services, document_id: str, path: str) -> Non
 async def _first_admin(database: databases.Database) -> str:
     """Find out whose inbox takes what our own programs bring without naming a case."""
     rows = await database.select(
-        "user_roles",
+        tables.user_roles,
         columns="user_id",
         where={"role": "admin"},
         order="created_at,user_id",

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 
 from functions import answers, callers, runs, services
 from pagewarden import documents, small_bodies
+from pagewarden.database import tables
 from pagewarden.documents import attempts
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ async def _drain(
 async def _read(used: services.Services, lanes: Sequence[str], claimed: Claimed) -> Ended:
     """Read one document that is claimed already, and end the claim."""
     rows = await used.database.select(
-        "documents",
+        tables.documents,
         columns="id,lock_token,name,lane,dropbox_path,engine,language,profile,attempts",
         where={"id": str(claimed.document_id), "lock_token": str(claimed.lock_token)},
     )

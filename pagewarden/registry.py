@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Self
 
 from pagewarden import errors
+from pagewarden.database import tables
 from pagewarden.files import scratch
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from pagewarden.database import Database
 
-VIEW = "extraction_queue"
+VIEW = tables.extraction_queue
 
 
 class Status(enum.IntEnum):
@@ -164,7 +165,10 @@ class Registry:
     async def text(self, document_id: str) -> list[str]:
         """Give the text of its pages, as people left it."""
         rows = await self.database.select(
-            "page_texts", columns="text", where={"document_id": document_id}, order="page_number"
+            tables.page_texts,
+            columns="text",
+            where={"document_id": document_id},
+            order="page_number",
         )
         return [row["text"] for row in rows]
 

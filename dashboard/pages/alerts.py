@@ -10,6 +10,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 
 from dashboard import forgery, lists, navigation, notices, rendering, route, visitors
 from pagewarden.alerts import words
+from pagewarden.database import tables
 
 PAGE = navigation.Page("Alerts", "/alerts", navigation.Audience.ADMIN, navigation.OPERATION)
 
@@ -60,10 +61,10 @@ async def _history(visitor: visitors.Visitor, place: Place) -> dict[str, Any]:
 
 async def _told(visitor: visitors.Visitor) -> dict[str, Any]:
     database = visitor.database
-    silences = await database.select("alert_silences", order="ends_at.desc", limit=ROWS)
+    silences = await database.select(tables.alert_silences, order="ends_at.desc", limit=ROWS)
     now = dt.datetime.now(dt.UTC)
     lasting = [row for row in silences if dt.datetime.fromisoformat(row["ends_at"]) > now]
-    notes = await database.select("alert_notices", order="created_at.desc", limit=ROWS)
+    notes = await database.select(tables.alert_notices, order="created_at.desc", limit=ROWS)
     return {"silences": lasting, "notices": notes}
 
 

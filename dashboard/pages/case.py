@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from dashboard import forgery, notices, outcomes, rendering, route, visitors
 from dashboard.pages import cases
 from pagewarden import errors
+from pagewarden.database import tables
 
 router = APIRouter(
     prefix=f"{cases.PAGE.path}/{{case_id}}", route_class=route.Route, include_in_schema=False
@@ -139,7 +140,7 @@ def _documents(answer: Mapping[str, Any]) -> str:
 
 
 async def _find(visitor: visitors.Visitor, case_id: uuid.UUID) -> Mapping[str, Any]:
-    rows = await visitor.database.select("cases", where={"id": str(case_id)})
+    rows = await visitor.database.select(tables.cases, where={"id": str(case_id)})
     if not rows:
         raise HTTPException(404, "there is no such case, or not for you")
     return rows[0]

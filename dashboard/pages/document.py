@@ -15,6 +15,8 @@ from starlette.exceptions import HTTPException
 from dashboard import forgery, notices, parts, rendering, route, visitors
 from dashboard.pages import documents
 from pagewarden import exports
+from pagewarden.database import tables
+from pagewarden.database.table import Table
 
 router = APIRouter(prefix=documents.PAGE.path, route_class=route.Route, include_in_schema=False)
 
@@ -113,7 +115,7 @@ async def export(made: Annotated[parts.Made, Depends(_made)]) -> Response:
 
 async def find(visitor: visitors.Visitor, document_id: uuid.UUID) -> Mapping[str, Any]:
     """Give the document, or say that there is none for this person."""
-    rows = await visitor.database.select("documents", where={"id": str(document_id)})
+    rows = await visitor.database.select(tables.documents, where={"id": str(document_id)})
     if not rows:
         raise HTTPException(404, "there is no such document, or not for you")
     return rows[0]
@@ -124,14 +126,16 @@ async def _document(
 ) -> dict[str, Any]:
     document = await find(visitor, document_id)
     select, status = visitor.database.select, document["ocr_status"]
-    (case,) = await select("cases", columns="id,name", where={"id": document["case_id"]})
+    (case,) = await select(tables.cases, columns="id,name", where={"id": document["case_id"]})
     return {
         "document": document,
         "case": case,
         "progress": await visitor.database.rpc("document_progress", p_document_id=str(document_id)),
         "pages": await _pages(visitor, document, run or document["run_id"]),
         "run": run or document["run_id"],
-        "runs": await select("ocr_runs", where={"document_id": str(document_id)}, order="id.desc"),
+        "runs": await select(
+            tables.ocr_runs, where={"document_id": str(document_id)}, order="id.desc"
+        ),
         "versions": await _versions(visitor, document),
         "formats": exports.FORMATS if document["run_id"] and not document["deleted_at"] else {},
         "acts": _possible(document),
@@ -145,8 +149,9 @@ async def _pages(
     if run is None:
         return []
     # What people made of it, or what an earlier run had read.
+    table: Table[Any] = tables.page_texts if run == document["run_id"] else tables.ocr_pages
     return await visitor.database.select(
-        "page_texts" if run == document["run_id"] else "ocr_pages",
+        table,
         columns="page_number,text,status,confidence,error",
         where={
             "run_id": run,
@@ -162,7 +167,7 @@ async def _versions(
 ) -> Sequence[Mapping[str, Any]]:
     """List the uploads of this name, newest first, when there are several."""
     rows = await visitor.database.select(
-        "documents",
+        tables.documents,
         columns="id,document_version,ocr_status,created_at,deleted_at",
         where={"case_id": document["case_id"], "name": document["name"]},
         order="document_version.desc",

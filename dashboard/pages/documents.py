@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from dashboard import choices, lists, navigation, rendering, route, visitors
+from pagewarden.database import tables
 
 PAGE = navigation.Page("Documents", "/documents")
 
@@ -55,7 +56,7 @@ async def listed(
     values = {"chosen": chosen, **await _rows(visitor, chosen), **await _hits(visitor, chosen)}
     if not part:
         values["cases"] = await choices.cases(visitor, chosen.case)
-        values["lanes"] = await visitor.database.select("lanes", columns="lane", order="lane")
+        values["lanes"] = await visitor.database.select(tables.lanes, columns="lane", order="lane")
     return rendering.page(request, "documents.html", part=part, statuses=STATUSES, **values)
 
 

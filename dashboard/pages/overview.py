@@ -13,6 +13,7 @@ from fastapi.responses import StreamingResponse
 
 from dashboard import navigation, parts, plots, rendering, route, visitors
 from pagewarden import errors
+from pagewarden.database import tables
 
 PAGE = navigation.Page("Overview", "/overview", navigation.Audience.ADMIN)
 
@@ -78,11 +79,13 @@ def _event(content: str) -> str:
 
 
 async def _values(visitor: visitors.Visitor) -> dict[str, Any]:
-    (health,) = await visitor.database.select("ocr_system_health")
-    lanes = await visitor.database.select("lanes", columns="lane,paused_at,pause_reason")
+    (health,) = await visitor.database.select(tables.ocr_system_health)
+    lanes = await visitor.database.select(tables.lanes, columns="lane,paused_at,pause_reason")
     hours = await visitor.database.rpc("results_by_hour", p_hours=_WEEK)
     oldest = health["oldest_waiting_id"]
-    waiting = await visitor.database.select("documents", columns="id,name", where={"id": oldest})
+    waiting = await visitor.database.select(
+        tables.documents, columns="id,name", where={"id": oldest}
+    )
     return {
         "health": health,
         "oldest": waiting[0] if waiting else None,

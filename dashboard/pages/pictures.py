@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from dashboard import parts, route, visitors
 from dashboard.pages import documents
+from pagewarden.database import tables
 
 router = APIRouter(prefix=documents.PAGE.path, route_class=route.Route, include_in_schema=False)
 
@@ -31,7 +32,7 @@ async def file(visitor: visitors.Signed, used: parts.Used, document_id: uuid.UUI
 async def path_of(visitor: visitors.Visitor, document_id: uuid.UUID) -> str:
     """Find where the file of a document is, if this person may see it."""
     rows = await visitor.database.select(
-        "documents", columns="dropbox_path", where={"id": str(document_id)}
+        tables.documents, columns="dropbox_path", where={"id": str(document_id)}
     )
     if not rows:
         raise HTTPException(404, "there is no such document, or not for you")

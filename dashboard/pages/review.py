@@ -14,6 +14,8 @@ from dashboard import forgery, notices, rendering, route, sheets, typed, visitor
 from dashboard.pages import document as one_document
 from dashboard.pages import documents, reviews
 from pagewarden import exports
+from pagewarden.database import tables
+from pagewarden.database.table import Table
 from pagewarden.documents import read_pages
 
 router = APIRouter(prefix=documents.PAGE.path, route_class=route.Route, include_in_schema=False)
@@ -149,7 +151,7 @@ async def _text(
     given: typed.Typed | None,
 ) -> dict[str, Any]:
     runs = await visitor.database.select(
-        "ocr_runs", columns="engine,engine_version", where={"id": row["run_id"]}
+        tables.ocr_runs, columns="engine,engine_version", where={"id": row["run_id"]}
     )
     return {
         "sheet": sheets.of_row(shown, given.text if given else None),
@@ -200,7 +202,7 @@ async def _next_waiting(
 ) -> tuple[str, str]:
     """Find what waits next: in this document, after this page first, or else in another."""
     rows = await visitor.database.select(
-        "page_doubts", columns="page_number", where={"document_id": document_id}
+        tables.page_doubts, columns="page_number", where={"document_id": document_id}
     )
     numbers = sorted(row["page_number"] for row in rows)
     if numbers:
@@ -218,7 +220,7 @@ async def _row(
     visitor: visitors.Visitor, document_id: uuid.UUID, page: int
 ) -> Mapping[str, Any] | None:
     rows = await visitor.database.select(
-        "page_texts",
+        tables.page_texts,
         columns=_COLUMNS,
         where={"document_id": str(document_id), "page_number": page},
     )
@@ -238,7 +240,7 @@ async def _earlier(
     visitor: visitors.Visitor, document_id: uuid.UUID, row: Mapping[str, Any], version: int
 ) -> Mapping[str, Any]:
     """Give the page as it was in a version; version 0 is what was read."""
-    table = "page_corrections" if version else "ocr_pages"
+    table: Table[Any] = tables.page_corrections if version else tables.ocr_pages
     kept = {"document_id": str(document_id), "version": version}
     where = kept if version else {"run_id": row["run_id"]}
     rows = await visitor.database.select(

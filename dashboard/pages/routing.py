@@ -20,6 +20,7 @@ from dashboard import (
 )
 from dashboard.pages import pictures, task_lists
 from pagewarden import errors
+from pagewarden.database import tables
 
 PAGE = navigation.Page("Routing", "/routing", navigation.Audience.ADMIN, navigation.OPERATION)
 
@@ -43,7 +44,7 @@ async def listed(
 ) -> Response:
     """Show what nobody knew where to send, with what is known of it."""
     rows, more = await task_lists.page(visitor, place, ROWS, p_kind="routing")
-    lanes = await visitor.database.select("lanes", columns="lane,description", order="lane")
+    lanes = await visitor.database.select(tables.lanes, columns="lane,description", order="lane")
     return rendering.page(
         request, "routing.html", part=False, rows=rows, more=more, lanes=lanes, place=place
     )

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from dashboard import forgery, notices, rendering, route, visitors
 from dashboard.pages import dead_letter, dead_letters, document
+from pagewarden.database import tables
 
 router = APIRouter(
     prefix=dead_letters.PAGE.path, route_class=route.Writing, include_in_schema=False
@@ -71,7 +72,7 @@ async def _read_so_far(visitor: visitors.Visitor, letter: Mapping[str, Any]) -> 
     run = found["open_run_id"] or found["run_id"]
     if run is not None:
         rows = await visitor.database.select(
-            "ocr_pages",
+            tables.ocr_pages,
             columns="page_number,text", where={"run_id": run}, order="page_number",
             limit=MOST_PAGES,
         )  # fmt: skip

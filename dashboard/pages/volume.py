@@ -11,6 +11,7 @@ from fastapi.responses import RedirectResponse
 
 from dashboard import books, forgery, leaves, notices, parts, rendering, route, visitors
 from dashboard.pages import volume_files, volume_job
+from pagewarden.database import tables
 from pagewarden.volumes import stages
 
 router = APIRouter(
@@ -38,7 +39,9 @@ async def one(
     if not part and (meant := await leaves.meant(used, book, chosen)):
         return RedirectResponse(leaves.address(book, meant), 303)
     turns = await visitor.database.rpc("volume_history", p_task_id=book.task["id"], p_limit=_TURNS)
-    results = await visitor.database.select("volume_results", where={"task_id": book.task["id"]})
+    results = await visitor.database.select(
+        tables.volume_results, where={"task_id": book.task["id"]}
+    )
     return rendering.page(
         request,
         "volume.html",

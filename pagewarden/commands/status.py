@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pagewarden import settings
+from pagewarden.database import tables
 from pagewarden.local import stack
 
 out = Console(highlight=False)
@@ -26,8 +27,8 @@ def command(
 
 async def _status(chosen: settings.Settings, *, as_json: bool) -> None:
     async with stack.connected(chosen) as connection:
-        (health,) = await connection.select("ocr_system_health")
-        lanes = await connection.select("lanes", order="lane")
+        (health,) = await connection.select(tables.ocr_system_health)
+        lanes = await connection.select(tables.lanes, order="lane")
         rules = await connection.rpc("list_alert_rules")
     if as_json:
         out.print_json(data={"health": health, "lanes": lanes})
@@ -41,7 +42,7 @@ async def _status(chosen: settings.Settings, *, as_json: bool) -> None:
             out.print(f"[red]{rule['severity']}: {rule['rule']}[/]; see pagewarden alerts list")
     for lane in lanes:
         if lane["paused_at"]:
-            reason = markup.escape(lane["pause_reason"])
+            reason = markup.escape(lane["pause_reason"] or "")
             out.print(f"[yellow]lane {lane['lane']} is paused:[/] {reason}")
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from pagewarden import errors
-from pagewarden.database import arguments
+from pagewarden.database import arguments, client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pagewarden.database.table import Table
+
+Row = TypeVar("Row")
 
 # Longer than any call should take, short enough that a stalled server is noticed while the
 # worker can still give its documents back.
@@ -29,7 +33,7 @@ class User:
     jwt: str | None = field(default=None, repr=False)
 
 
-class Database(abc.ABC):
+class Database(client.Client):
     """A Postgres with our schema, seen by the service role or by one user.
 
     Values are those of JSON: a uuid or a timestamp (ISO 8601, UTC) is a str, a numeric is a
@@ -47,32 +51,32 @@ class Database(abc.ABC):
 
     async def select(
         self,
-        table: str,
+        table: Table[Row],
         *,
         columns: str = "*",
         where: Mapping[str, object] | None = None,
         order: str | None = None,
         limit: int | None = None,
-    ) -> list[dict[str, Any]]:
-        """Read rows of a public table or view.
+    ) -> list[Row]:
+        """Read rows of a public table or view; with columns, they have no others.
 
         A value of where must be equal, None means null, a list means any of these. order reads
         like "created_at.desc,id". Over HTTP the project's max_rows cuts off what is longer.
         """
         query = arguments.make_query(
-            table, columns=columns, where=where or {}, order=order, limit=limit
+            table.name, columns=columns, where=where or {}, order=order, limit=limit
         )
-        return await self._select(query)
+        return cast("list[Row]", await self._select(query))
 
-    async def insert(self, table: str, values: Mapping[str, object]) -> dict[str, Any] | None:
+    async def insert(self, table: Table[Row], values: Mapping[str, object]) -> Row | None:
         """Add a row to a public table or view, and give it back as it is then."""
-        change = arguments.make_change(table, values=values, where={})
-        rows = await self._insert(change)
+        change = arguments.make_change(table.name, values=values, where={})
+        rows = cast("list[Row]", await self._insert(change))
         return rows[0] if rows else None
 
     async def update(
-        self, table: str, values: Mapping[str, object], *, where: Mapping[str, object]
-    ) -> list[dict[str, Any]]:
+        self, table: Table[Row], values: Mapping[str, object], *, where: Mapping[str, object]
+    ) -> list[Row]:
         """Change the rows that where names, as in select, and give them back as they are then.
 
         Without a condition nothing is done: nobody means all rows.
@@ -81,7 +85,8 @@ class Database(abc.ABC):
             raise errors.InvalidCall(
                 "an update needs to say which rows", sqlstate="22023", hint="name them in where"
             )
-        return await self._update(arguments.make_change(table, values=values, where=where))
+        change = arguments.make_change(table.name, values=values, where=where)
+        return cast("list[Row]", await self._update(change))
 
     @abc.abstractmethod
     def acting_as(self, user: User) -> Database:

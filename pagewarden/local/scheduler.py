@@ -14,6 +14,7 @@ import structlog
 from croniter import croniter
 
 from pagewarden import errors, meters
+from pagewarden.database import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -98,7 +99,7 @@ class Scheduler:
     async def look(self, client: httpx.AsyncClient) -> list[str]:
         """Start calling what is due, and name it. Nothing is called while it is still at work."""
         try:
-            rows = await self.database.select("edge_function_config", where={"enabled": True})
+            rows = await self.database.select(tables.edge_function_config, where={"enabled": True})
         except (errors.DatabaseAway, errors.Conflict) as exc:
             log.warning("schedules_unknown", error=str(exc))
             return []

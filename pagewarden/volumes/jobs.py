@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pagewarden import errors
+from pagewarden.database import tables
 from pagewarden.volumes import changes, stages
 from pagewarden.volumes import config as configs
 
@@ -156,7 +157,9 @@ class Jobs:
     async def find(self, wanted: str) -> int:
         """Find a job by its key or id."""
         for column in ("job_key", "id") if wanted.isdecimal() else ("job_key",):
-            rows = await self.database.select("volume_jobs", columns="id", where={column: wanted})
+            rows = await self.database.select(
+                tables.volume_jobs, columns="id", where={column: wanted}
+            )
             if rows:
                 return int(rows[0]["id"])
         raise errors.InvalidCall(
@@ -231,7 +234,9 @@ class Jobs:
 
     async def config(self, job_id: int) -> dict[str, Any]:
         """Give the config of a job, as it was ordered and changed since."""
-        (row,) = await self.database.select("volume_jobs", columns="config", where={"id": job_id})
+        (row,) = await self.database.select(
+            tables.volume_jobs, columns="config", where={"id": job_id}
+        )
         found: dict[str, Any] = row["config"]
         return found
 
@@ -274,7 +279,7 @@ class Jobs:
     async def _tasks_of(self, job_id: int, volumes: Sequence[Name]) -> dict[Name, int]:
         """Find the tasks of these volumes; what the job does not have is left out."""
         rows = await self.database.select(
-            "volumes",
+            tables.volumes,
             columns="id,bdrc_w_id,bdrc_i_id",
             where={
                 "bdrc_w_id": sorted({name.w_id for name in volumes}),
@@ -285,7 +290,7 @@ class Jobs:
         if not names:
             return {}
         tasks = await self.database.select(
-            "volume_tasks",
+            tables.volume_tasks,
             columns="id,volume_id",
             where={"job_id": job_id, "volume_id": sorted(names)},
         )

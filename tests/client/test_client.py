@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pagewarden import client, errors
 from pagewarden.client import client as clients
 from pagewarden.client import waiting
+from pagewarden.database import tables
 from tests.client import breaking
 from tests.client.desk import TEXT, Desk
 from tests.functions import house
@@ -78,7 +79,7 @@ async def test_a_service_uploads_with_the_key_of_the_installation(desk: Desk) ->
     async with desk.connected(home=desk.folder / "home") as service:
         accepted = await service.upload(desk.file())
         assert service.account == "service"
-    (case,) = await desk.house.used.database.select("cases", where={"id": accepted.case_id})
+    (case,) = await desk.house.used.database.select(tables.cases, where={"id": accepted.case_id})
     assert case["user_id"] == str(admin)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pagewarden.database import tables
+
 if TYPE_CHECKING:
     from tests.client.desk import Desk
 
@@ -15,7 +17,7 @@ async def test_the_samples_come_in_once(desk: Desk) -> None:
 
     assert (first.code, second.code) == (0, 0), first.err
     assert "6 documents are there" in second.err
-    (job,) = await desk.house.used.database.select("check_jobs")
+    (job,) = await desk.house.used.database.select(tables.check_jobs)
     assert f"/checks/{job['id']}" in second.err
     documents = [row for row in await desk.house.documents() if row["case_id"] != job["id"]]
     statuses = sorted(row["ocr_status"] for row in documents)

@@ -11,6 +11,7 @@ import sys
 import uuid
 from typing import TYPE_CHECKING
 
+from pagewarden.database import tables
 from tests.client.desk import ADA, PATIENCE
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ async def test_hits_are_shown_with_document_and_page(desk: Desk) -> None:
 
     typed = await desk.typed("docs", "search", "treaty")
 
-    name = (await desk.house.used.database.select("documents", where={"id": str(document)}))[0]
+    name = (await desk.house.used.database.select(tables.documents, where={"id": str(document)}))[0]
     first, second = typed.out.splitlines()
     assert (typed.code, first) == (0, f"{name['name']}, page 1  {document}")
     assert second == "  the treaty of  [31mWestphalia"

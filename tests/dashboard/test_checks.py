@@ -12,6 +12,7 @@ import pytest
 from playwright.async_api import expect
 
 from pagewarden import errors
+from pagewarden.database import tables
 from tests.checks import written
 from tests.dashboard import browsing, screens
 from tests.dashboard.test_doors import csrf
@@ -99,7 +100,7 @@ async def test_a_dropped_folder_becomes_a_job_that_is_watched_to_its_end(
         await expect(row.locator("td")).to_have_text(
             ["French (fr)", "succeeded", "2 of 2", "1", "1", "1", re.compile("UTC")]
         )
-    (job,) = await place.functions.used.database.select("check_jobs")
+    (job,) = await place.functions.used.database.select(tables.check_jobs)
     assert (job["submitted_by"], job["allowed"]) == (str(person.id), ["Acme", "Zeta"])
     results = (await _job(place, job["id"]))["results"]
     assert [(one["image"], one["reference"]) for one in results] == [
@@ -145,7 +146,7 @@ async def test_every_problem_stands_beside_the_picture_it_is_about(
         await button.click()
         await page.wait_for_url("**/checks/*-*")
         place.problems.clear()  # the browser tells of what was refused
-    assert len(await place.functions.used.database.select("check_jobs")) == 1
+    assert len(await place.functions.used.database.select(tables.check_jobs)) == 1
 
 
 @contextlib.asynccontextmanager
@@ -424,7 +425,7 @@ async def test_a_job_of_another_site_is_not_taken(place: places.Place) -> None:
         client.cookies.clear()
         answer = await client.post("/checks", data={"language": "fr", "csrf": right}, files=files)
         assert answer.headers["location"].startswith("/sign-in")
-    assert await place.functions.used.database.select("check_jobs") == []
+    assert await place.functions.used.database.select(tables.check_jobs) == []
     assert place.functions.stored() == []
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from playwright.async_api import expect
 
 from dashboard.pages import documents
+from pagewarden.database import tables
 from tests.dashboard.test_doors import csrf
 
 if TYPE_CHECKING:
@@ -55,12 +56,12 @@ async def test_a_document_is_acted_upon(place: places.Place) -> None:
             await page.get_by_role("button", name=button, exact=True).click()
             await expect(page.locator(".facts div").first).to_contain_text(outcome)
         await expect(status).to_have_text("cancelled")
-        (seen,) = await place.functions.used.database.select("documents")
+        (seen,) = await place.functions.used.database.select(tables.documents)
         assert (seen["engine"], seen["language"]) == ("tesseract", "ita")
         await page.get_by_role("button", name="Erase").click()
         await expect(page.locator("#notice")).to_contain_text("It is erased")
         await expect(page).to_have_url(re.compile("/documents$"))
-    assert await place.functions.used.database.select("documents") == []
+    assert await place.functions.used.database.select(tables.documents) == []
 
 
 async def test_earlier_readings_are_looked_at(place: places.Place) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from playwright.async_api import expect
 
+from pagewarden.database import tables
 from tests.dashboard import browsing, scans
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ LETTER = (
 TEXT = "Dear Ms Mueller,\n\nwe write to yon\noncc again."
 
 
-async def _rows(place: places.Place, document: uuid.UUID) -> list[dict[str, Any]]:
+async def _rows(place: places.Place, document: uuid.UUID) -> list[Any]:
     return await place.functions.used.database.select(
-        "page_texts",
+        tables.page_texts,
         columns="page_number,text,version,approved,lines",
         where={"document_id": str(document)},
         order="page_number",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.async_api import expect
 
+from pagewarden.database import tables
 from tests.dashboard import place as places
 from tests.dashboard import scans
 from tests.dashboard.test_doors import csrf
@@ -30,7 +31,9 @@ TIBETAN = "བཀྲ་ཤིས་བདེ་ལེགས། ཨོཾ་མ�
 
 async def _text(place: places.Place, document: uuid.UUID) -> tuple[str, int]:
     (row,) = await place.functions.used.database.select(
-        "page_texts", columns="text,version", where={"document_id": str(document), "page_number": 1}
+        tables.page_texts,
+        columns="text,version",
+        where={"document_id": str(document), "page_number": 1},
     )
     return row["text"], row["version"]
 
@@ -137,7 +140,7 @@ async def test_a_page_of_a_million_characters_stays_usable(place: places.Place) 
     assert (len(text), version) == (10_000 * 100 - 1 + 6, 2)
     assert text.startswith("Title 00000 xx")
     assert text.endswith("x" * 93)
-    (row,) = await place.functions.used.database.select("page_texts", columns="lines")
+    (row,) = await place.functions.used.database.select(tables.page_texts, columns="lines")
     assert len(row["lines"]) == 10_000
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from playwright.async_api import expect
 
+from pagewarden.database import tables
 from tests.dashboard.test_doors import csrf
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ async def test_chosen_files_are_followed_to_their_text(place: places.Place, tmp_
         await expect(rows.first).to_contain_text("1 page")
         await rows.first.get_by_role("link").click()
         await expect(page.locator("pre")).to_have_text("text")
-    seen = await place.functions.used.database.select("documents")
+    seen = await place.functions.used.database.select(tables.documents)
     assert {(x["language"], x["case_id"]) for x in seen} == {("deu", str(person.case))}
 
 
@@ -104,4 +105,4 @@ async def test_a_file_of_another_site_is_not_taken_in(place: places.Place) -> No
         client.cookies.clear()
         answer = await client.post("/documents", content=PNG, headers=headers)
         assert (answer.status_code, "sign in" in answer.json()["message"]) == (401, True)
-    assert await place.functions.used.database.select("documents") == []
+    assert await place.functions.used.database.select(tables.documents) == []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from playwright.async_api import expect
 
+from pagewarden.database import tables
 from tests.dashboard import browsing, shelves
 from tests.dashboard.shelves import book, chosen, read
 from tests.volumes.stages import books
@@ -121,7 +122,7 @@ async def test_a_text_that_nobody_asked_for_is_made_later(
         await page.get_by_label("text", exact=True).check()
         await page.get_by_role("button", name="Do it again").click()
         await expect(page.locator("#notice")).to_contain_text("in the queue of reduce again")
-    (job,) = await place.functions.used.database.select("volume_jobs")
+    (job,) = await place.functions.used.database.select(tables.volume_jobs)
     assert job["config"] == {"exports": ["txt"]}
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from playwright.async_api import expect
 
+from pagewarden.database import tables
 from tests.dashboard import shelves
 from tests.dashboard.test_accessibility import AXE
 from tests.dashboard.test_doors import csrf
@@ -20,14 +21,14 @@ JOB = f"/volumes/{books.JOB}"
 OLD: dict[str, Any] = {"engine": "tesseract", "language": "bod", "exports": ["alto"]}
 
 
-async def _job(place: places.Place) -> dict[str, Any]:
+async def _job(place: places.Place) -> Any:
     """Give the job that was ordered last."""
-    *_, job = await place.functions.used.database.select("volume_jobs", order="id")
+    *_, job = await place.functions.used.database.select(tables.volume_jobs, order="id")
     return job
 
 
 async def _stages(place: places.Place) -> list[str]:
-    rows = await place.functions.used.database.select("volume_tasks", order="id")
+    rows = await place.functions.used.database.select(tables.volume_tasks, order="id")
     return [row["current_stage"] for row in rows]
 
 

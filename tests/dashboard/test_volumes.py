@@ -10,6 +10,7 @@ import pytest
 from playwright.async_api import expect
 
 from pagewarden import errors
+from pagewarden.database import tables
 from tests.dashboard import shelves
 from tests.dashboard.shelves import book, chosen, read
 from tests.dashboard.test_accessibility import require_usable
@@ -34,7 +35,7 @@ PATH, JOB = shelves.PATH, f"/volumes/{books.JOB}"
 
 
 async def _tasks(place: places.Place) -> list[tuple[str, str, str | None]]:
-    rows_found = await place.functions.used.database.select("volume_tasks", order="id")
+    rows_found = await place.functions.used.database.select(tables.volume_tasks, order="id")
     return [(row["current_stage"], row["status"], row["forced_stage"]) for row in rows_found]
 
 
@@ -75,7 +76,7 @@ async def test_a_job_is_ordered_and_watched_to_its_end(place: places.Place, tmp_
         await expect(cells).to_have_text(
             ["completed", "3 of 3", "0", "0", re.compile("UTC"), "you"]
         )
-    (job,) = await place.functions.used.database.select("volume_jobs")
+    (job,) = await place.functions.used.database.select(tables.volume_jobs)
     assert job["user_id"] == str(person.id)
     assert job["config"] == {"engine": "tesseract", "language": "bod", "exports": ["alto"]}
 
@@ -101,7 +102,7 @@ async def test_what_is_wrong_with_an_order_is_named(place: places.Place) -> None
         assert (await client.post("/volumes", data=form | {"job_key": "a"})).status_code == 303
         again = await client.post("/volumes", data=form | {"job_key": "a"})
     assert (again.status_code, "this key already" in again.text) == (400, True)
-    assert len(await place.functions.used.database.select("volume_jobs")) == 1
+    assert len(await place.functions.used.database.select(tables.volume_jobs)) == 1
 
 
 async def test_jobs_are_for_whoever_ordered_them_and_hac(
@@ -148,7 +149,7 @@ async def test_acts_need_the_token_of_the_session(place: places.Place, tmp_path:
                 assert answer.status_code == 403, (path, token, origin)
         assert (await client.get(f"{JOB}/cancel")).status_code == 404
     assert await _tasks(place) == [("pending", "pending", None)]
-    (job,) = await place.functions.used.database.select("volume_jobs")
+    (job,) = await place.functions.used.database.select(tables.volume_jobs)
     assert job["status"] == "running"
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pagewarden import database, errors
+from pagewarden.database.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -101,7 +102,7 @@ async def test_connection_that_breaks_off_is_an_outage(answer: bytes) -> None:
     """Whatever became of the call, the database could not tell."""
     async with _gateway(answer) as (url, requests), database.connect_http(url, KEY) as db:
         with pytest.raises(errors.DatabaseAway):
-            await db.select("notes")
+            await db.select(Table[Any]("notes"))
 
     assert len(requests) == 1
 
@@ -137,7 +138,7 @@ async def test_request_carries_the_credentials_supabase_wants(
         _gateway(_answer(200, [])) as (url, requests),
         database.connect_http(url, key) as service,
     ):
-        await (service.acting_as(user) if user else service).select("notes")
+        await (service.acting_as(user) if user else service).select(Table[Any]("notes"))
 
     lines = requests[0].decode().lower().split("\r\n")
     assert lines[0].startswith("get /rest/v1/notes?")

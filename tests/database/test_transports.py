@@ -14,6 +14,7 @@ from psycopg import sql
 
 from pagewarden import database, errors
 from pagewarden.database import statements
+from pagewarden.database.table import Table
 from tests.support import databases
 from tests.support import lite as lites
 
@@ -218,7 +219,7 @@ async def test_value_that_postgres_cannot_store_is_refused(
 async def test_filter_that_postgres_cannot_read_is_refused(db: database.Database) -> None:
     """Values in where are checked like arguments."""
     with pytest.raises(errors.InvalidCall, match=r"body .*NUL"):
-        await db.select("notes", where={"body": ["fine", "a\0b"]})
+        await db.select(Table[Any]("notes"), where={"body": ["fine", "a\0b"]})
 
 
 async def test_service_role_sees_everything(db: database.Database) -> None:
@@ -228,7 +229,7 @@ async def test_service_role_sees_everything(db: database.Database) -> None:
         "uid": None,
         "claim": "service_role",
     }
-    assert len(await db.select("notes")) == 4
+    assert len(await db.select(Table[Any]("notes"))) == 4
 
 
 async def test_user_sees_what_is_theirs(db: database.Database) -> None:
@@ -240,14 +241,14 @@ async def test_user_sees_what_is_theirs(db: database.Database) -> None:
         "uid": OWNER,
         "claim": "authenticated",
     }
-    assert [note["id"] for note in await as_owner.select("notes", order="id")] == [1, 2]
+    assert [note["id"] for note in await as_owner.select(Table[Any]("notes"), order="id")] == [1, 2]
 
 
 async def test_stranger_sees_nothing_and_is_forbidden_the_rest(db: database.Database) -> None:
     """Row-level security hides rows, missing grants refuse with 42501."""
     as_stranger = db.acting_as(_user(STRANGER))
 
-    assert await as_stranger.select("notes") == []
+    assert await as_stranger.select(Table[Any]("notes")) == []
     for refused in (as_stranger.rpc("forbidden"), as_stranger.rpc("promise", p_id=1, p_kept_by=1)):
         with pytest.raises(errors.Forbidden) as caught:
             await refused
@@ -294,14 +295,14 @@ async def test_select_returns_what_was_asked_for(
     db: database.Database, query: dict[str, Any], ids: list[int]
 ) -> None:
     """Filters, order and limit mean the same over both transports."""
-    rows = await db.select("notes", **({"order": "id"} | query))
+    rows = await db.select(Table[Any]("notes"), **({"order": "id"} | query))
 
     assert [row["id"] for row in rows] == ids
 
 
 async def test_select_returns_the_columns_asked_for(db: database.Database) -> None:
     """Columns come as JSON has them."""
-    rows = await db.select("notes", columns="id, created_at", where={"id": 1})
+    rows = await db.select(Table[Any]("notes"), columns="id, created_at", where={"id": 1})
 
     assert rows == [{"id": 1, "created_at": "2026-01-01T00:00:00+00:00"}]
 
@@ -326,7 +327,7 @@ async def test_select_that_makes_no_sense_is_refused(
 ) -> None:
     """What only one transport could do is refused by both."""
     with pytest.raises(errors.InvalidCall) as caught:
-        await db.select(table, **query)
+        await db.select(Table[Any](table), **query)
 
     assert caught.value.sqlstate == sqlstate
 
@@ -334,7 +335,7 @@ async def test_select_that_makes_no_sense_is_refused(
 async def test_table_without_a_grant_is_forbidden(db: database.Database) -> None:
     """A signed-in user who may not read a table learns so."""
     with pytest.raises(errors.Forbidden) as caught:
-        await db.acting_as(_user(OWNER)).select("promises")
+        await db.acting_as(_user(OWNER)).select(Table[Any]("promises"))
 
     assert caught.value.sqlstate == "42501"
 
@@ -345,7 +346,7 @@ async def test_constraint_checked_at_the_end_undoes_the_call(db: database.Databa
         await db.rpc("promise", p_id=7, p_kept_by=8)
 
     assert caught.value.sqlstate == "23503"
-    assert await db.select("promises", where={"id": 7}) == []
+    assert await db.select(Table[Any]("promises"), where={"id": 7}) == []
 
 
 async def test_many_calls_at_once_each_get_their_own_answer(db: database.Database) -> None:
@@ -360,7 +361,7 @@ async def test_direct_login_that_is_no_member_calls_as_itself(stack: Stack) -> N
     async with await database.connect_direct(stack.database.url("pagewarden_worker")) as worker:
         assert await worker.rpc("next_number", p_number=1) == 2
         with pytest.raises(errors.Forbidden):
-            await worker.select("notes")
+            await worker.select(Table[Any]("notes"))
         with pytest.raises(errors.Forbidden):
             await worker.acting_as(_user(OWNER)).rpc("next_number", p_number=1)
 
@@ -431,14 +432,18 @@ async def test_rows_are_written_and_given_back(db: database.Database) -> None:
     """One is added, and those that a condition names are changed; the others are not."""
     body = 'it\'s \\ 100% "quoted" {x}'
     for number in (1, 2):
-        added = await db.insert("drafts", {"id": number, "body": body, "labels": ["a", "b,c"]})
+        added = await db.insert(
+            Table[Any]("drafts"), {"id": number, "body": body, "labels": ["a", "b,c"]}
+        )
         assert added == {"id": number, "body": body, "labels": ["a", "b,c"], "done": False}
-    changed = await db.update("drafts", {"done": True, "body": None}, where={"id": [2, 3]})
+    changed = await db.update(
+        Table[Any]("drafts"), {"done": True, "body": None}, where={"id": [2, 3]}
+    )
     assert changed == [{"id": 2, "body": None, "labels": ["a", "b,c"], "done": True}]
-    assert await db.update("drafts", {"done": True}, where={"id": 9}) == []
-    (kept,) = await db.select("drafts", where={"id": 1})
+    assert await db.update(Table[Any]("drafts"), {"done": True}, where={"id": 9}) == []
+    (kept,) = await db.select(Table[Any]("drafts"), where={"id": 1})
     assert kept["body"] == body
-    await db.update("drafts", {"done": False}, where={"id": [1, 2]})
+    await db.update(Table[Any]("drafts"), {"done": False}, where={"id": [1, 2]})
     await db.rpc("forget_drafts")
 
 
@@ -446,8 +451,8 @@ async def test_senseless_writes_are_refused_before_they_are_sent(db: database.Da
     """Without a condition, without a value, or with a name that is none."""
     for values, where in (({"done": True}, {}), ({}, {"id": 1}), ({"a;b": 1}, {"id": 1})):
         with pytest.raises(errors.InvalidCall):
-            await db.update("drafts", values, where=where)
+            await db.update(Table[Any]("drafts"), values, where=where)
     with pytest.raises(errors.InvalidCall):
-        await db.insert("drafts", {})
+        await db.insert(Table[Any]("drafts"), {})
     with pytest.raises(errors.Forbidden):
-        await db.acting_as(_user(OWNER)).insert("drafts", {"id": 7})
+        await db.acting_as(_user(OWNER)).insert(Table[Any]("drafts"), {"id": 7})

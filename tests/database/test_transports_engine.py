@@ -8,6 +8,7 @@ import pytest
 
 from pagewarden import database as ways
 from pagewarden import errors
+from pagewarden.database import tables
 from tests.support import lite as lites
 from tests.support import transports
 
@@ -61,11 +62,11 @@ async def test_document_is_uploaded_claimed_read_and_seen_by_its_owner(
 
     assert completed["success"]
     assert await service.rpc("claim_documents", p_worker_id="w1", p_lanes=["image"]) == []
-    [seen] = await as_owner.select("documents", where={"case_id": case_id})
+    [seen] = await as_owner.select(tables.documents, where={"case_id": case_id})
     assert (seen["id"], seen["ocr_status"]) == (claimed["id"], "completed")
-    [text] = await as_owner.select("ocr_pages", where={"document_id": claimed["id"]})
+    [text] = await as_owner.select(tables.ocr_pages, where={"document_id": claimed["id"]})
     assert text["text"] == page["text"]
-    assert await as_stranger.select("documents", where={"case_id": case_id}) == []
+    assert await as_stranger.select(tables.documents, where={"case_id": case_id}) == []
     with pytest.raises(errors.DatabaseError) as caught:
         await as_stranger.rpc("claim_documents", p_worker_id="w2")
     assert caught.value.sqlstate == "42501"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pagewarden import database, documents, waking
+from pagewarden.database import tables
 from tests.database import factories
 from tests.support import polling
 
@@ -122,9 +123,9 @@ class Desk:
             outcomes = await self.worker(reader, **changes).drain(asyncio.Event())
         return {str(outcome): count for outcome, count in outcomes.items()}
 
-    async def row(self, document: object) -> dict[str, Any]:
+    async def row(self, document: object) -> Any:
         """Read a document as it is now."""
-        (row,) = await self.link.select("documents", where={"id": str(document)})
+        (row,) = await self.link.select(tables.documents, where={"id": str(document)})
         return row
 
     async def is_waited_for(self, lane: str = "image") -> None:
@@ -140,7 +141,7 @@ class Desk:
         """Wait until so many pages are saved."""
 
         async def is_so() -> bool:
-            return len(await self.link.select("ocr_pages", columns="page_number")) == count
+            return len(await self.link.select(tables.ocr_pages, columns="page_number")) == count
 
         await polling.until(is_so, seconds=PATIENCE)
 

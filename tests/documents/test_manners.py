@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from pagewarden import errors, settings
+from pagewarden.database import tables
 from pagewarden.documents import claims, manners, permits, store_reader
 from pagewarden.reading import fakes, limits
 from tests.documents import test_store_reader
@@ -53,10 +54,10 @@ async def test_a_page_that_cannot_be_read_fails_its_picture_with_its_own_categor
     """It is not saved as a bad page of a document that is otherwise well."""
     assert await drained(store, desk, content) == {"failed": 1}
 
-    (error,) = await desk.link.select("ocr_errors")
+    (error,) = await desk.link.select(tables.ocr_errors)
     assert word in error["error_message"]
     assert error["error_category"] == category
-    assert await desk.link.select("ocr_pages") == []
+    assert await desk.link.select(tables.ocr_pages) == []
 
 
 @pytest.mark.usefixtures("scratch")
@@ -69,7 +70,7 @@ async def test_pixels_are_counted_by_the_limit_of_the_lane(
 
     assert await drained(store, desk, file.getvalue()) == {"failed": 1}
 
-    (error,) = await desk.link.select("ocr_errors")
+    (error,) = await desk.link.select(tables.ocr_errors)
     assert "101 x 100 pixels" in error["error_message"]
 
 

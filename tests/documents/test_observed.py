@@ -9,6 +9,7 @@ import structlog
 
 from pagewarden import database as gateways
 from pagewarden import documents, errors, meters
+from pagewarden.database import tables
 from tests.documents import readers
 from tests.support import lines, polling
 
@@ -94,7 +95,7 @@ async def test_a_connection_that_was_lost_and_opened_again_is_counted(
 
         async def is_there() -> bool:
             with contextlib.suppress(errors.DatabaseAway):
-                return bool(await link.select("lanes", limit=1))
+                return bool(await link.select(tables.lanes, limit=1))
             return False
 
         assert await is_there()

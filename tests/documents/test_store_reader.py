@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from pagewarden import errors, files, settings
+from pagewarden.database import tables
 from pagewarden.documents import claims, read_pages, store_reader
 from pagewarden.reading import fakes
 from tests.database import queries
@@ -89,13 +90,13 @@ async def test_a_document_is_read_from_its_store(store: FileStore, desk: readers
         assert await desk.drain(reader) == {"completed": 1}
 
     assert (await desk.row(document))["page_count"] == 2
-    saved = await desk.link.select("ocr_pages", order="page_number")
+    saved = await desk.link.select(tables.ocr_pages, order="page_number")
     assert [page["text"] for page in saved] == ["101x50 fra", "102x50 fra"]
     assert [(page["status"], page["width"], page["language"]) for page in saved] == [
         ("read", 101, "fr"),
         ("read", 102, "fr"),
     ]
-    (run,) = await desk.link.select("ocr_runs")
+    (run,) = await desk.link.select(tables.ocr_runs)
     assert (run["engine"], run["engine_version"], run["profile"]) == ("fake-remote", "1", "fast")
     again = read_pages.from_row(saved[1])
     assert (again.text, again.width, again.source, again.usage.input_tokens) == (
@@ -115,9 +116,9 @@ async def test_bad_pages_and_blank_ones_are_saved_as_what_they_are(
     async with reading(store, store_reader.Wishes("fake")) as reader:
         assert await desk.drain(reader) == {"completed": 1}
 
-    saved = await desk.link.select("ocr_pages", order="page_number")
+    saved = await desk.link.select(tables.ocr_pages, order="page_number")
     assert [page["status"] for page in saved] == ["blank"] * 4 + ["failed"] + ["blank"] * 6
-    assert "the page is broken" in saved[4]["error"]
+    assert "the page is broken" in (saved[4]["error"] or "")
     assert read_pages.from_row(saved[4]).error == saved[4]["error"]
     assert await queries.violations(desk.factory.conn) == []
 
@@ -133,7 +134,7 @@ async def test_a_reading_that_is_stopped_leaves_no_file_and_is_taken_up_again(
             await desk.has_saved(2)
             assert len(fetched(scratch)) == 1
         assert fetched(scratch) == []
-        (row,) = await desk.link.select("documents")
+        (row,) = await desk.link.select(tables.documents)
         assert (row["ocr_status"], row["attempts"]) == ("queued", 0)
         claim = claims.Claim.from_row(row)
         async with contextlib.aclosing(reader.read(claim, frozenset({1, 2, 3}))) as rest:
@@ -152,7 +153,7 @@ async def test_engines_and_profiles_are_those_that_documents_wish_for(
     async with reading(store) as reader:
         assert await desk.drain(reader) == {"completed": 3}
 
-    runs = await desk.link.select("ocr_runs", order="engine")
+    runs = await desk.link.select(tables.ocr_runs, order="engine")
     assert [(run["engine"], run["profile"]) for run in runs] == [
         ("fake-remote", "balanced"),
         ("null", "accurate"),
@@ -241,7 +242,7 @@ async def test_the_usual_engine_without_its_key_is_an_outage(
     async with reading(store) as reader:
         assert await desk.drain(reader) == {"given_back": 1}
 
-    (lane,) = await desk.link.select("lanes", where={"lane": "image"})
+    (lane,) = await desk.link.select(tables.lanes, where={"lane": "image"})
     assert lane["pause_reason"] == "the service wants another key"
     assert (await desk.row(document))["retry_count"] == 0
 
@@ -259,7 +260,7 @@ async def test_many_documents_share_one_reader(store: FileStore, desk: readers.D
         await desk.has_saved(6)
 
         async def all_completed() -> bool:
-            rows = await desk.link.select("documents", columns="ocr_status")
+            rows = await desk.link.select(tables.documents, columns="ocr_status")
             return {row["ocr_status"] for row in rows} == {"completed"}
 
         await polling.until(all_completed)

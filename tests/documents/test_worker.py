@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pagewarden import documents, errors
-from pagewarden.database import User
+from pagewarden.database import User, tables
 from pagewarden.documents import checking
 from pagewarden.documents import worker as worker_module
 from tests.database import queries
@@ -33,7 +33,7 @@ async def test_pages_and_their_number_are_saved_as_they_are_read(desk: readers.D
 
     row = await desk.row(document)
     assert (row["ocr_status"], row["page_count"], row["attempts"]) == ("completed", 3, 1)
-    saved = await desk.link.select("ocr_pages", order="page_number")
+    saved = await desk.link.select(tables.ocr_pages, order="page_number")
     assert [page["text"] for page in saved] == ["page 1", "page 2", "page 3"]
     assert (saved[0]["language"], saved[0]["details"]) == ("fr", {"dpi": 300})
     assert await queries.violations(desk.factory.conn) == []
@@ -87,7 +87,7 @@ async def test_a_worker_whose_time_is_up_gives_back_what_is_unfinished(
         row = await desk.row(document)
         assert (row["ocr_status"], row["attempts"], row["lock_token"]) == ("queued", 0, None)
     assert {(await desk.row(document))["page_count"] for document in waiting} == {9, None}
-    assert len(await desk.link.select("ocr_pages")) == 1
+    assert len(await desk.link.select(tables.ocr_pages)) == 1
     assert await queries.violations(desk.factory.conn) == []
 
 
@@ -151,11 +151,11 @@ async def test_an_error_is_written_down_with_its_category(
     reader = readers.Recorder((documents.Page(1, text="kept"), error))
     assert await desk.drain(reader) == {"failed": 1}
 
-    (noted,) = await desk.link.select("ocr_errors", where={"document_id": str(document)})
+    (noted,) = await desk.link.select(tables.ocr_errors, where={"document_id": str(document)})
     assert noted["error_category"] == category
     assert noted["error_details"] == {"type": type(error).__name__}
     assert noted["error_message"][:10] == (str(error) or "ValueError")[:10].replace("\ud800", "?")
-    assert [page["text"] for page in await desk.link.select("ocr_pages")] == ["kept"]
+    assert [page["text"] for page in await desk.link.select(tables.ocr_pages)] == ["kept"]
     assert await queries.violations(desk.factory.conn) == []
 
 
@@ -168,7 +168,7 @@ async def test_an_outage_pauses_the_lane_and_counts_nothing(desk: readers.Desk) 
     assert outcomes == {"given_back": 1}
     row = await desk.row(document)
     assert (row["ocr_status"], row["attempts"], row["retry_count"]) == ("queued", 0, 0)
-    (lane,) = await desk.link.select("lanes", where={"lane": "image"})
+    (lane,) = await desk.link.select(tables.lanes, where={"lane": "image"})
     assert (lane["pause_kind"], lane["pause_reason"]) == ("outage", "the store is away")
 
 
@@ -204,7 +204,7 @@ async def test_an_outage_of_one_file_is_its_failure_and_stops_nothing_else(
         row = await desk.row(bad)
         assert (row["ocr_status"], row["retry_count"]) == ("dead_letter", 3)
         assert "/a/bad.png" in row["ocr_error"]
-        (lane,) = await desk.link.select("lanes", where={"lane": "image"})
+        (lane,) = await desk.link.select(tables.lanes, where={"lane": "image"})
         assert lane["paused_at"] is None
         assert await queries.violations(desk.factory.conn) == []
 
@@ -269,7 +269,7 @@ async def test_pages_that_a_failover_lost_are_read_again(
 
     row = await desk.row(document)
     assert (row["ocr_status"], row["retry_count"], row["lock_token"]) == ("queued", 1, None)
-    (error,) = await desk.link.select("ocr_errors")
+    (error,) = await desk.link.select(tables.ocr_errors)
     assert (error["error_category"], set(error["error_details"]["missing"])) == (
         "transient",
         missing,
@@ -281,7 +281,7 @@ async def test_pages_that_a_failover_lost_are_read_again(
 
     assert reader.skipped == [frozenset(), frozenset(range(1, 10)) - missing]
     row = await desk.row(document)
-    saved = await desk.link.select("ocr_pages", order="page_number")
+    saved = await desk.link.select(tables.ocr_pages, order="page_number")
     assert [page["page_number"] for page in saved] == list(range(1, 10))
     assert (row["page_count"], {page["run_id"] for page in saved}) == (9, {row["run_id"]})
     assert await queries.violations(desk.factory.conn) == []

@@ -12,6 +12,7 @@ import jwt
 
 from functions import app, services
 from pagewarden import files, keys, lazy, tokens
+from pagewarden.database import tables
 from pagewarden.documents import store_reader
 from tests.database import factories
 from tests.reading import samples
@@ -101,9 +102,9 @@ class House:
         """List the files in the store."""
         return [path for path in self.folder.rglob("*") if path.is_file()]
 
-    async def documents(self) -> list[dict[str, Any]]:
+    async def documents(self) -> list[Any]:
         """List the documents, whoever owns them."""
-        return await self.used.database.select("documents", order="created_at")
+        return await self.used.database.select(tables.documents, order="created_at")
 
 
 @contextlib.asynccontextmanager

@@ -21,6 +21,7 @@ import standardwebhooks
 
 from pagewarden import documents, errors
 from pagewarden import settings as settings_module
+from pagewarden.database import tables
 from tests.functions import house
 from tests.functions.test_webhooks import Receiver
 from tests.reading import drawn
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import httpx
 
     from pagewarden import database as gateways
+    from pagewarden.database.table import Table
     from tests.support import databases
 
 PNG = drawn.document("well", kind="PNG")
@@ -304,7 +306,7 @@ async def test_a_form_may_be_as_browsers_send_it(checker: house.House) -> None:
     kind = {"Content-Type": "multipart/form-data; boundary=x"}
     answer = await checker.post("jobs", user=user, content=form + b"--x--\r\n", headers=kind)
     assert answer.status_code == 202, answer.text
-    (job,) = await checker.used.database.select("check_jobs")
+    (job,) = await checker.used.database.select(tables.check_jobs)
     assert job["allowed"] == ["Acme", "Zeta"]
     found = await shown(checker, user, answer.json()["jobId"])
     assert found["name"] == "Check"
@@ -355,7 +357,8 @@ async def test_what_is_wrong_is_named_and_nothing_is_kept(checker: house.House, 
 
 
 async def _nothing_kept(checker: house.House) -> None:
-    for table in ("check_jobs", "cases", "documents"):
+    empty: tuple[Table[Any], ...] = (tables.check_jobs, tables.cases, tables.documents)
+    for table in empty:
         assert await checker.used.database.select(table) == []
     assert checker.stored() == []
 
@@ -410,7 +413,7 @@ async def test_a_database_that_is_away_is_said_before_anything_is_promised(
         answer = await send(checker, user, {"a.png": PNG})
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) > 0
-    assert await checker.used.database.select("check_jobs") == []
+    assert await checker.used.database.select(tables.check_jobs) == []
 
 
 async def test_the_same_key_is_the_same_job_and_stores_nothing_twice(

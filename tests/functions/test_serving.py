@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from pagewarden.bench import system
+from pagewarden.database import tables
 from pagewarden.reading import fakes
 from tests.database import factories
 from tests.functions import house
@@ -88,7 +89,7 @@ async def test_a_server_that_stops_gives_back_what_it_reads(
         calling = asyncio.create_task(client.post(f"/functions/v1/{name}", json=body))
 
         async def is_being_read() -> bool:
-            (row,) = await gateway.select("documents")
+            (row,) = await gateway.select(tables.documents)
             return row["open_run_id"] is not None
 
         await polling.until(is_being_read)
@@ -96,6 +97,6 @@ async def test_a_server_that_stops_gives_back_what_it_reads(
         answer = (await calling).json()
         await process.wait()
     assert answer.get("given_back") or answer.get("outcome") == "given_back"
-    (document,) = await gateway.select("documents")
+    (document,) = await gateway.select(tables.documents)
     assert (document["ocr_status"], document["attempts"]) == ("queued", 0)
     assert (document["rescues"], document["lock_token"]) == (0, None)

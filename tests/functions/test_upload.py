@@ -13,7 +13,7 @@ import pytest
 from pagewarden import database as gateways
 from pagewarden import errors
 from pagewarden import settings as settings_module
-from pagewarden.database import retries
+from pagewarden.database import retries, tables
 from tests.functions import house
 from tests.support import polling
 
@@ -62,7 +62,7 @@ async def test_a_file_of_unknown_type_waits_for_a_person(functions: House) -> No
     user = await functions.factory.user()
     answer = await functions.upload(user, b"just some words", "letter.txt")
     assert answer.json()["ocr_status"] == "pending"
-    (task,) = await functions.used.database.select("tasks")
+    (task,) = await functions.used.database.select(tables.tasks)
     assert task["document_id"] == answer.json()["document_id"]
     assert len(functions.stored()) == 1
 
@@ -404,9 +404,9 @@ async def test_an_upload_that_meets_others_again_and_again_gives_up_into_the_err
         answer = await functions.upload(await functions.factory.user(), house.PNG)
         assert answer.status_code == 409, answer.text
         assert functions.stored() == []
-        (error,) = await gateway.select("ocr_errors")
+        (error,) = await gateway.select(tables.ocr_errors)
         assert (error["kind"], error["error_message"]) == ("conflict", "deadlock detected")
-        (case,) = await gateway.select("cases")
+        (case,) = await gateway.select(tables.cases)
         assert error["case_id"] == case["id"]
 
 

@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request, Response
 
 from pagewarden import database as gateways
 from pagewarden import webhooks
+from pagewarden.database import tables
 from tests.database import factories
 from tests.support.serving import serving
 
@@ -69,8 +70,8 @@ async def _requested(factory: factories.Factory, url: str) -> str:
     return str(answer["webhook_id"])
 
 
-async def _row(gateway: gateways.Database, webhook: str) -> dict[str, Any]:
-    (row,) = await gateway.select("webhooks", where={"id": webhook})
+async def _row(gateway: gateways.Database, webhook: str) -> Any:
+    (row,) = await gateway.select(tables.webhooks, where={"id": webhook})
     return row
 
 

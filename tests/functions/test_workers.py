@@ -12,6 +12,7 @@ from PIL import Image
 
 from functions import working
 from pagewarden import documents
+from pagewarden.database import tables
 from tests.documents import readers
 from tests.files import places
 from tests.functions import house
@@ -38,7 +39,7 @@ async def test_an_upload_becomes_text_with_a_call_of_the_worker_of_its_lane(
     for name in ("ocr-worker", "pdf-worker"):
         answer = await functions.serve(name)
         assert (answer.status_code, answer.json()["completed"]) == (200, 1), answer.text
-    rows = await functions.used.database.select("ocr_pages", order="document_id,page_number")
+    rows = await functions.used.database.select(tables.ocr_pages, order="document_id,page_number")
     assert sorted(row["text"].split()[0] for row in rows) == ["640x480", "The", "The"]
     assert {row["ocr_status"] for row in await functions.documents()} == {"completed"}
 

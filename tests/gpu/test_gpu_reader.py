@@ -16,6 +16,7 @@ import pydantic
 import pytest
 
 from pagewarden import errors, files, settings
+from pagewarden.database import tables
 from pagewarden.documents import claims, gpu_reader, store_reader
 from tests.database import queries
 from tests.documents.test_store_reader import keep
@@ -112,8 +113,8 @@ async def test_a_killed_service_costs_no_attempt_and_no_page(
         assert (row["ocr_status"], row["attempts"], row["retry_count"]) == ("queued", 0, 0)
         saved = await _saved(desk)
         assert 3 <= saved < PAGES
-        (lane,) = await desk.link.select("lanes", where={"lane": "image"})
-        assert "see whether it runs" in lane["pause_reason"]
+        (lane,) = await desk.link.select(tables.lanes, where={"lane": "image"})
+        assert "see whether it runs" in (lane["pause_reason"] or "")
 
         async with started(tmp_path, port) as second:
             await desk.factory.call("resume_lane", p_lane="image")
@@ -127,7 +128,7 @@ async def test_a_killed_service_costs_no_attempt_and_no_page(
 
 
 async def _saved(desk: readers.Desk) -> int:
-    return len(await desk.link.select("ocr_pages", columns="page_number"))
+    return len(await desk.link.select(tables.ocr_pages, columns="page_number"))
 
 
 async def _has_saved(desk: readers.Desk, count: int) -> bool:
@@ -144,9 +145,9 @@ async def test_a_document_is_read_as_it_wishes(desk: readers.Desk, store: FileSt
         await store.delete((await desk.row(gone))["dropbox_path"].lstrip("/"))
         assert await desk.drain(reader) == {"completed": 1, "failed": 3}
 
-    (page,) = await desk.link.select("ocr_pages")
+    (page,) = await desk.link.select(tables.ocr_pages)
     assert (page["text"], page["language"]) == ("eng fra", "fr")  # one of the test line
-    (run,) = await desk.link.select("ocr_runs", where={"document_id": page["document_id"]})
+    (run,) = await desk.link.select(tables.ocr_runs, where={"document_id": page["document_id"]})
     assert (run["engine"], run["engine_version"], run["profile"]) == ("fake", "1", "fast")
     assert "choose one of" in (await desk.row(lost))["ocr_error"]
     assert str(places.MAX_BYTES) in (await desk.row(too_large))["ocr_error"]

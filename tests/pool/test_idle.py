@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pagewarden import database as gateways
 from pagewarden import waking
+from pagewarden.database import tables
 from pagewarden.pool import plans, running
 from tests.documents import readers
 from tests.support import polling
@@ -31,7 +32,7 @@ async def test_an_idle_pool_does_not_keep_the_database_busy(
         looks = 4 * 3  # claim, wait, claim
         await polling.until(lambda: counted.of("claim_documents") >= 8)
         for _ in range(50):  # time enough for more
-            await link.select("lanes")
+            await link.select(tables.lanes)
         assert counted.of("claim_documents", "wait_for_documents") <= looks + 4
         stop.set()
         await working

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pagewarden.database import Database
+    from pagewarden.database.table import Table
     from tests.volumes import house
+
+Row = TypeVar("Row")
 
 
 class _Meanwhile:
@@ -27,7 +30,7 @@ class _Meanwhile:
         await self._happens()
         return answer
 
-    async def select(self, table: str, **params: Any) -> list[dict[str, Any]]:
+    async def select(self, table: Table[Row], **params: Any) -> list[Row]:
         return await self._database.select(table, **params)
 
 

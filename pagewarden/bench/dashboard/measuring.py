@@ -18,6 +18,7 @@ from rich.table import Table
 from pagewarden import database, errors
 from pagewarden.bench import system as systems
 from pagewarden.bench.dashboard import filling
+from pagewarden.database import tables
 from pagewarden.local import cluster, server
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ async def _fill(system: systems.System, documents: int) -> None:
         await database.connect_direct(local.url()) as connection,
     ):
         # Nobody is to read what has no file.
-        for lane in await connection.select("lanes", columns="lane"):
+        for lane in await connection.select(tables.lanes, columns="lane"):
             await connection.rpc("pause_lane", p_lane=lane["lane"], p_reason="a measurement")
         url = local.url(cluster.SUPERUSER)
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as conn:

@@ -22,6 +22,7 @@ from pagewarden.bench import system as systems
 from pagewarden.bench.dashboard import filling
 from pagewarden.bench.dashboard import measuring as dashboards
 from pagewarden.bench.load import traffic
+from pagewarden.database import tables
 from pagewarden.local import cluster, server
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ async def _fill(system: systems.System, documents: int) -> list[str]:
         server.running(system.home) as local,
         await database.connect_direct(local.url()) as connection,
     ):
-        lanes = [row["lane"] for row in await connection.select("lanes", columns="lane")]
+        lanes = [row["lane"] for row in await connection.select(tables.lanes, columns="lane")]
         for lane in lanes:
             await connection.rpc("pause_lane", p_lane=lane, p_reason="a measurement")
         url = local.url(cluster.SUPERUSER)

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from pagewarden import database, errors
 from pagewarden.bench.ocr import corpus
+from pagewarden.database import tables
 from pagewarden.local import stack
 from pagewarden.settings import Settings
 from pagewarden.volumes import jobs, orchestrator, stages
@@ -146,13 +147,14 @@ async def _measure_stage(place: Place, made: jobs.Made, stage: str, workers: int
             while not await _is_passed(place.database, made, stage):  # noqa: ASYNC110  # others
                 await asyncio.sleep(_POLL_SECONDS)
     runs = await place.database.select(
-        "volume_runs",
+        tables.volume_runs,
         columns="pages,started_at,ended_at",
         where={"job_id": made.job_id, "stage": stage, "outcome": "done"},
     )
-    began, ended = min(run["started_at"] for run in runs), max(run["ended_at"] for run in runs)
+    began = min(run["started_at"] or "" for run in runs)
+    ended = max(run["ended_at"] or "" for run in runs)
     seconds = (_moment(ended) - _moment(began)).total_seconds()
-    return Measured(stage, workers, sum(run["pages"] for run in runs), seconds)
+    return Measured(stage, workers, sum(run["pages"] or 0 for run in runs), seconds)
 
 
 async def _waiting(place: Place) -> int:

@@ -18,6 +18,7 @@ from supabase_auth import errors as auth_errors
 
 from pagewarden import database as gateways
 from pagewarden import errors, tokens
+from pagewarden.database import tables
 from pagewarden.local import bootstrap, cluster
 from pagewarden.local.sign_in import passwords, service, sessions
 from tests.functions.sign_in import houses
@@ -57,8 +58,8 @@ async def test_database_sees_who_signed_in(house: houses.House) -> None:
             for client in (ada, eve)
         ]
         case = await link.acting_as(caller.user()).rpc("create_case", p_name="Letters")
-        seen = await link.acting_as(caller.user()).select("cases")
-        hidden = await link.acting_as(other.user()).select("cases")
+        seen = await link.acting_as(caller.user()).select(tables.cases)
+        hidden = await link.acting_as(other.user()).select(tables.cases)
 
     assert [(row["id"], row["user_id"]) for row in seen] == [(case, caller.user_id)]
     assert hidden == []

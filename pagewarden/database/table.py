@@ -1,0 +1,15 @@
+"""A table or view, and the type of its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Row_co = TypeVar("Row_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[Row_co]):
+    """A public table or view by its name; select() answers with rows of its type."""
+
+    name: str

@@ -1,0 +1,13 @@
+// Print supabase/database.types.ts for the database of a URL, with Supabase's own generator.
+//
+//     node scripts/database_types.mjs URL
+import { generateTypescript, sortGeneratorMetadata } from "@supabase/postgrest-typegen/generation";
+import { introspect } from "@supabase/postgrest-typegen/introspection";
+import postgres from "postgres";
+
+const sql = postgres(process.argv[2], { max: 1, onnotice: () => {} });
+// The generator speaks to node-postgres, of which it needs this one method.
+const client = { query: async (text, values) => ({ rows: await sql.unsafe(text, values) }) };
+const metadata = await introspect(client, { includedSchemas: ["public"] });
+process.stdout.write(await generateTypescript(sortGeneratorMetadata(metadata), {}));
+await sql.end();

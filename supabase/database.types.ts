@@ -1,0 +1,2848 @@
+export type Json =
+  | string
+  | number
+  | boolean
+  | null
+  | { [key: string]: Json | undefined }
+  | Json[]
+
+export type Database = {
+  public: {
+    Tables: {
+      alert_metrics: {
+        Row: {
+          description: string
+          metric: string
+          over_time: boolean
+          unit: string
+        }
+        Insert: {
+          description: string
+          metric: string
+          over_time: boolean
+          unit: string
+        }
+        Update: {
+          description?: string
+          metric?: string
+          over_time?: boolean
+          unit?: string
+        }
+        Relationships: []
+      }
+      alert_notices: {
+        Row: {
+          alert_id: number | null
+          attempts: number
+          body: NonNullable<Json>
+          channel: string
+          created_at: string
+          error: string | null
+          id: string
+          kind: string
+          next_attempt_at: string
+          outcome: string | null
+          rule: string
+          settled_at: string | null
+        }
+        Insert: {
+          alert_id?: number | null
+          attempts?: number
+          body: NonNullable<Json>
+          channel: string
+          created_at: string
+          error?: string | null
+          id?: string
+          kind: string
+          next_attempt_at: string
+          outcome?: string | null
+          rule: string
+          settled_at?: string | null
+        }
+        Update: {
+          alert_id?: number | null
+          attempts?: number
+          body?: NonNullable<Json>
+          channel?: string
+          created_at?: string
+          error?: string | null
+          id?: string
+          kind?: string
+          next_attempt_at?: string
+          outcome?: string | null
+          rule?: string
+          settled_at?: string | null
+        }
+        Relationships: [
+          {
+            foreignKeyName: "alert_notices_alert_id_fkey"
+            columns: ["alert_id"]
+            referencedRelation: "alerts"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "alert_notices_rule_fkey"
+            columns: ["rule"]
+            referencedRelation: "alert_rules"
+            referencedColumns: ["rule"]
+          },
+        ]
+      }
+      alert_rules: {
+        Row: {
+          advice: string
+          at_least: number
+          calm_seconds: number
+          comparison: string
+          enabled: boolean
+          hold_seconds: number
+          metric: string
+          rule: string
+          severity: string
+          threshold: number
+          updated_at: string
+          window_seconds: number | null
+        }
+        Insert: {
+          advice?: string
+          at_least?: number
+          calm_seconds?: number
+          comparison?: string
+          enabled?: boolean
+          hold_seconds?: number
+          metric: string
+          rule: string
+          severity: string
+          threshold: number
+          updated_at?: string
+          window_seconds?: number | null
+        }
+        Update: {
+          advice?: string
+          at_least?: number
+          calm_seconds?: number
+          comparison?: string
+          enabled?: boolean
+          hold_seconds?: number
+          metric?: string
+          rule?: string
+          severity?: string
+          threshold?: number
+          updated_at?: string
+          window_seconds?: number | null
+        }
+        Relationships: [
+          {
+            foreignKeyName: "alert_rules_metric_is_known"
+            columns: ["metric"]
+            referencedRelation: "alert_metrics"
+            referencedColumns: ["metric"]
+          },
+        ]
+      }
+      alert_silences: {
+        Row: {
+          begins_at: string
+          ends_at: string
+          id: number
+          made_by: string | null
+          reason: string
+          rule: string | null
+        }
+        Insert: {
+          begins_at?: string
+          ends_at: string
+          id?: never
+          made_by?: string | null
+          reason: string
+          rule?: string | null
+        }
+        Update: {
+          begins_at?: string
+          ends_at?: string
+          id?: never
+          made_by?: string | null
+          reason?: string
+          rule?: string | null
+        }
+        Relationships: [
+          {
+            foreignKeyName: "alert_silences_rule_fkey"
+            columns: ["rule"]
+            referencedRelation: "alert_rules"
+            referencedColumns: ["rule"]
+          },
+        ]
+      }
+      alerts: {
+        Row: {
+          broken_since: string
+          detail: string | null
+          fired_at: string
+          id: number
+          resolved_at: string | null
+          rule: string
+          severity: string
+          threshold: number
+          told: boolean
+          value: number
+          worst: number
+        }
+        Insert: {
+          broken_since: string
+          detail?: string | null
+          fired_at: string
+          id?: never
+          resolved_at?: string | null
+          rule: string
+          severity: string
+          threshold: number
+          told?: boolean
+          value: number
+          worst: number
+        }
+        Update: {
+          broken_since?: string
+          detail?: string | null
+          fired_at?: string
+          id?: never
+          resolved_at?: string | null
+          rule?: string
+          severity?: string
+          threshold?: number
+          told?: boolean
+          value?: number
+          worst?: number
+        }
+        Relationships: [
+          {
+            foreignKeyName: "alerts_rule_fkey"
+            columns: ["rule"]
+            referencedRelation: "alert_rules"
+            referencedColumns: ["rule"]
+          },
+        ]
+      }
+      case_members: {
+        Row: {
+          case_id: string
+          created_at: string
+          role: string
+          user_id: string
+        }
+        Insert: {
+          case_id: string
+          created_at?: string
+          role?: string
+          user_id: string
+        }
+        Update: {
+          case_id?: string
+          created_at?: string
+          role?: string
+          user_id?: string
+        }
+        Relationships: [
+          {
+            foreignKeyName: "case_members_case_id_fkey"
+            columns: ["case_id"]
+            referencedRelation: "cases"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      cases: {
+        Row: {
+          created_at: string
+          deleted_at: string | null
+          id: string
+          is_inbox: boolean
+          kind: string
+          name: string
+          updated_at: string
+          user_id: string | null
+        }
+        Insert: {
+          created_at?: string
+          deleted_at?: string | null
+          id?: string
+          is_inbox?: boolean
+          kind?: string
+          name?: string
+          updated_at?: string
+          user_id?: string | null
+        }
+        Update: {
+          created_at?: string
+          deleted_at?: string | null
+          id?: string
+          is_inbox?: boolean
+          kind?: string
+          name?: string
+          updated_at?: string
+          user_id?: string | null
+        }
+        Relationships: []
+      }
+      check_images: {
+        Row: {
+          document_id: string
+          job_id: string
+          name: string
+          position: number
+          reference: string[] | null
+        }
+        Insert: {
+          document_id: string
+          job_id: string
+          name: string
+          position: number
+          reference?: string[] | null
+        }
+        Update: {
+          document_id?: string
+          job_id?: string
+          name?: string
+          position?: number
+          reference?: string[] | null
+        }
+        Relationships: [
+          {
+            foreignKeyName: "check_images_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "documents"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "check_images_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "extraction_queue"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "check_images_job_id_fkey"
+            columns: ["job_id"]
+            referencedRelation: "check_jobs"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      check_jobs: {
+        Row: {
+          allowed: string[]
+          created_at: string
+          deadline: string
+          ended_at: string | null
+          error: string | null
+          has_stragglers: boolean
+          id: string
+          idempotency_key: string | null
+          language: string | null
+          outcome: string | null
+          purged_at: string | null
+          request_digest: string | null
+          run: number
+          seconds: number
+          submitted_by: string | null
+        }
+        Insert: {
+          allowed?: string[]
+          created_at?: string
+          deadline: string
+          ended_at?: string | null
+          error?: string | null
+          has_stragglers?: boolean
+          id: string
+          idempotency_key?: string | null
+          language?: string | null
+          outcome?: string | null
+          purged_at?: string | null
+          request_digest?: string | null
+          run?: number
+          seconds: number
+          submitted_by?: string | null
+        }
+        Update: {
+          allowed?: string[]
+          created_at?: string
+          deadline?: string
+          ended_at?: string | null
+          error?: string | null
+          has_stragglers?: boolean
+          id?: string
+          idempotency_key?: string | null
+          language?: string | null
+          outcome?: string | null
+          purged_at?: string | null
+          request_digest?: string | null
+          run?: number
+          seconds?: number
+          submitted_by?: string | null
+        }
+        Relationships: [
+          {
+            foreignKeyName: "check_jobs_id_fkey"
+            columns: ["id"]
+            referencedRelation: "cases"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      check_results: {
+        Row: {
+          created_at: string
+          decided_at: string | null
+          decided_by: string | null
+          decision: string | null
+          extracted_text: string
+          height: number | null
+          issues: NonNullable<Json>
+          job_id: string
+          match: boolean | null
+          position: number
+          strings: Json | null
+          verdict: string
+          width: number | null
+        }
+        Insert: {
+          created_at?: string
+          decided_at?: string | null
+          decided_by?: string | null
+          decision?: string | null
+          extracted_text: string
+          height?: number | null
+          issues: NonNullable<Json>
+          job_id: string
+          match?: boolean | null
+          position: number
+          strings?: Json | null
+          verdict: string
+          width?: number | null
+        }
+        Update: {
+          created_at?: string
+          decided_at?: string | null
+          decided_by?: string | null
+          decision?: string | null
+          extracted_text?: string
+          height?: number | null
+          issues?: NonNullable<Json>
+          job_id?: string
+          match?: boolean | null
+          position?: number
+          strings?: Json | null
+          verdict?: string
+          width?: number | null
+        }
+        Relationships: [
+          {
+            foreignKeyName: "check_results_image_fkey"
+            columns: ["job_id", "position"]
+            referencedRelation: "check_images"
+            referencedColumns: ["job_id", "position"]
+          },
+        ]
+      }
+      documents: {
+        Row: {
+          attempt_deadline: string | null
+          attempts: number
+          case_id: string
+          claimed_at: string | null
+          claimed_by: string | null
+          created_at: string
+          deleted_at: string | null
+          document_version: number
+          dropbox_path: string | null
+          engine: string | null
+          error_message: string | null
+          file_extension: string | null
+          id: string
+          lane: string
+          language: string | null
+          listed_in: string | null
+          lock_expires_at: string | null
+          lock_token: string | null
+          locked_at: string | null
+          locked_by: string | null
+          max_attempts: number
+          mime_type: string | null
+          name: string
+          ocr_completed_at: string | null
+          ocr_error: string | null
+          ocr_status: string
+          open_run_id: number | null
+          page_count: number | null
+          priority: number
+          profile: string | null
+          reading: number
+          rescues: number
+          retry_at: string | null
+          retry_count: number
+          run_id: number | null
+          sha256: string | null
+          size_bytes: number | null
+          turn: number
+          updated_at: string
+          version: number
+          worker_id: string | null
+        }
+        Insert: {
+          attempt_deadline?: string | null
+          attempts?: number
+          case_id: string
+          claimed_at?: string | null
+          claimed_by?: string | null
+          created_at?: string
+          deleted_at?: string | null
+          document_version?: number
+          dropbox_path?: string | null
+          engine?: string | null
+          error_message?: string | null
+          file_extension?: string | null
+          id?: string
+          lane?: string
+          language?: string | null
+          listed_in?: string | null
+          lock_expires_at?: string | null
+          lock_token?: string | null
+          locked_at?: string | null
+          locked_by?: string | null
+          max_attempts?: number
+          mime_type?: string | null
+          name: string
+          ocr_completed_at?: string | null
+          ocr_error?: string | null
+          ocr_status?: string
+          open_run_id?: number | null
+          page_count?: number | null
+          priority?: number
+          profile?: string | null
+          reading?: number
+          rescues?: number
+          retry_at?: string | null
+          retry_count?: number
+          run_id?: number | null
+          sha256?: string | null
+          size_bytes?: number | null
+          turn?: number
+          updated_at?: string
+          version?: number
+          worker_id?: string | null
+        }
+        Update: {
+          attempt_deadline?: string | null
+          attempts?: number
+          case_id?: string
+          claimed_at?: string | null
+          claimed_by?: string | null
+          created_at?: string
+          deleted_at?: string | null
+          document_version?: number
+          dropbox_path?: string | null
+          engine?: string | null
+          error_message?: string | null
+          file_extension?: string | null
+          id?: string
+          lane?: string
+          language?: string | null
+          listed_in?: string | null
+          lock_expires_at?: string | null
+          lock_token?: string | null
+          locked_at?: string | null
+          locked_by?: string | null
+          max_attempts?: number
+          mime_type?: string | null
+          name?: string
+          ocr_completed_at?: string | null
+          ocr_error?: string | null
+          ocr_status?: string
+          open_run_id?: number | null
+          page_count?: number | null
+          priority?: number
+          profile?: string | null
+          reading?: number
+          rescues?: number
+          retry_at?: string | null
+          retry_count?: number
+          run_id?: number | null
+          sha256?: string | null
+          size_bytes?: number | null
+          turn?: number
+          updated_at?: string
+          version?: number
+          worker_id?: string | null
+        }
+        Relationships: []
+      }
+      edge_function_config: {
+        Row: {
+          description: string
+          enabled: boolean
+          function_name: string
+          lanes: string[]
+          schedule: string | null
+          updated_at: string
+        }
+        Insert: {
+          description?: string
+          enabled?: boolean
+          function_name: string
+          lanes?: string[]
+          schedule?: string | null
+          updated_at?: string
+        }
+        Update: {
+          description?: string
+          enabled?: boolean
+          function_name?: string
+          lanes?: string[]
+          schedule?: string | null
+          updated_at?: string
+        }
+        Relationships: []
+      }
+      hac_acts: {
+        Row: {
+          action_description: string | null
+          action_type: string
+          case_id: string | null
+          created_at: string
+          document_id: string | null
+          field_changed: string | null
+          id: string
+          metadata: Json | null
+          new_value: string | null
+          old_value: string | null
+          user_id: string | null
+        }
+        Insert: {
+          action_description?: string | null
+          action_type: string
+          case_id?: string | null
+          created_at?: string
+          document_id?: string | null
+          field_changed?: string | null
+          id?: string
+          metadata?: Json | null
+          new_value?: string | null
+          old_value?: string | null
+          user_id?: string | null
+        }
+        Update: {
+          action_description?: string | null
+          action_type?: string
+          case_id?: string | null
+          created_at?: string
+          document_id?: string | null
+          field_changed?: string | null
+          id?: string
+          metadata?: Json | null
+          new_value?: string | null
+          old_value?: string | null
+          user_id?: string | null
+        }
+        Relationships: []
+      }
+      lanes: {
+        Row: {
+          attempt_seconds: number
+          backoff_cap_seconds: number
+          backoff_seconds: number
+          description: string
+          failed_pages_allowed: number
+          lane: string
+          max_attempts: number
+          max_rescues: number
+          outage_document_id: string | null
+          pause_kind: string | null
+          pause_reason: string | null
+          paused_at: string | null
+          paused_by: string | null
+          probe_at: string | null
+          probe_seconds: number
+          probe_token: string | null
+          recovered_at: string | null
+          updated_at: string
+        }
+        Insert: {
+          attempt_seconds?: number
+          backoff_cap_seconds?: number
+          backoff_seconds?: number
+          description: string
+          failed_pages_allowed?: number
+          lane: string
+          max_attempts?: number
+          max_rescues?: number
+          outage_document_id?: string | null
+          pause_kind?: string | null
+          pause_reason?: string | null
+          paused_at?: string | null
+          paused_by?: string | null
+          probe_at?: string | null
+          probe_seconds?: number
+          probe_token?: string | null
+          recovered_at?: string | null
+          updated_at?: string
+        }
+        Update: {
+          attempt_seconds?: number
+          backoff_cap_seconds?: number
+          backoff_seconds?: number
+          description?: string
+          failed_pages_allowed?: number
+          lane?: string
+          max_attempts?: number
+          max_rescues?: number
+          outage_document_id?: string | null
+          pause_kind?: string | null
+          pause_reason?: string | null
+          paused_at?: string | null
+          paused_by?: string | null
+          probe_at?: string | null
+          probe_seconds?: number
+          probe_token?: string | null
+          recovered_at?: string | null
+          updated_at?: string
+        }
+        Relationships: []
+      }
+      ocr_dead_letter: {
+        Row: {
+          case_id: string
+          created_at: string
+          document_id: string
+          document_name: string
+          dropbox_path: string
+          error_category: string
+          error_group: string
+          failure_count: number
+          first_failed_at: string
+          id: string
+          last_error_details: Json | null
+          last_error_message: string | null
+          last_failed_at: string
+          resolution_notes: string | null
+          reviewed_at: string | null
+          reviewed_by: string | null
+          status: string
+          updated_at: string
+        }
+        Insert: {
+          case_id: string
+          created_at?: string
+          document_id: string
+          document_name: string
+          dropbox_path?: string
+          error_category?: string
+          error_group?: never
+          failure_count?: number
+          first_failed_at?: string
+          id?: string
+          last_error_details?: Json | null
+          last_error_message?: string | null
+          last_failed_at?: string
+          resolution_notes?: string | null
+          reviewed_at?: string | null
+          reviewed_by?: string | null
+          status?: string
+          updated_at?: string
+        }
+        Update: {
+          case_id?: string
+          created_at?: string
+          document_id?: string
+          document_name?: string
+          dropbox_path?: string
+          error_category?: string
+          error_group?: never
+          failure_count?: number
+          first_failed_at?: string
+          id?: string
+          last_error_details?: Json | null
+          last_error_message?: string | null
+          last_failed_at?: string
+          resolution_notes?: string | null
+          reviewed_at?: string | null
+          reviewed_by?: string | null
+          status?: string
+          updated_at?: string
+        }
+        Relationships: [
+          {
+            foreignKeyName: "ocr_dead_letter_case_id_fkey"
+            columns: ["case_id"]
+            referencedRelation: "cases"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "ocr_dead_letter_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "documents"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "ocr_dead_letter_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "extraction_queue"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      ocr_errors: {
+        Row: {
+          attempt: number
+          case_id: string | null
+          created_at: string
+          document_id: string | null
+          error_category: string
+          error_details: NonNullable<Json>
+          error_group: string
+          error_message: string
+          id: number
+          kind: string
+          lane: string | null
+          worker_id: string | null
+        }
+        Insert: {
+          attempt?: number
+          case_id?: string | null
+          created_at?: string
+          document_id?: string | null
+          error_category?: string
+          error_details?: NonNullable<Json>
+          error_group?: never
+          error_message: string
+          id?: never
+          kind: string
+          lane?: string | null
+          worker_id?: string | null
+        }
+        Update: {
+          attempt?: number
+          case_id?: string | null
+          created_at?: string
+          document_id?: string | null
+          error_category?: string
+          error_details?: NonNullable<Json>
+          error_group?: never
+          error_message?: string
+          id?: never
+          kind?: string
+          lane?: string | null
+          worker_id?: string | null
+        }
+        Relationships: [
+          {
+            foreignKeyName: "ocr_errors_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "documents"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "ocr_errors_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "extraction_queue"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      ocr_pages: {
+        Row: {
+          case_id: string
+          confidence: number | null
+          created_at: string
+          details: NonNullable<Json>
+          document_id: string
+          error: string | null
+          height: number | null
+          language: string | null
+          lines: NonNullable<Json>
+          page_number: number
+          processing_time_ms: number | null
+          run_id: number
+          status: string
+          text: string
+          text_search: unknown
+          width: number | null
+        }
+        Insert: {
+          case_id: string
+          confidence?: number | null
+          created_at?: string
+          details?: NonNullable<Json>
+          document_id: string
+          error?: string | null
+          height?: number | null
+          language?: string | null
+          lines?: NonNullable<Json>
+          page_number: number
+          processing_time_ms?: number | null
+          run_id: number
+          status?: string
+          text?: string
+          text_search?: unknown
+          width?: number | null
+        }
+        Update: {
+          case_id?: string
+          confidence?: number | null
+          created_at?: string
+          details?: NonNullable<Json>
+          document_id?: string
+          error?: string | null
+          height?: number | null
+          language?: string | null
+          lines?: NonNullable<Json>
+          page_number?: number
+          processing_time_ms?: number | null
+          run_id?: number
+          status?: string
+          text?: string
+          text_search?: unknown
+          width?: number | null
+        }
+        Relationships: [
+          {
+            foreignKeyName: "ocr_pages_run_id_fkey"
+            columns: ["run_id"]
+            referencedRelation: "ocr_runs"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      ocr_processing_logs: {
+        Row: {
+          attempt: number
+          confidence_score: number | null
+          created_at: string
+          document_id: string
+          id: string
+          ocr_data: NonNullable<Json>
+          ocr_engine: string | null
+          ocr_version: string | null
+          processing_time_ms: number | null
+          retry_count: number
+          run_id: number | null
+          seconds_to_text: number | null
+          worker_id: string | null
+        }
+        Insert: {
+          attempt?: number
+          confidence_score?: number | null
+          created_at?: string
+          document_id: string
+          id?: string
+          ocr_data: NonNullable<Json>
+          ocr_engine?: string | null
+          ocr_version?: string | null
+          processing_time_ms?: number | null
+          retry_count?: number
+          run_id?: number | null
+          seconds_to_text?: number | null
+          worker_id?: string | null
+        }
+        Update: {
+          attempt?: number
+          confidence_score?: number | null
+          created_at?: string
+          document_id?: string
+          id?: string
+          ocr_data?: NonNullable<Json>
+          ocr_engine?: string | null
+          ocr_version?: string | null
+          processing_time_ms?: number | null
+          retry_count?: number
+          run_id?: number | null
+          seconds_to_text?: number | null
+          worker_id?: string | null
+        }
+        Relationships: []
+      }
+      ocr_runs: {
+        Row: {
+          created_at: string
+          document_id: string
+          engine: string
+          engine_version: string
+          id: number
+          is_whole: boolean
+          profile: string
+          reading: number
+        }
+        Insert: {
+          created_at?: string
+          document_id: string
+          engine: string
+          engine_version: string
+          id?: never
+          is_whole?: boolean
+          profile: string
+          reading: number
+        }
+        Update: {
+          created_at?: string
+          document_id?: string
+          engine?: string
+          engine_version?: string
+          id?: never
+          is_whole?: boolean
+          profile?: string
+          reading?: number
+        }
+        Relationships: [
+          {
+            foreignKeyName: "ocr_runs_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "documents"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "ocr_runs_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "extraction_queue"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      page_corrections: {
+        Row: {
+          approved: boolean
+          author: string | null
+          case_id: string
+          created_at: string
+          document_id: string
+          height: number | null
+          is_latest: boolean
+          language: string | null
+          lines: NonNullable<Json>
+          page_number: number
+          run_id: number | null
+          text: string
+          text_search: unknown
+          version: number
+          width: number | null
+        }
+        Insert: {
+          approved?: boolean
+          author?: string | null
+          case_id: string
+          created_at?: string
+          document_id: string
+          height?: number | null
+          is_latest?: boolean
+          language?: string | null
+          lines?: NonNullable<Json>
+          page_number: number
+          run_id?: number | null
+          text: string
+          text_search: unknown
+          version: number
+          width?: number | null
+        }
+        Update: {
+          approved?: boolean
+          author?: string | null
+          case_id?: string
+          created_at?: string
+          document_id?: string
+          height?: number | null
+          is_latest?: boolean
+          language?: string | null
+          lines?: NonNullable<Json>
+          page_number?: number
+          run_id?: number | null
+          text?: string
+          text_search?: unknown
+          version?: number
+          width?: number | null
+        }
+        Relationships: [
+          {
+            foreignKeyName: "page_corrections_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "documents"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "page_corrections_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "extraction_queue"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      page_doubts: {
+        Row: {
+          case_id: string
+          confidence: number | null
+          created_at: string
+          document_id: string
+          page_number: number
+          status: string
+        }
+        Insert: {
+          case_id: string
+          confidence?: number | null
+          created_at: string
+          document_id: string
+          page_number: number
+          status: string
+        }
+        Update: {
+          case_id?: string
+          confidence?: number | null
+          created_at?: string
+          document_id?: string
+          page_number?: number
+          status?: string
+        }
+        Relationships: [
+          {
+            foreignKeyName: "page_doubts_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "documents"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "page_doubts_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "extraction_queue"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      tasks: {
+        Row: {
+          assigned_to: string | null
+          assignee_role: string
+          case_id: string | null
+          created_at: string
+          description: string | null
+          document_id: string | null
+          done_at: string | null
+          done_by: string | null
+          id: string
+          kind: string
+          metadata: NonNullable<Json>
+          priority: string
+          status: string
+          title: string
+          updated_at: string
+          urgency: number
+        }
+        Insert: {
+          assigned_to?: string | null
+          assignee_role?: string
+          case_id?: string | null
+          created_at?: string
+          description?: string | null
+          document_id?: string | null
+          done_at?: string | null
+          done_by?: string | null
+          id?: string
+          kind?: string
+          metadata?: NonNullable<Json>
+          priority?: string
+          status?: string
+          title: string
+          updated_at?: string
+          urgency?: never
+        }
+        Update: {
+          assigned_to?: string | null
+          assignee_role?: string
+          case_id?: string | null
+          created_at?: string
+          description?: string | null
+          document_id?: string | null
+          done_at?: string | null
+          done_by?: string | null
+          id?: string
+          kind?: string
+          metadata?: NonNullable<Json>
+          priority?: string
+          status?: string
+          title?: string
+          updated_at?: string
+          urgency?: never
+        }
+        Relationships: [
+          {
+            foreignKeyName: "tasks_case_id_fkey"
+            columns: ["case_id"]
+            referencedRelation: "cases"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "tasks_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "documents"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "tasks_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "extraction_queue"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      user_roles: {
+        Row: {
+          created_at: string
+          role: Database["public"]["Enums"]["app_role"]
+          user_id: string
+        }
+        Insert: {
+          created_at?: string
+          role: Database["public"]["Enums"]["app_role"]
+          user_id: string
+        }
+        Update: {
+          created_at?: string
+          role?: Database["public"]["Enums"]["app_role"]
+          user_id?: string
+        }
+        Relationships: []
+      }
+      volume_jobs: {
+        Row: {
+          config: NonNullable<Json>
+          created_at: string
+          finished_at: string | null
+          id: number
+          job_key: string
+          max_attempts: number
+          max_rescues: number
+          stage_seconds: number
+          status: string
+          updated_at: string
+          user_id: string | null
+        }
+        Insert: {
+          config?: NonNullable<Json>
+          created_at?: string
+          finished_at?: string | null
+          id?: never
+          job_key: string
+          max_attempts?: number
+          max_rescues?: number
+          stage_seconds?: number
+          status?: string
+          updated_at?: string
+          user_id?: string | null
+        }
+        Update: {
+          config?: NonNullable<Json>
+          created_at?: string
+          finished_at?: string | null
+          id?: never
+          job_key?: string
+          max_attempts?: number
+          max_rescues?: number
+          stage_seconds?: number
+          status?: string
+          updated_at?: string
+          user_id?: string | null
+        }
+        Relationships: []
+      }
+      volume_results: {
+        Row: {
+          created_at: string
+          dewarping_applied_count: number | null
+          metrics: NonNullable<Json>
+          processing_duration_ms: number | null
+          task_id: number
+          total_characters: number | null
+          total_images: number | null
+          total_lines: number | null
+          updated_at: string
+        }
+        Insert: {
+          created_at?: string
+          dewarping_applied_count?: number | null
+          metrics?: NonNullable<Json>
+          processing_duration_ms?: number | null
+          task_id: number
+          total_characters?: number | null
+          total_images?: number | null
+          total_lines?: number | null
+          updated_at?: string
+        }
+        Update: {
+          created_at?: string
+          dewarping_applied_count?: number | null
+          metrics?: NonNullable<Json>
+          processing_duration_ms?: number | null
+          task_id?: number
+          total_characters?: number | null
+          total_images?: number | null
+          total_lines?: number | null
+          updated_at?: string
+        }
+        Relationships: [
+          {
+            foreignKeyName: "volume_results_task_id_fkey"
+            columns: ["task_id"]
+            referencedRelation: "volume_tasks"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      volume_runs: {
+        Row: {
+          attempt: number
+          ended_at: string | null
+          error: Json | null
+          failed_pages: number | null
+          id: number
+          job_id: number
+          metrics: Json | null
+          outcome: string | null
+          pages: number | null
+          stage: string
+          started_at: string
+          task_id: number
+          token: string
+          worker_id: string
+        }
+        Insert: {
+          attempt: number
+          ended_at?: string | null
+          error?: Json | null
+          failed_pages?: number | null
+          id?: never
+          job_id: number
+          metrics?: Json | null
+          outcome?: string | null
+          pages?: number | null
+          stage: string
+          started_at: string
+          task_id: number
+          token: string
+          worker_id: string
+        }
+        Update: {
+          attempt?: number
+          ended_at?: string | null
+          error?: Json | null
+          failed_pages?: number | null
+          id?: never
+          job_id?: number
+          metrics?: Json | null
+          outcome?: string | null
+          pages?: number | null
+          stage?: string
+          started_at?: string
+          task_id?: number
+          token?: string
+          worker_id?: string
+        }
+        Relationships: [
+          {
+            foreignKeyName: "volume_runs_task_id_fkey"
+            columns: ["task_id"]
+            referencedRelation: "volume_tasks"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      volume_tasks: {
+        Row: {
+          attempts: number
+          created_at: string
+          current_stage: string
+          deadline: string | null
+          done_at: string | null
+          forced_stage: string | null
+          id: number
+          job_id: number
+          last_error: Json | null
+          lock_expires_at: string | null
+          locked_at: string | null
+          locked_by: string | null
+          max_attempts: number
+          pages_done: number
+          pages_total: number | null
+          publications: number
+          published_at: string | null
+          published_to: string | null
+          rescues: number
+          retry_at: string | null
+          started_at: string | null
+          status: string
+          token: string | null
+          updated_at: string
+          volume_id: number
+        }
+        Insert: {
+          attempts?: number
+          created_at?: string
+          current_stage?: string
+          deadline?: string | null
+          done_at?: string | null
+          forced_stage?: string | null
+          id?: never
+          job_id: number
+          last_error?: Json | null
+          lock_expires_at?: string | null
+          locked_at?: string | null
+          locked_by?: string | null
+          max_attempts?: number
+          pages_done?: number
+          pages_total?: number | null
+          publications?: number
+          published_at?: string | null
+          published_to?: string | null
+          rescues?: number
+          retry_at?: string | null
+          started_at?: string | null
+          status?: string
+          token?: string | null
+          updated_at?: string
+          volume_id: number
+        }
+        Update: {
+          attempts?: number
+          created_at?: string
+          current_stage?: string
+          deadline?: string | null
+          done_at?: string | null
+          forced_stage?: string | null
+          id?: never
+          job_id?: number
+          last_error?: Json | null
+          lock_expires_at?: string | null
+          locked_at?: string | null
+          locked_by?: string | null
+          max_attempts?: number
+          pages_done?: number
+          pages_total?: number | null
+          publications?: number
+          published_at?: string | null
+          published_to?: string | null
+          rescues?: number
+          retry_at?: string | null
+          started_at?: string | null
+          status?: string
+          token?: string | null
+          updated_at?: string
+          volume_id?: number
+        }
+        Relationships: [
+          {
+            foreignKeyName: "volume_tasks_job_id_fkey"
+            columns: ["job_id"]
+            referencedRelation: "volume_jobs"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "volume_tasks_volume_id_fkey"
+            columns: ["volume_id"]
+            referencedRelation: "volumes"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      volumes: {
+        Row: {
+          bdrc_i_id: string
+          bdrc_w_id: string
+          created_at: string
+          id: number
+        }
+        Insert: {
+          bdrc_i_id: string
+          bdrc_w_id: string
+          created_at?: string
+          id?: never
+        }
+        Update: {
+          bdrc_i_id?: string
+          bdrc_w_id?: string
+          created_at?: string
+          id?: never
+        }
+        Relationships: []
+      }
+      webhooks: {
+        Row: {
+          attempts: number
+          created_at: string
+          delivered: boolean | null
+          document_id: string | null
+          error: string | null
+          id: string
+          job_id: string | null
+          next_attempt_at: string
+          requested_by: string | null
+          settled_at: string | null
+          url: string
+        }
+        Insert: {
+          attempts?: number
+          created_at?: string
+          delivered?: boolean | null
+          document_id?: string | null
+          error?: string | null
+          id?: string
+          job_id?: string | null
+          next_attempt_at?: string
+          requested_by?: string | null
+          settled_at?: string | null
+          url: string
+        }
+        Update: {
+          attempts?: number
+          created_at?: string
+          delivered?: boolean | null
+          document_id?: string | null
+          error?: string | null
+          id?: string
+          job_id?: string | null
+          next_attempt_at?: string
+          requested_by?: string | null
+          settled_at?: string | null
+          url?: string
+        }
+        Relationships: [
+          {
+            foreignKeyName: "webhooks_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "documents"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "webhooks_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "extraction_queue"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "webhooks_job_fkey"
+            columns: ["job_id"]
+            referencedRelation: "check_jobs"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+    }
+    Views: {
+      extraction_queue: {
+        Row: {
+          case_id: string | null
+          created_at: string | null
+          document_name: string | null
+          document_source: string | null
+          dropbox_path: string | null
+          engine: string | null
+          error_message: string | null
+          file_extension: string | null
+          id: string | null
+          language: string | null
+          lock_token: string | null
+          ocr_attempts: number | null
+          ocr_completed_at: string | null
+          ocr_error: string | null
+          ocr_max_attempts: number | null
+          ocr_started_at: string | null
+          ocr_worker_id: string | null
+          priority: number | null
+          sha256: string | null
+          status_id: number | null
+          updated_at: string | null
+          worker_id: string | null
+        }
+        Insert: {
+          case_id?: string | null
+          created_at?: string | null
+          document_name?: string | null
+          document_source?: string | null
+          dropbox_path?: string | null
+          engine?: string | null
+          error_message?: string | null
+          file_extension?: string | null
+          id?: string | null
+          language?: string | null
+          lock_token?: string | null
+          ocr_attempts?: number | null
+          ocr_completed_at?: string | null
+          ocr_error?: string | null
+          ocr_max_attempts?: number | null
+          ocr_started_at?: string | null
+          ocr_worker_id?: string | null
+          priority?: number | null
+          sha256?: string | null
+          status_id?: number | null
+          updated_at?: string | null
+          worker_id?: string | null
+        }
+        Update: {
+          case_id?: string | null
+          created_at?: string | null
+          document_name?: string | null
+          document_source?: string | null
+          dropbox_path?: string | null
+          engine?: string | null
+          error_message?: string | null
+          file_extension?: string | null
+          id?: string | null
+          language?: string | null
+          lock_token?: string | null
+          ocr_attempts?: number | null
+          ocr_completed_at?: string | null
+          ocr_error?: string | null
+          ocr_max_attempts?: number | null
+          ocr_started_at?: string | null
+          ocr_worker_id?: string | null
+          priority?: number | null
+          sha256?: string | null
+          status_id?: number | null
+          updated_at?: string | null
+          worker_id?: string | null
+        }
+        Relationships: []
+      }
+      hac_logs: {
+        Row: {
+          action_description: string | null
+          action_type: string | null
+          case_id: string | null
+          created_at: string | null
+          document_id: string | null
+          field_changed: string | null
+          id: string | null
+          metadata: Json | null
+          new_value: string | null
+          old_value: string | null
+          user_id: string | null
+        }
+        Insert: {
+          action_description?: string | null
+          action_type?: string | null
+          case_id?: string | null
+          created_at?: string | null
+          document_id?: string | null
+          field_changed?: string | null
+          id?: string | null
+          metadata?: Json | null
+          new_value?: string | null
+          old_value?: string | null
+          user_id?: string | null
+        }
+        Relationships: []
+      }
+      ocr_system_health: {
+        Row: {
+          avg_processing_seconds: number | null
+          avg_retries: number | null
+          completed: number | null
+          completed_24h: number | null
+          dead_lettered_24h: number | null
+          failed: number | null
+          in_dlq: number | null
+          max_retries: number | null
+          oldest_waiting_id: string | null
+          oldest_waiting_seconds: number | null
+          open_tasks: number | null
+          paused_lanes: string[] | null
+          pending: number | null
+          pending_review: number | null
+          processing: number | null
+          queued: number | null
+          stuck: number | null
+          success_rate_24h_pct: number | null
+          waiting_to_retry: number | null
+        }
+        Relationships: []
+      }
+      page_texts: {
+        Row: {
+          approved: boolean | null
+          case_id: string | null
+          confidence: number | null
+          corrected_at: string | null
+          corrected_by: string | null
+          details: Json | null
+          document_id: string | null
+          error: string | null
+          height: number | null
+          language: string | null
+          lines: Json | null
+          page_number: number | null
+          run_id: number | null
+          status: string | null
+          text: string | null
+          version: number | null
+          width: number | null
+        }
+        Relationships: []
+      }
+    }
+    Functions: {
+      acquire_document_lock: {
+        Args: {
+          p_document_id: string
+          p_lock_timeout?: number
+          p_now?: string
+          p_worker_id: string
+        }
+        Returns: Json
+      }
+      add_documents: {
+        Args: {
+          p_case_id: string
+          p_documents: Json
+          p_lane: string
+          p_priority?: number
+        }
+        Returns: string[]
+      }
+      apply_retention: {
+        Args: {
+          p_dry_run?: boolean
+          p_limit?: number
+          p_now?: string
+          p_terms: Json
+        }
+        Returns: Json
+      }
+      assign_pool: {
+        Args: {
+          p_backlog: Json
+          p_now?: string
+          p_process: string
+          p_term: number
+          p_workers: Json
+        }
+        Returns: Json
+      }
+      assign_task: {
+        Args: { p_from?: string; p_task_id: string; p_user_id?: string }
+        Returns: Json
+      }
+      begin_function_run: { Args: { p_function_name: string }; Returns: number }
+      cancel_case: { Args: { p_case_id: string }; Returns: Json }
+      cancel_check_job: { Args: { p_job_id: string }; Returns: Json }
+      cancel_document: {
+        Args: { p_document_id: string; p_reason?: string }
+        Returns: Json
+      }
+      cancel_volume_job: {
+        Args: { p_job_id: number; p_reason?: string }
+        Returns: Json
+      }
+      case_contents: {
+        Args: { p_case_id: string }
+        Returns: {
+          bytes: number
+          deleted: number
+          documents: number
+          files: number
+          pages: number
+          statuses: Json
+        }[]
+      }
+      check_job: { Args: { p_job_id: string }; Returns: Json }
+      claim_alert_notices: {
+        Args: { p_lease_seconds?: number; p_limit?: number; p_now?: string }
+        Returns: Json[]
+      }
+      claim_documents: {
+        Args: {
+          p_lanes?: string[]
+          p_limit?: number
+          p_lock_timeout?: number
+          p_now?: string
+          p_worker_id: string
+        }
+        Returns: Database["public"]["CompositeTypes"]["claimed_document"][]
+        SetofOptions: {
+          from: "*"
+          to: "claimed_document"
+          isOneToOne: false
+          isSetofReturn: true
+        }
+      }
+      claim_volume_outbox: {
+        Args: { p_lease_seconds?: number; p_limit?: number; p_now?: string }
+        Returns: Json[]
+      }
+      claim_webhooks: {
+        Args: { p_lease_seconds?: number; p_limit?: number; p_now?: string }
+        Returns: Json[]
+      }
+      complete_check: {
+        Args: {
+          p_confidence: number
+          p_document_id: string
+          p_engine?: string
+          p_lock_token?: string
+          p_now?: string
+          p_page_count?: number
+          p_processing_time_ms: number
+          p_profile?: string
+          p_results: Json
+          p_version?: string
+        }
+        Returns: Json
+      }
+      complete_documents: {
+        Args: {
+          p_claim_limit?: number
+          p_confidences?: number[]
+          p_document_ids: string[]
+          p_engine?: string
+          p_lanes?: string[]
+          p_lock_timeout?: number
+          p_lock_tokens: string[]
+          p_ocr_data: Json[]
+          p_page_counts?: number[]
+          p_processing_times_ms?: number[]
+          p_profile?: string
+          p_version?: string
+          p_worker_id?: string
+        }
+        Returns: Database["public"]["CompositeTypes"]["claimed_document"][]
+        SetofOptions: {
+          from: "*"
+          to: "claimed_document"
+          isOneToOne: false
+          isSetofReturn: true
+        }
+      }
+      complete_volume_stage: {
+        Args: {
+          p_failed_pages?: number
+          p_metrics?: Json
+          p_now?: string
+          p_pages: number
+          p_skipped?: boolean
+          p_task_id: number
+          p_token: string
+        }
+        Returns: Json
+      }
+      correct_page: {
+        Args: {
+          p_approved?: boolean
+          p_base_version: number
+          p_document_id: string
+          p_lines?: Json
+          p_page_number: number
+          p_text?: string
+        }
+        Returns: Json
+      }
+      count_dead_letters: { Args: { p_filter?: Json }; Returns: number }
+      count_old_check_jobs: {
+        Args: { p_input_days?: number; p_now?: string; p_result_days?: number }
+        Returns: Json
+      }
+      create_case: {
+        Args: {
+          p_inbox?: boolean
+          p_kind?: string
+          p_name: string
+          p_owner?: string
+        }
+        Returns: string
+      }
+      create_task: {
+        Args: {
+          p_assigned_to?: string
+          p_description?: string
+          p_priority?: string
+          p_title: string
+        }
+        Returns: Json
+      }
+      create_volume_job: {
+        Args: {
+          p_config?: Json
+          p_job_key?: string
+          p_max_attempts?: number
+          p_stage_seconds?: number
+          p_volumes: Json
+        }
+        Returns: Json
+      }
+      dead_letter_groups: {
+        Args: { p_filter?: Json; p_limit?: number; p_offset?: number }
+        Returns: {
+          cases: number
+          error_categories: string[]
+          error_group: string
+          first_failed_at: string
+          last_failed_at: string
+          letters: number
+        }[]
+      }
+      decide_check: {
+        Args: { p_decision: string; p_job_id: string; p_position: number }
+        Returns: Json
+      }
+      delete_case: { Args: { p_case_id: string }; Returns: Json }
+      delete_document: { Args: { p_document_id: string }; Returns: Json }
+      document_archive: {
+        Args: { p_document_id: string; p_known_sha256?: string }
+        Returns: string
+      }
+      document_history: {
+        Args: { p_document_id: string; p_limit?: number }
+        Returns: {
+          at: string
+          attempt: number
+          details: Json
+          engine: string
+          error_category: string
+          kind: string
+          message: string
+          person: string
+          source: string
+          worker_id: string
+        }[]
+      }
+      document_progress: { Args: { p_document_id: string }; Returns: Json }
+      end_function_run: {
+        Args: {
+          p_error?: string
+          p_outcome: string
+          p_result?: Json
+          p_run_id: number
+        }
+        Returns: boolean
+      }
+      end_silence: { Args: { p_silence_id: number }; Returns: Json }
+      end_task: {
+        Args: { p_notes?: string; p_status?: string; p_task_id: string }
+        Returns: Json
+      }
+      erase_archived_document: {
+        Args: { p_archive_sha256: string; p_document_id: string }
+        Returns: Json
+      }
+      erase_case: { Args: { p_case_id: string }; Returns: Json }
+      erase_document: { Args: { p_document_id: string }; Returns: Json }
+      evaluate_alerts: { Args: { p_now?: string }; Returns: Json }
+      extend_document_lock: {
+        Args: {
+          p_document_id: string
+          p_lock_timeout?: number
+          p_lock_token: string
+          p_now?: string
+        }
+        Returns: Json
+      }
+      extend_volume_lock: {
+        Args: {
+          p_lock_seconds?: number
+          p_now?: string
+          p_pages_done?: number
+          p_pages_total?: number
+          p_task_id: number
+          p_token: string
+        }
+        Returns: Json
+      }
+      extend_volume_message: {
+        Args: { p_handle: number; p_seconds: number; p_stage: string }
+        Returns: boolean
+      }
+      fail_document: {
+        Args: {
+          p_document_id: string
+          p_error_category?: string
+          p_error_details?: Json
+          p_error_message: string
+          p_lock_token: string
+          p_now?: string
+          p_retry_after?: number
+        }
+        Returns: Json
+      }
+      fail_volume_stage: {
+        Args: {
+          p_category?: string
+          p_error: Json
+          p_now?: string
+          p_retry_after?: number
+          p_task_id: number
+          p_token: string
+        }
+        Returns: Json
+      }
+      files_removed: { Args: { p_ids: number[] }; Returns: number }
+      files_to_remove: {
+        Args: { p_after?: number; p_limit?: number }
+        Returns: Json[]
+      }
+      get_check: {
+        Args: { p_document_id: string; p_lock_token?: string }
+        Returns: Json
+      }
+      give_back_documents: { Args: { p_documents: Json }; Returns: Json }
+      grant_role: {
+        Args: {
+          p_role?: Database["public"]["Enums"]["app_role"]
+          p_user_id: string
+        }
+        Returns: Json
+      }
+      has_role: {
+        Args: {
+          p_role: Database["public"]["Enums"]["app_role"]
+          p_user_id: string
+        }
+        Returns: boolean
+      }
+      lead_pool: {
+        Args: { p_lease_seconds: number; p_now?: string; p_process: string }
+        Returns: Json
+      }
+      list_action_types: { Args: Record<PropertyKey, never>; Returns: string[] }
+      list_acts: {
+        Args: {
+          p_action_type?: string
+          p_before?: string
+          p_before_id?: string
+          p_case_id?: string
+          p_document_id?: string
+          p_email?: string
+          p_limit?: number
+          p_since?: string
+          p_until?: string
+        }
+        Returns: {
+          about_email: string
+          action_type: string
+          case_id: string
+          case_name: string
+          created_at: string
+          description: string
+          document_id: string
+          document_name: string
+          email: string
+          field_changed: string
+          id: string
+          new_value: string
+          old_value: string
+          user_id: string
+        }[]
+      }
+      list_alert_rules: { Args: Record<PropertyKey, never>; Returns: Json[] }
+      list_alerts: {
+        Args: { p_before?: string; p_before_id?: number; p_limit?: number }
+        Returns: {
+          broken_since: string
+          detail: string | null
+          fired_at: string
+          id: number
+          resolved_at: string | null
+          rule: string
+          severity: string
+          threshold: number
+          told: boolean
+          value: number
+          worst: number
+        }[]
+        SetofOptions: {
+          from: "*"
+          to: "alerts"
+          isOneToOne: false
+          isSetofReturn: true
+        }
+      }
+      list_case_people: {
+        Args: { p_case_id: string }
+        Returns: {
+          email: string
+          role: string
+          since: string
+          user_id: string
+        }[]
+      }
+      list_cases: {
+        Args: {
+          p_before?: string
+          p_before_id?: string
+          p_deleted?: boolean
+          p_kind?: string
+          p_limit?: number
+          p_search?: string
+        }
+        Returns: {
+          are_more: boolean
+          attention: number
+          case_id: string
+          completed: number
+          created_at: string
+          documents: number
+          is_inbox: boolean
+          kind: string
+          name: string
+          owner_email: string
+          role: string
+        }[]
+      }
+      list_check_jobs: {
+        Args: {
+          p_before?: string
+          p_before_id?: string
+          p_everybody?: boolean
+          p_limit?: number
+          p_status?: string
+        }
+        Returns: Json[]
+      }
+      list_dead_letters: {
+        Args: {
+          p_before?: string
+          p_before_id?: string
+          p_filter?: Json
+          p_limit?: number
+        }
+        Returns: {
+          case_id: string
+          case_name: string
+          dlq_id: string
+          document_id: string
+          document_name: string
+          error_category: string
+          error_group: string
+          failure_count: number
+          first_failed_at: string
+          lane: string
+          last_error_message: string
+          last_failed_at: string
+          ocr_status: string
+          page_count: number
+          resolution_notes: string
+          reviewed_at: string
+          reviewed_by: string
+          status: string
+        }[]
+      }
+      list_documents: {
+        Args: {
+          p_before?: string
+          p_before_id?: string
+          p_case_id?: string
+          p_deleted?: boolean
+          p_lane?: string
+          p_limit?: number
+          p_name?: string
+          p_status?: string
+        }
+        Returns: {
+          case_id: string
+          case_name: string
+          created_at: string
+          document_id: string
+          lane: string
+          name: string
+          ocr_completed_at: string
+          ocr_status: string
+          page_count: number
+        }[]
+      }
+      list_doubts: {
+        Args: {
+          p_after?: string
+          p_after_id?: string
+          p_case_id?: string
+          p_limit?: number
+        }
+        Returns: {
+          case_id: string
+          case_name: string
+          confidence: number
+          created_at: string
+          document_id: string
+          first_page: number
+          name: string
+          pages: number
+          unread: number
+        }[]
+      }
+      list_functions: {
+        Args: Record<PropertyKey, never>
+        Returns: {
+          description: string
+          enabled: boolean
+          function_name: string
+          lanes: string[]
+          last_run_at: string
+          runs: Json
+          schedule: string
+          updated_at: string
+        }[]
+      }
+      list_lanes: {
+        Args: Record<PropertyKey, never>
+        Returns: {
+          attempt_seconds: number
+          backoff_cap_seconds: number
+          backoff_seconds: number
+          description: string
+          failed_pages_allowed: number
+          lane: string
+          later: number
+          max_attempts: number
+          max_rescues: number
+          pause_kind: string
+          pause_reason: string
+          paused_at: string
+          paused_by: string
+          probe_at: string
+          processing: number
+          queued: number
+        }[]
+      }
+      list_people: {
+        Args: {
+          p_admin?: boolean
+          p_after?: string
+          p_after_id?: string
+          p_limit?: number
+          p_search?: string
+        }
+        Returns: {
+          cases: number
+          created_at: string
+          email: string
+          is_admin: boolean
+          last_sign_in_at: string
+          user_id: string
+        }[]
+      }
+      list_tasks: {
+        Args: {
+          p_after?: string
+          p_after_id?: string
+          p_after_urgency?: number
+          p_kind?: string
+          p_limit?: number
+          p_priority?: string
+          p_whose?: string
+        }
+        Returns: {
+          assigned_email: string
+          assigned_to: string
+          case_id: string
+          case_name: string
+          created_at: string
+          description: string
+          document_id: string
+          document_name: string
+          file_extension: string
+          kind: string
+          lane: string
+          metadata: Json
+          mime_type: string
+          ocr_status: string
+          page_count: number
+          priority: string
+          size_bytes: number
+          status: string
+          task_id: string
+          title: string
+          urgency: number
+        }[]
+      }
+      list_volume_jobs: {
+        Args: {
+          p_before?: string
+          p_before_id?: number
+          p_limit?: number
+          p_status?: string
+        }
+        Returns: {
+          config: Json
+          created_at: string
+          done: number
+          failed: number
+          finished_at: string
+          in_hand: number
+          job_id: number
+          job_key: string
+          owner_id: string
+          status: string
+          volumes: number
+        }[]
+      }
+      list_volume_tasks: {
+        Args: {
+          p_after_id?: number
+          p_after_rank?: number
+          p_by_id?: boolean
+          p_job_id: number
+          p_limit?: number
+          p_stage?: string
+          p_status?: string
+        }
+        Returns: {
+          attempts: number
+          bdrc_i_id: string
+          bdrc_w_id: string
+          done_at: string
+          last_error: Json
+          max_attempts: number
+          pages_done: number
+          pages_total: number
+          rank: number
+          result: Json
+          seconds: Json
+          stage: string
+          started_at: string
+          status: string
+          task_id: number
+          volume_id: number
+          worker: string
+        }[]
+      }
+      list_workers: {
+        Args: Record<PropertyKey, never>
+        Returns: {
+          completed: number
+          documents: Json
+          in_hand: number
+          lanes: string[]
+          seen_at: string
+          started_at: string
+          state: string
+          worker_id: string
+        }[]
+      }
+      move_to_dead_letter_queue: {
+        Args: {
+          p_document_id: string
+          p_error_category?: string
+          p_error_details?: Json
+          p_error_message: string
+          p_lock_token?: string
+          p_now?: string
+        }
+        Returns: Json
+      }
+      orchestrate_volumes: {
+        Args: {
+          p_limit?: number
+          p_now?: string
+          p_process?: string
+          p_queue?: string
+        }
+        Returns: Json
+      }
+      page_versions: {
+        Args: { p_document_id: string; p_page_number: number }
+        Returns: {
+          approved: boolean
+          author: string
+          author_email: string
+          created_at: string
+          length: number
+          version: number
+        }[]
+      }
+      pause_lane: { Args: { p_lane: string; p_reason: string }; Returns: Json }
+      pool_status: { Args: { p_hours?: number }; Returns: Json }
+      process_ocr_atomic: {
+        Args: {
+          p_confidence: number
+          p_document_id: string
+          p_engine?: string
+          p_lock_token?: string
+          p_now?: string
+          p_ocr_data: Json
+          p_page_count?: number
+          p_processing_time_ms: number
+          p_profile?: string
+          p_version?: string
+        }
+        Returns: Json
+      }
+      purge_check_jobs: {
+        Args: {
+          p_input_days?: number
+          p_limit?: number
+          p_now?: string
+          p_result_days?: number
+        }
+        Returns: Json
+      }
+      read_again: {
+        Args: {
+          p_document_id: string
+          p_engine?: string
+          p_language?: string
+          p_profile?: string
+        }
+        Returns: Json
+      }
+      receive_volume_messages: {
+        Args: {
+          p_limit?: number
+          p_now?: string
+          p_stages: string[]
+          p_visibility?: number
+        }
+        Returns: Json[]
+      }
+      recover_stuck_documents: {
+        Args: { p_document_ids?: string[]; p_stuck_minutes?: number }
+        Returns: Json
+      }
+      refuse_documents: {
+        Args: { p_document_ids: string[]; p_reason: string }
+        Returns: Json
+      }
+      release_documents: {
+        Args: {
+          p_documents: Json
+          p_now?: string
+          p_outage?: boolean
+          p_reason?: string
+        }
+        Returns: Json
+      }
+      release_volume_stage: {
+        Args: {
+          p_now?: string
+          p_outage?: boolean
+          p_reason?: string
+          p_task_id: number
+          p_token: string
+        }
+        Returns: Json
+      }
+      remove_volume_message: {
+        Args: { p_handle: number; p_stage: string }
+        Returns: boolean
+      }
+      report_conflict: {
+        Args: { p_case_id?: string; p_document_id?: string; p_message: string }
+        Returns: undefined
+      }
+      report_gauge: {
+        Args: { p_gauge: string; p_now?: string; p_value: number }
+        Returns: undefined
+      }
+      report_pool: {
+        Args: { p_now?: string; p_process: string; p_workers: Json }
+        Returns: Json
+      }
+      report_worker: {
+        Args: {
+          p_lanes: string[]
+          p_leaves?: boolean
+          p_now?: string
+          p_worker_id: string
+        }
+        Returns: boolean
+      }
+      republish_volumes: {
+        Args: { p_now?: string; p_older_seconds?: number; p_stage: string }
+        Returns: number
+      }
+      request_webhook: {
+        Args: { p_document_id: string; p_url: string }
+        Returns: Json
+      }
+      rerun_check_job: {
+        Args: { p_all?: boolean; p_job_id: string }
+        Returns: Json
+      }
+      rerun_volumes: {
+        Args: {
+          p_config?: Json
+          p_job_id: number
+          p_only_failed?: boolean
+          p_stage?: string
+          p_task_ids?: number[]
+        }
+        Returns: Json
+      }
+      resolve_dead_letter: {
+        Args: { p_action: string; p_dlq_id: string; p_notes?: string }
+        Returns: Json
+      }
+      resolve_dead_letters: {
+        Args: { p_action: string; p_filter: Json; p_notes?: string }
+        Returns: Json
+      }
+      restore_case: { Args: { p_case_id: string }; Returns: Json }
+      restore_document: { Args: { p_document_id: string }; Returns: Json }
+      results_by_hour: {
+        Args: { p_hours?: number }
+        Returns: {
+          avg_seconds_to_text: number
+          completed: number
+          dead_lettered: number
+          hour: string
+          retries: number
+        }[]
+      }
+      resume_lane: { Args: { p_lane: string }; Returns: Json }
+      revoke_role: {
+        Args: {
+          p_role?: Database["public"]["Enums"]["app_role"]
+          p_user_id: string
+        }
+        Returns: Json
+      }
+      route_document: {
+        Args: { p_document_id: string; p_lane: string; p_notes?: string }
+        Returns: Json
+      }
+      route_documents: {
+        Args: { p_document_ids: string[]; p_lane: string; p_notes?: string }
+        Returns: Json
+      }
+      safe_document_reupload_v2: {
+        Args: {
+          p_case_id: string
+          p_document_name: string
+          p_engine?: string
+          p_file_extension: string
+          p_lane?: string
+          p_language?: string
+          p_mime_type?: string
+          p_new_dropbox_path: string
+          p_ocr_status?: string
+          p_priority?: number
+          p_profile?: string
+          p_sha256?: string
+          p_size_bytes?: number
+        }
+        Returns: Json
+      }
+      save_document_pages: {
+        Args: {
+          p_document_id: string
+          p_engine: string
+          p_lock_token: string
+          p_now?: string
+          p_page_count?: number
+          p_pages: Json
+          p_profile?: string
+          p_version: string
+        }
+        Returns: Json
+      }
+      search_documents: {
+        Args: {
+          p_case_id?: string
+          p_language?: string
+          p_limit?: number
+          p_offset?: number
+          p_query: string
+        }
+        Returns: {
+          case_id: string
+          document_id: string
+          headline: string
+          name: string
+          page_number: number
+          rank: number
+        }[]
+      }
+      set_alert_rule: {
+        Args: { p_changes: Json; p_rule: string }
+        Returns: Json
+      }
+      set_function: {
+        Args: {
+          p_enabled?: boolean
+          p_function_name: string
+          p_schedule?: string
+        }
+        Returns: Json
+      }
+      set_task_priority: {
+        Args: { p_priority: string; p_task_id: string }
+        Returns: Json
+      }
+      settle_alert_notice: {
+        Args: {
+          p_attempt: number
+          p_error?: string
+          p_id: string
+          p_is_set_up?: boolean
+          p_now?: string
+        }
+        Returns: boolean
+      }
+      settle_volume_outbox: { Args: { p_messages: Json }; Returns: number }
+      settle_webhook: {
+        Args: {
+          p_attempt: number
+          p_error?: string
+          p_final?: boolean
+          p_id: string
+          p_now?: string
+        }
+        Returns: boolean
+      }
+      share_case: {
+        Args: { p_case_id: string; p_role?: string; p_user_id: string }
+        Returns: Json
+      }
+      share_case_by_email: {
+        Args: { p_case_id: string; p_email: string; p_role?: string }
+        Returns: Json
+      }
+      silence_alerts: {
+        Args: { p_minutes: number; p_reason: string; p_rule?: string }
+        Returns: Json
+      }
+      start_volume_stage: {
+        Args: {
+          p_attempt: number
+          p_lock_seconds?: number
+          p_now?: string
+          p_stage: string
+          p_task_id: number
+          p_worker_id: string
+        }
+        Returns: Json
+      }
+      stuck_documents: {
+        Args: { p_limit?: number }
+        Returns: {
+          attempt_deadline: string
+          case_id: string
+          case_name: string
+          claimed_at: string
+          document_id: string
+          held_seconds: number
+          lane: string
+          lock_expires_at: string
+          locked_by: string
+          max_attempts: number
+          max_rescues: number
+          name: string
+          page_count: number
+          pages_done: number
+          rescues: number
+          retry_count: number
+          silent_seconds: number
+          sweep_due_at: string
+          swept_at: string
+        }[]
+      }
+      submit_check_job: {
+        Args: {
+          p_allowed?: string[]
+          p_callback_url?: string
+          p_engine?: string
+          p_idempotency_key?: string
+          p_images: Json
+          p_job_id: string
+          p_language: string
+          p_name?: string
+          p_reading_language?: string
+          p_request_digest?: string
+          p_seconds?: number
+        }
+        Returns: Json
+      }
+      sweep_documents: { Args: { p_now?: string }; Returns: number }
+      system_metrics: { Args: { p_now?: string }; Returns: Json }
+      take_engine_call: {
+        Args: { p_engine: string; p_now?: string; p_per_second: number }
+        Returns: number
+      }
+      test_alert: { Args: { p_rule: string }; Returns: Json }
+      type_text: {
+        Args: { p_document_id: string; p_pages: Json }
+        Returns: Json
+      }
+      unknown_files: { Args: { p_paths: string[] }; Returns: string[] }
+      volume_board: { Args: { p_job_id: number }; Returns: Json }
+      volume_history: {
+        Args: { p_limit?: number; p_task_id: number }
+        Returns: {
+          attempt: number
+          ended_at: string | null
+          error: Json | null
+          failed_pages: number | null
+          id: number
+          job_id: number
+          metrics: Json | null
+          outcome: string | null
+          pages: number | null
+          stage: string
+          started_at: string
+          task_id: number
+          token: string
+          worker_id: string
+        }[]
+        SetofOptions: {
+          from: "*"
+          to: "volume_runs"
+          isOneToOne: false
+          isSetofReturn: true
+        }
+      }
+      wait_for_documents: { Args: { p_lanes?: string[] }; Returns: number }
+    }
+    Enums: {
+      app_role: "admin" | "user"
+    }
+    CompositeTypes: {
+      claimed_document: {
+        id: string | null
+        lock_token: string | null
+        lock_expires_at: string | null
+        attempt_deadline: string | null
+        case_id: string | null
+        name: string | null
+        lane: string | null
+        dropbox_path: string | null
+        mime_type: string | null
+        sha256: string | null
+        size_bytes: number | null
+        document_version: number | null
+        engine: string | null
+        language: string | null
+        profile: string | null
+        reading: number | null
+        page_count: number | null
+        attempts: number | null
+        retry_count: number | null
+        max_attempts: number | null
+        priority: number | null
+        refusal: string | null
+        missing: number[] | null
+      }
+    }
+  }
+}
+
+type DatabaseWithoutInternals = Omit<Database, "__InternalSupabase">
+
+type DefaultSchema = DatabaseWithoutInternals[Extract<keyof Database, "public">]
+
+export type Tables<
+  DefaultSchemaTableNameOrOptions extends
+    | keyof (DefaultSchema["Tables"] & DefaultSchema["Views"])
+    | { schema: keyof DatabaseWithoutInternals },
+  TableName extends (DefaultSchemaTableNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals
+  }
+    ? keyof (DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"] &
+        DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Views"])
+    : never) = never,
+> = DefaultSchemaTableNameOrOptions extends {
+  schema: keyof DatabaseWithoutInternals
+}
+  ? (DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"] &
+      DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Views"])[TableName] extends {
+      Row: infer R
+    }
+    ? R
+    : never
+  : DefaultSchemaTableNameOrOptions extends keyof (DefaultSchema["Tables"] &
+        DefaultSchema["Views"])
+    ? (DefaultSchema["Tables"] &
+        DefaultSchema["Views"])[DefaultSchemaTableNameOrOptions] extends {
+        Row: infer R
+      }
+      ? R
+      : never
+    : never
+
+export type TablesInsert<
+  DefaultSchemaTableNameOrOptions extends
+    | keyof DefaultSchema["Tables"]
+    | { schema: keyof DatabaseWithoutInternals },
+  TableName extends (DefaultSchemaTableNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals
+  }
+    ? keyof DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"]
+    : never) = never,
+> = DefaultSchemaTableNameOrOptions extends {
+  schema: keyof DatabaseWithoutInternals
+}
+  ? DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"][TableName] extends {
+      Insert: infer I
+    }
+    ? I
+    : never
+  : DefaultSchemaTableNameOrOptions extends keyof DefaultSchema["Tables"]
+    ? DefaultSchema["Tables"][DefaultSchemaTableNameOrOptions] extends {
+        Insert: infer I
+      }
+      ? I
+      : never
+    : never
+
+export type TablesUpdate<
+  DefaultSchemaTableNameOrOptions extends
+    | keyof DefaultSchema["Tables"]
+    | { schema: keyof DatabaseWithoutInternals },
+  TableName extends (DefaultSchemaTableNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals
+  }
+    ? keyof DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"]
+    : never) = never,
+> = DefaultSchemaTableNameOrOptions extends {
+  schema: keyof DatabaseWithoutInternals
+}
+  ? DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"][TableName] extends {
+      Update: infer U
+    }
+    ? U
+    : never
+  : DefaultSchemaTableNameOrOptions extends keyof DefaultSchema["Tables"]
+    ? DefaultSchema["Tables"][DefaultSchemaTableNameOrOptions] extends {
+        Update: infer U
+      }
+      ? U
+      : never
+    : never
+
+export type Enums<
+  DefaultSchemaEnumNameOrOptions extends
+    | keyof DefaultSchema["Enums"]
+    | { schema: keyof DatabaseWithoutInternals },
+  EnumName extends (DefaultSchemaEnumNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals
+  }
+    ? keyof DatabaseWithoutInternals[DefaultSchemaEnumNameOrOptions["schema"]]["Enums"]
+    : never) = never,
+> = DefaultSchemaEnumNameOrOptions extends {
+  schema: keyof DatabaseWithoutInternals
+}
+  ? DatabaseWithoutInternals[DefaultSchemaEnumNameOrOptions["schema"]]["Enums"][EnumName]
+  : DefaultSchemaEnumNameOrOptions extends keyof DefaultSchema["Enums"]
+    ? DefaultSchema["Enums"][DefaultSchemaEnumNameOrOptions]
+    : never
+
+export type CompositeTypes<
+  PublicCompositeTypeNameOrOptions extends
+    | keyof DefaultSchema["CompositeTypes"]
+    | { schema: keyof DatabaseWithoutInternals },
+  CompositeTypeName extends (PublicCompositeTypeNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals
+  }
+    ? keyof DatabaseWithoutInternals[PublicCompositeTypeNameOrOptions["schema"]]["CompositeTypes"]
+    : never) = never,
+> = PublicCompositeTypeNameOrOptions extends {
+  schema: keyof DatabaseWithoutInternals
+}
+  ? DatabaseWithoutInternals[PublicCompositeTypeNameOrOptions["schema"]]["CompositeTypes"][CompositeTypeName]
+  : PublicCompositeTypeNameOrOptions extends keyof DefaultSchema["CompositeTypes"]
+    ? DefaultSchema["CompositeTypes"][PublicCompositeTypeNameOrOptions]
+    : never
+
+export const Constants = {
+  public: {
+    Enums: {
+      app_role: ["admin", "user"],
+    },
+  },
+} as const
