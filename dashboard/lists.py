@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlencode
 
 from pydantic import BaseModel
 
 Rows = Sequence[Mapping[str, Any]]
+Row = TypeVar("Row", bound=Mapping[str, Any])
 
 
 class Filter(BaseModel):
@@ -23,8 +24,8 @@ class Filter(BaseModel):
 
 
 def cut(
-    rows: Rows, most: int, go_on: Callable[[Mapping[str, Any]], str]
-) -> tuple[Rows, str | None]:
+    rows: Sequence[Row], most: int, go_on: Callable[[Row], str]
+) -> tuple[Sequence[Row], str | None]:
     """Give the rows that are shown, and where the list goes on after the last of them.
 
     One more than is shown was asked for: it tells whether there is a next page.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import quote, unquote
 
 from fastapi import Request, Response
@@ -20,7 +21,7 @@ def after(path: str, notice: str, *, bad: bool = False) -> Response:
     return response
 
 
-def answered(path: str, answer: dict[str, object], done: str) -> Response:
+def answered(path: str, answer: Mapping[str, object], done: str) -> Response:
     """Say what was done, or why the database did not do it."""
     if answer.get("success"):
         return after(path, done)

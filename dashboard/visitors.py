@@ -47,7 +47,7 @@ async def _visitor(request: Request, used: parts.Used) -> Visitor:
     caller = await _caller(request, used)
     structlog.contextvars.bind_contextvars(user=caller.user_id)
     seen = used.database.acting_as(caller.user())
-    is_admin = bool(await seen.rpc("has_role", p_user_id=caller.user_id, p_role="admin"))
+    is_admin = await seen.has_role(user_id=caller.user_id, role="admin")
     visitor = Visitor(caller, seen, is_admin)
     request.state.visitor = visitor
     return visitor

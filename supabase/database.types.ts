@@ -1721,10 +1721,25 @@ export type Database = {
       }
       assign_task: {
         Args: { p_from?: string; p_task_id: string; p_user_id?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["task_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "task_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       begin_function_run: { Args: { p_function_name: string }; Returns: number }
-      cancel_case: { Args: { p_case_id: string }; Returns: Json }
+      cancel_case: {
+        Args: { p_case_id: string }
+        Returns: Database["public"]["CompositeTypes"]["case_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "case_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       cancel_check_job: { Args: { p_job_id: string }; Returns: Json }
       cancel_document: {
         Args: { p_document_id: string; p_reason?: string }
@@ -1736,14 +1751,13 @@ export type Database = {
       }
       case_contents: {
         Args: { p_case_id: string }
-        Returns: {
-          bytes: number
-          deleted: number
-          documents: number
-          files: number
-          pages: number
-          statuses: Json
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["case_contents_answer"][]
+        SetofOptions: {
+          from: "*"
+          to: "case_contents_answer"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       check_job: { Args: { p_job_id: string }; Returns: Json }
       claim_alert_notices: {
@@ -1834,7 +1848,13 @@ export type Database = {
           p_page_number: number
           p_text?: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["correct_page_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "correct_page_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       count_dead_letters: { Args: { p_filter?: Json }; Returns: number }
       count_old_check_jobs: {
@@ -1857,7 +1877,13 @@ export type Database = {
           p_priority?: string
           p_title: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["task_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "task_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       create_volume_job: {
         Args: {
@@ -1884,7 +1910,16 @@ export type Database = {
         Args: { p_decision: string; p_job_id: string; p_position: number }
         Returns: Json
       }
-      delete_case: { Args: { p_case_id: string }; Returns: Json }
+      delete_case: {
+        Args: { p_case_id: string }
+        Returns: Database["public"]["CompositeTypes"]["case_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "case_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       delete_document: { Args: { p_document_id: string }; Returns: Json }
       document_archive: {
         Args: { p_document_id: string; p_known_sha256?: string }
@@ -1918,13 +1953,28 @@ export type Database = {
       end_silence: { Args: { p_silence_id: number }; Returns: Json }
       end_task: {
         Args: { p_notes?: string; p_status?: string; p_task_id: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["task_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "task_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       erase_archived_document: {
         Args: { p_archive_sha256: string; p_document_id: string }
         Returns: Json
       }
-      erase_case: { Args: { p_case_id: string }; Returns: Json }
+      erase_case: {
+        Args: { p_case_id: string }
+        Returns: Database["public"]["CompositeTypes"]["case_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "case_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       erase_document: { Args: { p_document_id: string }; Returns: Json }
       evaluate_alerts: { Args: { p_now?: string }; Returns: Json }
       extend_document_lock: {
@@ -1989,7 +2039,13 @@ export type Database = {
           p_role?: Database["public"]["Enums"]["app_role"]
           p_user_id: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["role_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "role_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       has_role: {
         Args: {
@@ -2015,22 +2071,13 @@ export type Database = {
           p_since?: string
           p_until?: string
         }
-        Returns: {
-          about_email: string
-          action_type: string
-          case_id: string
-          case_name: string
-          created_at: string
-          description: string
-          document_id: string
-          document_name: string
-          email: string
-          field_changed: string
-          id: string
-          new_value: string
-          old_value: string
-          user_id: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_act"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_act"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_alert_rules: { Args: Record<PropertyKey, never>; Returns: Json[] }
       list_alerts: {
@@ -2057,12 +2104,13 @@ export type Database = {
       }
       list_case_people: {
         Args: { p_case_id: string }
-        Returns: {
-          email: string
-          role: string
-          since: string
-          user_id: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["case_person"][]
+        SetofOptions: {
+          from: "*"
+          to: "case_person"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_cases: {
         Args: {
@@ -2073,19 +2121,13 @@ export type Database = {
           p_limit?: number
           p_search?: string
         }
-        Returns: {
-          are_more: boolean
-          attention: number
-          case_id: string
-          completed: number
-          created_at: string
-          documents: number
-          is_inbox: boolean
-          kind: string
-          name: string
-          owner_email: string
-          role: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_case"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_case"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_check_jobs: {
         Args: {
@@ -2155,17 +2197,13 @@ export type Database = {
           p_case_id?: string
           p_limit?: number
         }
-        Returns: {
-          case_id: string
-          case_name: string
-          confidence: number
-          created_at: string
-          document_id: string
-          first_page: number
-          name: string
-          pages: number
-          unread: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["doubtful_document"][]
+        SetofOptions: {
+          from: "*"
+          to: "doubtful_document"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_functions: {
         Args: Record<PropertyKey, never>
@@ -2209,14 +2247,13 @@ export type Database = {
           p_limit?: number
           p_search?: string
         }
-        Returns: {
-          cases: number
-          created_at: string
-          email: string
-          is_admin: boolean
-          last_sign_in_at: string
-          user_id: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_person"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_person"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_tasks: {
         Args: {
@@ -2228,29 +2265,13 @@ export type Database = {
           p_priority?: string
           p_whose?: string
         }
-        Returns: {
-          assigned_email: string
-          assigned_to: string
-          case_id: string
-          case_name: string
-          created_at: string
-          description: string
-          document_id: string
-          document_name: string
-          file_extension: string
-          kind: string
-          lane: string
-          metadata: Json
-          mime_type: string
-          ocr_status: string
-          page_count: number
-          priority: string
-          size_bytes: number
-          status: string
-          task_id: string
-          title: string
-          urgency: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_task"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_task"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_volume_jobs: {
         Args: {
@@ -2338,14 +2359,13 @@ export type Database = {
       }
       page_versions: {
         Args: { p_document_id: string; p_page_number: number }
-        Returns: {
-          approved: boolean
-          author: string
-          author_email: string
-          created_at: string
-          length: number
-          version: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["page_version"][]
+        SetofOptions: {
+          from: "*"
+          to: "page_version"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       pause_lane: { Args: { p_lane: string; p_reason: string }; Returns: Json }
       pool_status: { Args: { p_hours?: number }; Returns: Json }
@@ -2473,7 +2493,16 @@ export type Database = {
         Args: { p_action: string; p_filter: Json; p_notes?: string }
         Returns: Json
       }
-      restore_case: { Args: { p_case_id: string }; Returns: Json }
+      restore_case: {
+        Args: { p_case_id: string }
+        Returns: Database["public"]["CompositeTypes"]["case_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "case_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       restore_document: { Args: { p_document_id: string }; Returns: Json }
       results_by_hour: {
         Args: { p_hours?: number }
@@ -2491,7 +2520,13 @@ export type Database = {
           p_role?: Database["public"]["Enums"]["app_role"]
           p_user_id: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["role_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "role_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       route_document: {
         Args: { p_document_id: string; p_lane: string; p_notes?: string }
@@ -2563,7 +2598,13 @@ export type Database = {
       }
       set_task_priority: {
         Args: { p_priority: string; p_task_id: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["task_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "task_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       settle_alert_notice: {
         Args: {
@@ -2588,11 +2629,23 @@ export type Database = {
       }
       share_case: {
         Args: { p_case_id: string; p_role?: string; p_user_id: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["case_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "case_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       share_case_by_email: {
         Args: { p_case_id: string; p_email: string; p_role?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["case_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "case_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       silence_alerts: {
         Args: { p_minutes: number; p_reason: string; p_rule?: string }
@@ -2658,7 +2711,13 @@ export type Database = {
       test_alert: { Args: { p_rule: string }; Returns: Json }
       type_text: {
         Args: { p_document_id: string; p_pages: Json }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["type_text_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "type_text_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       unknown_files: { Args: { p_paths: string[] }; Returns: string[] }
       volume_board: { Args: { p_job_id: number }; Returns: Json }
@@ -2693,6 +2752,27 @@ export type Database = {
       app_role: "admin" | "user"
     }
     CompositeTypes: {
+      case_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        case_id: string | null
+        documents: number | null
+      }
+      case_contents_answer: {
+        documents: number | null
+        deleted: number | null
+        pages: number | null
+        files: number | null
+        bytes: number | null
+        statuses: Json | null
+      }
+      case_person: {
+        user_id: string | null
+        email: string | null
+        role: string | null
+        since: string | null
+      }
       claimed_document: {
         id: string | null
         lock_token: string | null
@@ -2717,6 +2797,116 @@ export type Database = {
         priority: number | null
         refusal: string | null
         missing: number[] | null
+      }
+      correct_page_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        page_number: number | null
+        version: number | null
+        text: string | null
+        corrected_by: string | null
+        corrected_at: string | null
+      }
+      doubtful_document: {
+        document_id: string | null
+        case_id: string | null
+        case_name: string | null
+        name: string | null
+        pages: number | null
+        unread: number | null
+        first_page: number | null
+        confidence: number | null
+        created_at: string | null
+      }
+      listed_act: {
+        id: string | null
+        created_at: string | null
+        user_id: string | null
+        email: string | null
+        action_type: string | null
+        description: string | null
+        case_id: string | null
+        case_name: string | null
+        document_id: string | null
+        document_name: string | null
+        field_changed: string | null
+        old_value: string | null
+        new_value: string | null
+        about_email: string | null
+      }
+      listed_case: {
+        case_id: string | null
+        name: string | null
+        kind: string | null
+        is_inbox: boolean | null
+        owner_email: string | null
+        role: string | null
+        created_at: string | null
+        documents: number | null
+        completed: number | null
+        are_more: boolean | null
+        attention: number | null
+      }
+      listed_person: {
+        user_id: string | null
+        email: string | null
+        is_admin: boolean | null
+        cases: number | null
+        created_at: string | null
+        last_sign_in_at: string | null
+      }
+      listed_task: {
+        task_id: string | null
+        kind: string | null
+        title: string | null
+        description: string | null
+        priority: string | null
+        urgency: number | null
+        status: string | null
+        assigned_to: string | null
+        assigned_email: string | null
+        created_at: string | null
+        metadata: Json | null
+        document_id: string | null
+        document_name: string | null
+        ocr_status: string | null
+        lane: string | null
+        file_extension: string | null
+        mime_type: string | null
+        size_bytes: number | null
+        page_count: number | null
+        case_id: string | null
+        case_name: string | null
+      }
+      page_version: {
+        version: number | null
+        author: string | null
+        author_email: string | null
+        approved: boolean | null
+        length: number | null
+        created_at: string | null
+      }
+      role_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        user_id: string | null
+        changed: boolean | null
+      }
+      task_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        task_id: string | null
+      }
+      type_text_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        log_id: string | null
       }
     }
   }

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from dashboard import forgery, notices, parts, rendering, route, visitors
 from dashboard.pages import documents
 from pagewarden import exports
-from pagewarden.database import tables
+from pagewarden.database import rows, tables
 from pagewarden.database.table import Table
 
 router = APIRouter(prefix=documents.PAGE.path, route_class=route.Route, include_in_schema=False)
@@ -113,12 +113,12 @@ async def export(made: Annotated[parts.Made, Depends(_made)]) -> Response:
     return FileResponse(made.path, media_type=made.media_type, filename=made.name)
 
 
-async def find(visitor: visitors.Visitor, document_id: uuid.UUID) -> Mapping[str, Any]:
+async def find(visitor: visitors.Visitor, document_id: uuid.UUID) -> rows.Documents:
     """Give the document, or say that there is none for this person."""
-    rows = await visitor.database.select(tables.documents, where={"id": str(document_id)})
-    if not rows:
+    found = await visitor.database.select(tables.documents, where={"id": str(document_id)})
+    if not found:
         raise HTTPException(404, "there is no such document, or not for you")
-    return rows[0]
+    return found[0]
 
 
 async def _document(

@@ -82,6 +82,33 @@ class Alerts(TypedDict):
     told: bool
 
 
+class CaseAnswer(TypedDict):
+    """The answer to a change of a case; documents is how many of its documents were changed …
+
+    … with it.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    case_id: str | None
+    documents: int | None
+
+
+class CaseContentsAnswer(TypedDict):
+    """What a case holds: documents in it and in the bin (deleted), their pages, files and …
+
+    … bytes, and how many documents have which status.
+    """
+
+    documents: int
+    deleted: int
+    pages: int
+    files: int
+    bytes: float
+    statuses: Any
+
+
 class CaseMembers(TypedDict):
     """Whom a case is shared with: viewers read, editors also upload, cancel and read again."""
 
@@ -89,6 +116,15 @@ class CaseMembers(TypedDict):
     user_id: str
     role: str
     created_at: str
+
+
+class CasePerson(TypedDict):
+    """The owner of a case, or a person it is shared with."""
+
+    user_id: str
+    email: str | None
+    role: str
+    since: str
 
 
 class Cases(TypedDict):
@@ -190,6 +226,24 @@ class ClaimedDocument(TypedDict):
     missing: list[int]
 
 
+class CorrectPageAnswer(TypedDict):
+    """The answer to a correction.
+
+    After EDITED_MEANWHILE, version, text, corrected_by and corrected_at are those of the page as it
+    is now.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str | None
+    page_number: int | None
+    version: int | None
+    text: str | None
+    corrected_by: str | None
+    corrected_at: str | None
+
+
 class Documents(TypedDict):
     """Every file to be read, whatever its origin, and the truth about it.
 
@@ -237,6 +291,23 @@ class Documents(TypedDict):
     updated_at: str
     ocr_completed_at: str | None
     deleted_at: str | None
+
+
+class DoubtfulDocument(TypedDict):
+    """A document with pages that wait for review: how many, how many of them without text …
+
+    … (unread), the first of them, and the lowest confidence.
+    """
+
+    document_id: str
+    case_id: str
+    case_name: str
+    name: str
+    pages: int
+    unread: int
+    first_page: int
+    confidence: float | None
+    created_at: str
 
 
 class EdgeFunctionConfig(TypedDict):
@@ -304,14 +375,14 @@ class HacLogs(TypedDict):
     """The audit log: a line for every automatic completion and every human act."""
 
     id: str
-    case_id: str
-    document_id: str
-    user_id: str
+    case_id: str | None
+    document_id: str | None
+    user_id: str | None
     action_type: str
-    action_description: str
-    field_changed: str
-    old_value: str
-    new_value: str
+    action_description: str | None
+    field_changed: str | None
+    old_value: str | None
+    new_value: str | None
     metadata: Any
     created_at: str
 
@@ -337,6 +408,88 @@ class Lanes(TypedDict):
     probe_seconds: int
     failed_pages_allowed: float
     updated_at: str
+
+
+class ListedAct(TypedDict):
+    """A line of the audit log with the names it refers to; about_email is the person whose …
+
+    … rights were changed.
+    """
+
+    id: str
+    created_at: str
+    user_id: str | None
+    email: str | None
+    action_type: str
+    description: str | None
+    case_id: str | None
+    case_name: str | None
+    document_id: str | None
+    document_name: str | None
+    field_changed: str | None
+    old_value: str | None
+    new_value: str | None
+    about_email: str | None
+
+
+class ListedCase(TypedDict):
+    """A case in a list.
+
+    role is what the caller is to it; documents and completed are counted among its newest hundred,
+    are_more says that it has more, and attention counts open tasks, up to a hundred.
+    """
+
+    case_id: str
+    name: str
+    kind: str
+    is_inbox: bool
+    owner_email: str | None
+    role: str
+    created_at: str
+    documents: int
+    completed: int
+    are_more: bool
+    attention: int
+
+
+class ListedPerson(TypedDict):
+    """A person who can sign in."""
+
+    user_id: str
+    email: str
+    is_admin: bool
+    cases: int
+    created_at: str | None
+    last_sign_in_at: str | None
+
+
+class ListedTask(TypedDict):
+    """An open task with the document and the case it is about; urgency is its priority as a …
+
+    … number, 1 is urgent.
+    """
+
+    task_id: str
+    kind: str
+    title: str
+    description: str | None
+    priority: str
+    urgency: int
+    status: str
+    assigned_to: str | None
+    assigned_email: str | None
+    created_at: str
+    metadata: Any
+    document_id: str | None
+    document_name: str | None
+    ocr_status: str | None
+    lane: str | None
+    file_extension: str | None
+    mime_type: str | None
+    size_bytes: int | None
+    page_count: int | None
+    case_id: str | None
+    case_name: str | None
 
 
 class OcrDeadLetter(TypedDict):
@@ -500,28 +653,58 @@ class PageDoubts(TypedDict):
 
 
 class PageTexts(TypedDict):
-    """The pages of documents as they are to be used: what people made of them, or else what …
-
-    … was read. version 0: nobody did.
-    """
+    """The current text of each page: the latest correction, or else what was read (version 0)."""
 
     document_id: str
     case_id: str
     page_number: int
-    run_id: int
+    run_id: int | None
     status: str
     text: str
     lines: Any
-    confidence: float
-    width: int
-    height: int
-    language: str
-    error: str
+    confidence: float | None
+    width: int | None
+    height: int | None
+    language: str | None
+    error: str | None
     details: Any
     version: int
     approved: bool
-    corrected_by: str
-    corrected_at: str
+    corrected_by: str | None
+    corrected_at: str | None
+
+
+class PageVersion(TypedDict):
+    """A version that a person made of a page."""
+
+    version: int
+    author: str | None
+    author_email: str | None
+    approved: bool
+    length: int
+    created_at: str
+
+
+class RoleAnswer(TypedDict):
+    """The answer to a change of a role; changed is false where the person had the role, or …
+
+    … had none, already.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    user_id: str | None
+    changed: bool | None
+
+
+class TaskAnswer(TypedDict):
+    """The answer to a change of a task."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    task_id: str | None
 
 
 class Tasks(TypedDict):
@@ -543,6 +726,16 @@ class Tasks(TypedDict):
     done_at: str | None
     done_by: str | None
     urgency: int
+
+
+class TypeTextAnswer(TypedDict):
+    """The answer to a typed text; log_id is the result it was kept as."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str | None
+    log_id: str | None
 
 
 class UserRoles(TypedDict):
@@ -663,17 +856,6 @@ class Webhooks(TypedDict):
     job_id: str | None
 
 
-class CaseContents(TypedDict):
-    """One row of case_contents."""
-
-    documents: int
-    deleted: int
-    pages: int
-    files: int
-    bytes: float
-    statuses: Any
-
-
 class DeadLetterGroups(TypedDict):
     """One row of dead_letter_groups."""
 
@@ -698,50 +880,6 @@ class DocumentHistory(TypedDict):
     message: str
     details: Any
     person: str
-
-
-class ListActs(TypedDict):
-    """One row of list_acts."""
-
-    id: str
-    created_at: str
-    user_id: str
-    email: str
-    action_type: str
-    description: str
-    case_id: str
-    case_name: str
-    document_id: str
-    document_name: str
-    field_changed: str
-    old_value: str
-    new_value: str
-    about_email: str
-
-
-class ListCasePeople(TypedDict):
-    """One row of list_case_people."""
-
-    user_id: str
-    email: str
-    role: str
-    since: str
-
-
-class ListCases(TypedDict):
-    """One row of list_cases."""
-
-    case_id: str
-    name: str
-    kind: str
-    is_inbox: bool
-    owner_email: str
-    role: str
-    created_at: str
-    documents: int
-    completed: int
-    are_more: bool
-    attention: int
 
 
 class ListDeadLetters(TypedDict):
@@ -781,20 +919,6 @@ class ListDocuments(TypedDict):
     ocr_completed_at: str
 
 
-class ListDoubts(TypedDict):
-    """One row of list_doubts."""
-
-    document_id: str
-    case_id: str
-    case_name: str
-    name: str
-    pages: int
-    unread: int
-    first_page: int
-    confidence: float
-    created_at: str
-
-
 class ListFunctions(TypedDict):
     """One row of list_functions."""
 
@@ -827,43 +951,6 @@ class ListLanes(TypedDict):
     backoff_cap_seconds: int
     attempt_seconds: int
     failed_pages_allowed: float
-
-
-class ListPeople(TypedDict):
-    """One row of list_people."""
-
-    user_id: str
-    email: str
-    is_admin: bool
-    cases: int
-    created_at: str
-    last_sign_in_at: str
-
-
-class ListTasks(TypedDict):
-    """One row of list_tasks."""
-
-    task_id: str
-    kind: str
-    title: str
-    description: str
-    priority: str
-    urgency: int
-    status: str
-    assigned_to: str
-    assigned_email: str
-    created_at: str
-    metadata: Any
-    document_id: str
-    document_name: str
-    ocr_status: str
-    lane: str
-    file_extension: str
-    mime_type: str
-    size_bytes: int
-    page_count: int
-    case_id: str
-    case_name: str
 
 
 class ListVolumeJobs(TypedDict):
@@ -915,17 +1002,6 @@ class ListWorkers(TypedDict):
     in_hand: int
     documents: Any
     completed: int
-
-
-class PageVersions(TypedDict):
-    """One row of page_versions."""
-
-    version: int
-    author: str
-    author_email: str
-    approved: bool
-    length: int
-    created_at: str
 
 
 class ResultsByHour(TypedDict):

@@ -286,7 +286,7 @@ returns public.case_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.share_case(p_case_id, p_user_id, p_role) $$;
 comment on function public.share_case(uuid, uuid, text) is
-  'Owner or HAC: let somebody see a case (viewer) or work in it (editor); null ends it.';
+  'Owner or HAC: let somebody see a case (viewer) or work in it (editor); null ends it. Nullable: p_role.';
 grant execute on function public.share_case(uuid, uuid, text) to authenticated, service_role;
 
 create function public.share_case_by_email(p_case_id uuid, p_email text, p_role text default 'viewer')

@@ -45,7 +45,9 @@ select r.id, d.case_id, r.document_id, null, 'ocr_completed',
   'ocr_status', null, 'completed', null, r.created_at
 from public.ocr_processing_logs as r
 join public.documents as d on d.id = r.document_id;
-comment on view public.hac_logs is 'The audit log: a line for every automatic completion and every human act.';
+comment on view public.hac_logs is
+  'The audit log: a line for every automatic completion and every human act. '
+  'Nullable: case_id, document_id, user_id, action_description, field_changed, old_value, new_value, metadata.';
 grant select on public.hac_logs to authenticated, service_role;
 
 create function private.insert_hac_log()

@@ -108,7 +108,8 @@ where not exists (
   select 1 from public.ocr_pages as o where o.run_id = d.run_id and o.page_number = c.page_number
 );
 comment on view public.page_texts is
-  'The pages of documents as they are to be used: what people made of them, or else what was read. version 0: nobody did.';
+  'The current text of each page: the latest correction, or else what was read (version 0). '
+  'Nullable: run_id, confidence, width, height, language, error, corrected_by, corrected_at.';
 grant select on public.page_texts to authenticated, service_role;
 
 create function private.note_doubts(p_document public.documents, p_run_id bigint, p_now timestamptz)
