@@ -17,7 +17,7 @@ import pytest
 import structlog
 
 from pagewarden.local import server
-from tests.support import clock, databases
+from tests.support import answers, clock, databases
 from tests.support import database_pool as database_pool_module
 
 if TYPE_CHECKING:
@@ -104,6 +104,14 @@ async def _threads_end_with_the_test() -> AsyncIterator[None]:
     yield
     loop.set_default_executor(next_one)
     await asyncio.to_thread(own.shutdown)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _answers_fit_their_types() -> Iterator[None]:
+    """Check every answer of the database, also those that no test looks at."""
+    with pytest.MonkeyPatch.context() as patch:
+        answers.install(patch)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 Row_co = TypeVar("Row_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table(Generic[Row_co]):
     """A public table or view by its name; select() answers with rows of its type."""
 
