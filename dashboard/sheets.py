@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import difflib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pagewarden.documents import corrections
 from pagewarden.reading import pages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from pagewarden.database import rows
 
 # More of either would make a browser slow; such a page is edited as one text.
 MOST_LINES = 600
@@ -58,7 +60,7 @@ class Sheet:
         )
 
 
-def of_row(row: Mapping[str, Any], text: str | None = None) -> Sheet:
+def of_row(row: rows.PageTexts, text: str | None = None) -> Sheet:
     """Make the sheet of a row of page_texts, or of its lines with another text."""
     text = row["text"] if text is None else text
     lines = lines_of(row, text) if len(text) <= MOST_LETTERS else ()
@@ -71,7 +73,7 @@ def of_row(row: Mapping[str, Any], text: str | None = None) -> Sheet:
     )
 
 
-def lines_of(row: Mapping[str, Any], text: str) -> tuple[pages.Line, ...]:
+def lines_of(row: rows.PageTexts, text: str) -> tuple[pages.Line, ...]:
     """Give the lines of a page that spell this text; none, where nobody knows their places."""
     found: tuple[pages.Line, ...] = ()
     with contextlib.suppress(KeyError, TypeError, ValueError):  # whoever saved them saw to nothing

@@ -46,8 +46,9 @@ def origin_of(request: Request) -> sessions.Origin:
 async def _visitor(request: Request, used: parts.Used) -> Visitor:
     caller = await _caller(request, used)
     structlog.contextvars.bind_contextvars(user=caller.user_id)
-    seen = used.database.acting_as(caller.user())
-    is_admin = bool(await seen.rpc("has_role", p_user_id=caller.user_id, p_role="admin"))
+    user = caller.user()
+    seen = used.database.acting_as(user)
+    is_admin = await seen.has_role(user_id=user.id, role="admin")
     visitor = Visitor(caller, seen, is_admin)
     request.state.visitor = visitor
     return visitor

@@ -137,8 +137,7 @@ async def _case(fields: dict[str, str], is_service: bool, database: databases.Da
     given = fields.get("case_id")
     if not given:
         owner = await _first_admin(database) if is_service else None
-        inbox: str = await database.rpc("create_case", p_name="Inbox", p_inbox=True, p_owner=owner)
-        return inbox
+        return await database.create_case(name="Inbox", inbox=True, owner=owner)
     try:
         case_id = str(uuid.UUID(given))
     except ValueError as exc:

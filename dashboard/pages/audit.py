@@ -12,6 +12,8 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from dashboard import choices, lists, navigation, rendering, route, visitors
+from pagewarden import database
+from pagewarden.database import rows
 
 PAGE = navigation.Page("Audit", "/audit")
 
@@ -41,14 +43,19 @@ class Filter(lists.Filter):
     before: str = ""
     before_id: str = ""
 
-    def params(self) -> dict[str, object]:
-        """Give the arguments of list_acts; what is empty does not count."""
-        given = {
-            "p_email": self.person.strip(), "p_action_type": self.action, "p_case_id": self.case,
-            "p_document_id": self.document, "p_since": _utc(self.since),
-            "p_until": _utc(self.until), "p_before": self.before, "p_before_id": self.before_id,
-        }  # fmt: skip
-        return {name: value for name, value in given.items() if value}
+    async def read(self, source: database.Database, limit: int) -> list[rows.ListedAct]:
+        """Read the lines that match; what is empty does not count."""
+        return await source.list_acts(
+            email=self.person.strip() or None,
+            action_type=self.action or None,
+            case_id=self.case or None,
+            document_id=self.document or None,
+            since=_utc(self.since) or None,
+            until=_utc(self.until) or None,
+            before=self.before or None,
+            before_id=self.before_id or None,
+            limit=limit,
+        )
 
 
 def _utc(moment: str) -> str:
@@ -65,19 +72,19 @@ async def listed(
     values = {"chosen": chosen, **await _rows(visitor, chosen)}
     if not part:
         values["actions"] = {
-            word: word.replace("_", " ") for word in await visitor.database.rpc("list_action_types")
+            word: word.replace("_", " ") for word in await visitor.database.list_action_types()
         }
         values["cases"] = await choices.cases(visitor, chosen.case)
     return rendering.page(request, "audit.html", part=part, **values)
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    rows = await visitor.database.rpc("list_acts", **chosen.params(), p_limit=ROWS + 1)
+    found = await chosen.read(visitor.database, ROWS + 1)
 
-    def after(last: Mapping[str, Any]) -> str:
+    def after(last: rows.ListedAct) -> str:
         return chosen.address(before=last["created_at"], before_id=last["id"])
 
-    shown, more = lists.cut(rows, ROWS, after)
+    shown, more = lists.cut(found, ROWS, after)
     return {"rows": shown, "more": more, "download": chosen.address(f"{PAGE.path}/csv")}
 
 
@@ -87,7 +94,7 @@ async def download(
 ) -> StreamingResponse:
     """Download what matches, for a spreadsheet: the newest fifty thousand lines at most."""
     # Asked before the answer begins, so that a senseless filter is refused as a page.
-    first = await visitor.database.rpc("list_acts", **chosen.params(), p_limit=_CSV_PAGE)
+    first = await chosen.read(visitor.database, _CSV_PAGE)
     today = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d")
     return StreamingResponse(
         _csv(visitor, chosen, first),
@@ -97,23 +104,27 @@ async def download(
 
 
 async def _csv(
-    visitor: visitors.Visitor, chosen: Filter, rows: Sequence[Mapping[str, Any]]
+    visitor: visitors.Visitor, chosen: Filter, lines: Sequence[rows.ListedAct]
 ) -> AsyncIterator[str]:
     yield _lines([COLUMNS])
     for _ in range(CSV_ROWS // _CSV_PAGE):
-        yield _lines([[_cell(row[name]) for name in COLUMNS] for row in rows])
-        if len(rows) < _CSV_PAGE:
+        yield _lines([_cells(line) for line in lines])
+        if len(lines) < _CSV_PAGE:
             return
         after = chosen.model_copy(
-            update={"before": rows[-1]["created_at"], "before_id": rows[-1]["id"]}
+            update={"before": lines[-1]["created_at"], "before_id": lines[-1]["id"]}
         )
-        rows = await visitor.database.rpc("list_acts", **after.params(), p_limit=_CSV_PAGE)
+        lines = await after.read(visitor.database, _CSV_PAGE)
 
 
-def _lines(rows: Sequence[Sequence[object]]) -> str:
+def _lines(cells: Sequence[Sequence[object]]) -> str:
     out = io.StringIO()
-    csv.writer(out).writerows(rows)
+    csv.writer(out).writerows(cells)
     return out.getvalue()
+
+
+def _cells(line: Mapping[str, object]) -> list[str]:
+    return [_cell(line[name]) for name in COLUMNS]
 
 
 def _cell(value: object) -> str:

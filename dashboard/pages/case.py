@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 from starlette.exceptions import HTTPException
 
 from dashboard import forgery, notices, outcomes, rendering, route, visitors
 from dashboard.pages import cases
-from pagewarden import errors
-from pagewarden.database import tables
+from pagewarden import database, errors
+from pagewarden.database import rows, tables
 
 router = APIRouter(
     prefix=f"{cases.PAGE.path}/{{case_id}}", route_class=route.Route, include_in_schema=False
@@ -30,11 +29,17 @@ class Act(enum.StrEnum):
     RESTORE = "restore"
 
 
-_ACTS = {
-    Act.CANCEL: ("cancel_case", "Cancelled: {}. Read them again to undo that."),
-    Act.DELETE: ("delete_case", "The case is in the bin, with {}."),
-    Act.RESTORE: ("restore_case", "The case is out of the bin, with {}."),
+_DONE = {
+    Act.CANCEL: "Cancelled: {}. Read them again to undo that.",
+    Act.DELETE: "The case is in the bin, with {}.",
+    Act.RESTORE: "The case is out of the bin, with {}.",
 }
+
+
+class Contents(rows.CaseContentsAnswer):
+    """What a case holds, and how many of its documents are not at their end."""
+
+    waiting: int
 
 
 class Role(enum.StrEnum):
@@ -48,7 +53,7 @@ class Role(enum.StrEnum):
 async def one(request: Request, visitor: visitors.Signed, case_id: uuid.UUID) -> Response:
     """Show a case: what is in it, its people, what can be done."""
     case = await _find(visitor, case_id)
-    people = await visitor.database.rpc("list_case_people", p_case_id=str(case_id))
+    people = await visitor.database.list_case_people(case_id=str(case_id))
     me = str(visitor.caller.user_id)
     return rendering.page(
         request,
@@ -74,8 +79,8 @@ async def share(
     await _find(visitor, case_id)
     if not email.strip():
         return notices.after(_path(case_id), "Say with whom, by an e-mail address.", bad=True)
-    answer = await visitor.database.rpc(
-        "share_case_by_email", p_case_id=str(case_id), p_email=email.strip(), p_role=role
+    answer = await visitor.database.share_case_by_email(
+        case_id=str(case_id), email=email.strip(), role=role
     )
     return notices.answered(_path(case_id), answer, f"{email.strip()} is {role} now.")
 
@@ -89,8 +94,8 @@ async def unshare(
 ) -> Response:
     """Take somebody out of the case."""
     await _find(visitor, case_id)
-    answer = await visitor.database.rpc(
-        "share_case", p_case_id=str(case_id), p_user_id=str(user_id), p_role=None
+    answer = await visitor.database.share_case(
+        case_id=str(case_id), user_id=str(user_id), role=None
     )
     return notices.answered(_path(case_id), answer, "They do not see the case any more.")
 
@@ -116,7 +121,7 @@ async def erase(
     if name.strip() != case["name"].strip():
         said = "Nothing was erased: what you typed is not the name of the case."
         return notices.after(f"{_path(case_id)}/erase", said, bad=True)
-    answer = await visitor.database.rpc("erase_case", p_case_id=str(case_id))
+    answer = await visitor.database.erase_case(case_id=str(case_id))
     return notices.answered(cases.PAGE.path, answer, f"Erased: {_documents(answer)}.")
 
 
@@ -126,32 +131,40 @@ async def act(
 ) -> Response:
     """Do it, and lead back to the case."""
     await _find(visitor, case_id)
-    function, done = _ACTS[act]
-    answer = await visitor.database.rpc(function, p_case_id=str(case_id))
-    return notices.answered(_path(case_id), answer, done.format(_documents(answer)))
+    answer = await _change(visitor.database, act, str(case_id))
+    return notices.answered(_path(case_id), answer, _DONE[act].format(_documents(answer)))
+
+
+async def _change(source: database.Database, act: Act, case_id: str) -> rows.CaseAnswer:
+    calls = {
+        Act.CANCEL: source.cancel_case,
+        Act.DELETE: source.delete_case,
+        Act.RESTORE: source.restore_case,
+    }
+    return await calls[act](case_id=case_id)
 
 
 def _path(case_id: uuid.UUID) -> str:
     return f"{cases.PAGE.path}/{case_id}"
 
 
-def _documents(answer: Mapping[str, Any]) -> str:
-    return outcomes.count(answer.get("documents", 0), "document")
+def _documents(answer: rows.CaseAnswer) -> str:
+    return outcomes.count(answer["documents"] or 0, "document")
 
 
-async def _find(visitor: visitors.Visitor, case_id: uuid.UUID) -> Mapping[str, Any]:
-    rows = await visitor.database.select(tables.cases, where={"id": str(case_id)})
-    if not rows:
+async def _find(visitor: visitors.Visitor, case_id: uuid.UUID) -> rows.Cases:
+    found = await visitor.database.select(tables.cases, where={"id": str(case_id)})
+    if not found:
         raise HTTPException(404, "there is no such case, or not for you")
-    return rows[0]
+    return found[0]
 
 
-async def _contents(visitor: visitors.Visitor, case_id: uuid.UUID) -> Mapping[str, Any]:
-    (contents,) = await visitor.database.rpc("case_contents", p_case_id=str(case_id))
+async def _contents(visitor: visitors.Visitor, case_id: uuid.UUID) -> Contents:
+    (contents,) = await visitor.database.case_contents(case_id=str(case_id))
     waiting = sum(n for status, n in contents["statuses"].items() if status not in ENDED)
     return {**contents, "waiting": waiting}
 
 
-def _require_owner(visitor: visitors.Visitor, case: Mapping[str, Any]) -> None:
+def _require_owner(visitor: visitors.Visitor, case: rows.Cases) -> None:
     if not visitor.is_admin and case["user_id"] != str(visitor.caller.user_id):
         raise errors.Forbidden("only its owner and HAC can erase a case")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
 
 from dashboard import forgery, lists, navigation, notices, rendering, route, visitors
+from pagewarden import database
+from pagewarden.database import rows
 
 PAGE = navigation.Page("Cases", "/cases")
 
@@ -28,13 +29,16 @@ class Filter(lists.Filter):
     before: str = ""
     before_id: str = ""
 
-    def params(self) -> dict[str, object]:
-        """Give the arguments of list_cases; what is empty does not count."""
-        given = {
-            "p_search": self.q.strip(), "p_kind": self.kind,
-            "p_before": self.before, "p_before_id": self.before_id,
-        }  # fmt: skip
-        return {name: value for name, value in given.items() if value} | {"p_deleted": self.bin}
+    async def read(self, source: database.Database, limit: int) -> list[rows.ListedCase]:
+        """Read the cases that match; what is empty does not count."""
+        return await source.list_cases(
+            search=self.q.strip() or None,
+            kind=self.kind or None,
+            deleted=self.bin,
+            before=self.before or None,
+            before_id=self.before_id or None,
+            limit=limit,
+        )
 
 
 @router.get("")
@@ -48,12 +52,12 @@ async def listed(
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    rows = await visitor.database.rpc("list_cases", **chosen.params(), p_limit=ROWS + 1)
+    found = await chosen.read(visitor.database, ROWS + 1)
 
-    def after(last: Mapping[str, Any]) -> str:
+    def after(last: rows.ListedCase) -> str:
         return chosen.address(before=last["created_at"], before_id=last["case_id"])
 
-    shown, more = lists.cut(rows, ROWS, after)
+    shown, more = lists.cut(found, ROWS, after)
     return {"rows": shown, "more": more}
 
 
@@ -64,5 +68,5 @@ async def create(
     """Make a case of one's own, and lead to it."""
     if not name.strip():
         return notices.after(PAGE.path, "Give the case a name first.", bad=True)
-    case_id = await visitor.database.rpc("create_case", p_name=name.strip())
+    case_id = await visitor.database.create_case(name=name.strip())
     return notices.after(f"{PAGE.path}/{case_id}", "The case is there; documents can come.")

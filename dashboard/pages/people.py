@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
 
 from dashboard import forgery, lists, navigation, notices, rendering, route, visitors
+from pagewarden import database
+from pagewarden.database import rows
 
 PAGE = navigation.Page("People", "/people", navigation.Audience.ADMIN, navigation.OPERATION)
 
@@ -29,13 +30,15 @@ class Filter(lists.Filter):
     after: str = ""
     after_id: str = ""
 
-    def params(self) -> dict[str, object]:
-        """Give the arguments of list_people; what is empty does not count."""
-        given: dict[str, object] = {
-            "p_search": self.q.strip(), "p_after": self.after, "p_after_id": self.after_id,
-        }  # fmt: skip
-        chosen = {name: value for name, value in given.items() if value}
-        return chosen | ({"p_admin": self.role == "admin"} if self.role in ROLES else {})
+    async def read(self, source: database.Database, limit: int) -> list[rows.ListedPerson]:
+        """Read the people who match; what is empty does not count."""
+        return await source.list_people(
+            search=self.q.strip() or None,
+            admin=self.role == "admin" if self.role in ROLES else None,
+            after=self.after or None,
+            after_id=self.after_id or None,
+            limit=limit,
+        )
 
 
 class Act(enum.StrEnum):
@@ -45,9 +48,9 @@ class Act(enum.StrEnum):
     TAKE = "take"
 
 
-_ACTS = {
-    Act.GIVE: ("grant_role", "{} is one of HAC now."),
-    Act.TAKE: ("revoke_role", "{} is not one of HAC any more."),
+_DONE = {
+    Act.GIVE: "{} is one of HAC now.",
+    Act.TAKE: "{} is not one of HAC any more.",
 }
 
 
@@ -64,12 +67,12 @@ async def listed(
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    rows = await visitor.database.rpc("list_people", **chosen.params(), p_limit=ROWS + 1)
+    found = await chosen.read(visitor.database, ROWS + 1)
 
-    def after(last: Mapping[str, Any]) -> str:
+    def after(last: rows.ListedPerson) -> str:
         return chosen.address(after=last["email"], after_id=last["user_id"])
 
-    shown, more = lists.cut(rows, ROWS, after)
+    shown, more = lists.cut(found, ROWS, after)
     return {"rows": shown, "more": more}
 
 
@@ -82,6 +85,7 @@ async def act(
     email: Annotated[str, Form()] = "the person",
 ) -> Response:
     """Give or take the role, at once."""
-    function, done = _ACTS[act]
-    answer = await visitor.database.rpc(function, p_user_id=str(user_id))
-    return notices.answered(PAGE.path, answer, done.format(email))
+    source = visitor.database
+    change = source.grant_role if act is Act.GIVE else source.revoke_role
+    answer = await change(user_id=str(user_id))
+    return notices.answered(PAGE.path, answer, _DONE[act].format(email))

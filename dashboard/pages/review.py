@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -14,7 +13,7 @@ from dashboard import forgery, notices, rendering, route, sheets, typed, visitor
 from dashboard.pages import document as one_document
 from dashboard.pages import documents, reviews
 from pagewarden import exports
-from pagewarden.database import tables
+from pagewarden.database import rows, tables
 from pagewarden.database.table import Table
 from pagewarden.documents import read_pages
 
@@ -55,13 +54,13 @@ async def edit(
     """Keep what was typed as a version, and lead on; if that cannot be, show it again."""
     document = await one_document.find(visitor, document_id)
     row = await _existing(visitor, document_id, given.page)
-    answer = await visitor.database.rpc(
-        "correct_page",
-        p_document_id=str(document_id),
-        p_page_number=given.page,
-        p_base_version=given.base,
-        p_approved=given.act is not typed.Act.SAVE,
-        **_change(given, row),
+    answer = await visitor.database.correct_page(
+        document_id=str(document_id),
+        page_number=given.page,
+        base_version=given.base,
+        text=given.text if given.text != row["text"] else None,
+        lines=_lines(given, row),
+        approved=given.act is not typed.Act.SAVE,
     )
     if answer["success"]:
         return await _onwards(visitor, document, given, answer)
@@ -90,13 +89,12 @@ async def back(
     await one_document.find(visitor, document_id)
     row = await _existing(visitor, document_id, page)
     earlier = await _earlier(visitor, document_id, row, version)
-    answer = await visitor.database.rpc(
-        "correct_page",
-        p_document_id=str(document_id),
-        p_page_number=page,
-        p_base_version=base,
-        p_text=earlier["text"],
-        p_lines=earlier["lines"],
+    answer = await visitor.database.correct_page(
+        document_id=str(document_id),
+        page_number=page,
+        base_version=base,
+        text=earlier["text"],
+        lines=earlier["lines"],
     )
     done = f"The text is that of version {version} again."
     return notices.answered(address(document_id, page), answer, done)
@@ -111,14 +109,14 @@ def address(document_id: uuid.UUID | str, page: int, *, waiting: bool = False, *
 async def _page(  # noqa: PLR0913  # what the page shows
     request: Request,
     visitor: visitors.Visitor,
-    document: Mapping[str, Any],
+    document: rows.Documents,
     number: int,
     *,
-    row: Mapping[str, Any] | None,
-    shown: Mapping[str, Any] | None,
+    row: rows.PageTexts | None,
+    shown: rows.PageTexts | None,
     waiting: bool,
     given: typed.Typed | None = None,
-    refusal: Mapping[str, Any] | None = None,
+    refusal: rows.CorrectPageAnswer | None = None,
 ) -> Response:
     count = document["page_count"] or (number if row else 0)
     may_edit = await visitors.may_edit(visitor, document["case_id"])
@@ -145,9 +143,9 @@ async def _page(  # noqa: PLR0913  # what the page shows
 
 async def _text(
     visitor: visitors.Visitor,
-    document: Mapping[str, Any],
-    row: Mapping[str, Any],
-    shown: Mapping[str, Any],
+    document: rows.Documents,
+    row: rows.PageTexts,
+    shown: rows.PageTexts,
     given: typed.Typed | None,
 ) -> dict[str, Any]:
     runs = await visitor.database.select(
@@ -156,31 +154,29 @@ async def _text(
     return {
         "sheet": sheets.of_row(shown, given.text if given else None),
         "differences": sheets.differences(given.text, row["text"]) if given else [],
-        "versions": await visitor.database.rpc(
-            "page_versions", p_document_id=document["id"], p_page_number=row["page_number"]
+        "versions": await visitor.database.page_versions(
+            document_id=document["id"], page_number=row["page_number"]
         ),
         "run": runs[0] if runs else None,
         "mine": row["corrected_by"] == visitor.caller.user_id,
     }
 
 
-def _change(given: typed.Typed, row: Mapping[str, Any]) -> dict[str, object]:
-    """Give the arguments for what was changed; nothing, where all stays as it is."""
-    if given.text == row["text"]:
-        return {}
-    if given.base != row["version"]:
-        return {"p_text": given.text}  # which will be refused
+def _lines(given: typed.Typed, row: rows.PageTexts) -> list[dict[str, object]] | None:
+    """Give the lines of a changed text; none where it stays, or where it will be refused."""
+    if given.text == row["text"] or given.base != row["version"]:
+        return None
     lines = given.lines(sheets.of_row(row))
     if lines is None:
         lines = sheets.lines_of(row, given.text)
-    return {"p_text": given.text, "p_lines": [read_pages.line_row(line) for line in lines]}
+    return [read_pages.line_row(line) for line in lines]
 
 
 async def _onwards(
     visitor: visitors.Visitor,
-    document: Mapping[str, Any],
+    document: rows.Documents,
     given: typed.Typed,
-    answer: Mapping[str, Any],
+    answer: rows.CorrectPageAnswer,
 ) -> Response:
     here = address(document["id"], given.page, waiting=given.waiting)
     if given.act is typed.Act.SAVE:
@@ -201,14 +197,14 @@ async def _next_waiting(
     visitor: visitors.Visitor, document_id: str, page: int, done: str
 ) -> tuple[str, str]:
     """Find what waits next: in this document, after this page first, or else in another."""
-    rows = await visitor.database.select(
+    doubts = await visitor.database.select(
         tables.page_doubts, columns="page_number", where={"document_id": document_id}
     )
-    numbers = sorted(row["page_number"] for row in rows)
+    numbers = sorted(row["page_number"] for row in doubts)
     if numbers:
         number = next((number for number in numbers if number > page), numbers[0])
         return address(document_id, number, waiting=True), done
-    others = await visitor.database.rpc("list_doubts", p_limit=1)
+    others = await visitor.database.list_doubts(limit=1)
     if others:
         first = others[0]
         path = address(first["document_id"], first["first_page"], waiting=True)
@@ -218,18 +214,16 @@ async def _next_waiting(
 
 async def _row(
     visitor: visitors.Visitor, document_id: uuid.UUID, page: int
-) -> Mapping[str, Any] | None:
-    rows = await visitor.database.select(
+) -> rows.PageTexts | None:
+    found = await visitor.database.select(
         tables.page_texts,
         columns=_COLUMNS,
         where={"document_id": str(document_id), "page_number": page},
     )
-    return rows[0] if rows else None
+    return found[0] if found else None
 
 
-async def _existing(
-    visitor: visitors.Visitor, document_id: uuid.UUID, page: int
-) -> Mapping[str, Any]:
+async def _existing(visitor: visitors.Visitor, document_id: uuid.UUID, page: int) -> rows.PageTexts:
     row = await _row(visitor, document_id, page)
     if row is None:
         raise HTTPException(404, "the document has no such page, or none that was read")
@@ -237,22 +231,28 @@ async def _existing(
 
 
 async def _earlier(
-    visitor: visitors.Visitor, document_id: uuid.UUID, row: Mapping[str, Any], version: int
-) -> Mapping[str, Any]:
+    visitor: visitors.Visitor, document_id: uuid.UUID, row: rows.PageTexts, version: int
+) -> rows.PageTexts:
     """Give the page as it was in a version; version 0 is what was read."""
-    table: Table[Any] = tables.page_corrections if version else tables.ocr_pages
+    table: Table[rows.PageCorrections | rows.OcrPages] = (
+        tables.page_corrections if version else tables.ocr_pages
+    )
     kept = {"document_id": str(document_id), "version": version}
     where = kept if version else {"run_id": row["run_id"]}
-    rows = await visitor.database.select(
+    found = await visitor.database.select(
         table,
         columns="text,lines,width,height",
         where={**where, "page_number": row["page_number"]},
     )
-    if not rows:
+    if not found:
         raise HTTPException(404, "the page has no such version")
-    places = {} if rows[0]["lines"] else _places(row)
-    return {**row, **rows[0], **places, "version": version}
-
-
-def _places(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("lines", "width", "height")}
+    earlier = found[0]
+    places = earlier if earlier["lines"] else row
+    return {
+        **row,
+        "text": earlier["text"],
+        "lines": places["lines"],
+        "width": places["width"],
+        "height": places["height"],
+        "version": version,
+    }

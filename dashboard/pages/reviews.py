@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
 from dashboard import choices, lists, navigation, rendering, route, visitors
+from pagewarden import database
+from pagewarden.database import rows
 
 PAGE = navigation.Page("Review", "/review")
 
@@ -25,10 +26,14 @@ class Filter(lists.Filter):
     after: str = ""
     after_id: str = ""
 
-    def params(self) -> dict[str, object]:
-        """Give the arguments of list_doubts; what is empty does not count."""
-        given = {"p_case_id": self.case, "p_after": self.after, "p_after_id": self.after_id}
-        return {name: value for name, value in given.items() if value}
+    async def read(self, source: database.Database, limit: int) -> list[rows.DoubtfulDocument]:
+        """Read the documents that match; what is empty does not count."""
+        return await source.list_doubts(
+            case_id=self.case or None,
+            after=self.after or None,
+            after_id=self.after_id or None,
+            limit=limit,
+        )
 
 
 @router.get(PAGE.path)
@@ -44,10 +49,10 @@ async def listed(
 
 
 async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    rows = await visitor.database.rpc("list_doubts", **chosen.params(), p_limit=ROWS + 1)
+    found = await chosen.read(visitor.database, ROWS + 1)
 
-    def after(last: Mapping[str, Any]) -> str:
+    def after(last: rows.DoubtfulDocument) -> str:
         return chosen.address(after=last["created_at"], after_id=last["document_id"])
 
-    shown, more = lists.cut(rows, ROWS, after)
+    shown, more = lists.cut(found, ROWS, after)
     return {"rows": shown, "more": more}

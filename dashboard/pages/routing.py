@@ -43,7 +43,7 @@ async def listed(
     request: Request, visitor: visitors.Admin, place: Annotated[Place, Query()]
 ) -> Response:
     """Show what nobody knew where to send, with what is known of it."""
-    rows, more = await task_lists.page(visitor, place, ROWS, p_kind="routing")
+    rows, more = await task_lists.page(visitor, place, ROWS, kind="routing")
     lanes = await visitor.database.select(tables.lanes, columns="lane,description", order="lane")
     return rendering.page(
         request, "routing.html", part=False, rows=rows, more=more, lanes=lanes, place=place

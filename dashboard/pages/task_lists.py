@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 from dashboard import lists, visitors
+from pagewarden.database import rows
 
 
 class Place(lists.Filter):
@@ -16,20 +16,29 @@ class Place(lists.Filter):
     after_id: str = ""
 
 
-async def page(
-    visitor: visitors.Visitor, chosen: Place, rows: int, **params: object
-) -> tuple[lists.Rows, str | None]:
+async def page(  # noqa: PLR0913  # which tasks are wanted
+    visitor: visitors.Visitor,
+    chosen: Place,
+    most: int,
+    *,
+    kind: str | None = None,
+    whose: str = "all",
+    priority: str | None = None,
+) -> tuple[Sequence[rows.ListedTask], str | None]:
     """Read a page of list_tasks, and give the address of the next one, if there is one."""
-    given = {
-        "p_after_urgency": chosen.after_urgency,
-        "p_after": chosen.after or None,
-        "p_after_id": chosen.after_id or None,
-    }
-    found = await visitor.database.rpc("list_tasks", **given, **params, p_limit=rows + 1)
+    found = await visitor.database.list_tasks(
+        kind=kind,
+        whose=whose,
+        priority=priority,
+        after_urgency=chosen.after_urgency,
+        after=chosen.after or None,
+        after_id=chosen.after_id or None,
+        limit=most + 1,
+    )
 
-    def after(last: Mapping[str, Any]) -> str:
+    def after(last: rows.ListedTask) -> str:
         return chosen.address(
             after_urgency=last["urgency"], after=last["created_at"], after_id=last["task_id"]
         )
 
-    return lists.cut(found, rows, after)
+    return lists.cut(found, most, after)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from dashboard import forgery, navigation, notices, rendering, route, visitors
 from dashboard.pages import task_lists
+from pagewarden.database import rows
 
 PAGE = navigation.Page("Tasks", "/tasks", navigation.Audience.ADMIN)
 
@@ -48,11 +48,6 @@ class Filter(task_lists.Place):
     whose: str = "all"
     priority: str = ""
 
-    def params(self) -> dict[str, object]:
-        """Give the arguments of list_tasks."""
-        given = {"p_kind": self.kind, "p_priority": self.priority, "p_whose": self.whose}
-        return {name: value for name, value in given.items() if value}
-
     def first(self) -> str:
         """Write the address of the first page of this list."""
         return self.address(after_urgency=None, after="", after_id="")
@@ -73,12 +68,15 @@ class Noted(BaseModel):
 @router.get("")
 async def listed(request: Request, visitor: visitors.Admin, chosen: Chosen) -> Response:
     """Show open tasks, the most urgent first, then the oldest."""
-    rows, more = await task_lists.page(visitor, chosen, ROWS, **chosen.params())
-    people = await visitor.database.rpc("list_people", p_admin=True, p_limit=_PEOPLE)
+    found, more = await task_lists.page(
+        visitor, chosen, ROWS,
+        kind=chosen.kind or None, whose=chosen.whose or "all", priority=chosen.priority or None,
+    )  # fmt: skip
+    people = await visitor.database.list_people(admin=True, limit=_PEOPLE)
     return rendering.page(
         request, "tasks.html",
         part=request.headers.get("HX-Target") == "results",
-        rows=[{**row, "place": place_of(row), "by_hand": _ends_by_hand(row)} for row in rows],
+        rows=[{**row, "place": place_of(row), "by_hand": _ends_by_hand(row)} for row in found],
         more=more, people=people, chosen=chosen, me=visitor.caller.user_id,
         kinds=KINDS, priorities=PRIORITIES, whose=WHOSE,
     )  # fmt: skip
@@ -94,11 +92,12 @@ async def create(
     """Note something that somebody is to do."""
     if not noted.title.strip():
         return notices.after(chosen.first(), "Nothing was noted: say what is to be done.", bad=True)
-    answer = await visitor.database.rpc(
-        "create_task",
-        p_title=noted.title.strip(), p_description=noted.description.strip() or None,
-        p_priority=noted.priority, p_assigned_to=noted.assigned_to or None,
-    )  # fmt: skip
+    answer = await visitor.database.create_task(
+        title=noted.title.strip(),
+        description=noted.description.strip() or None,
+        priority=noted.priority,
+        assigned_to=noted.assigned_to or None,
+    )
     return notices.answered(chosen.first(), answer, "The task is noted.")
 
 
@@ -112,8 +111,8 @@ async def assign(
     had: Annotated[str, Form()] = "",
 ) -> Response:
     """Give a task to somebody, or back to all, unless it changed hands meanwhile."""
-    answer = await visitor.database.rpc(
-        "assign_task", p_task_id=str(task_id), p_user_id=to or None, p_from=had or None
+    answer = await visitor.database.assign_task(
+        task_id=str(task_id), user_id=to or None, from_=had or None
     )
     mine = to == visitor.caller.user_id
     said = "It is yours." if mine else "It is assigned." if to else "It is given back."
@@ -129,9 +128,7 @@ async def prioritise(
     priority: Annotated[str, Form()],
 ) -> Response:
     """Make a task more urgent, or less."""
-    answer = await visitor.database.rpc(
-        "set_task_priority", p_task_id=str(task_id), p_priority=priority
-    )
+    answer = await visitor.database.set_task_priority(task_id=str(task_id), priority=priority)
     return notices.answered(chosen.address(), answer, f"Its priority is {priority}.")
 
 
@@ -144,7 +141,7 @@ async def end(
     ending: Annotated[Ending, Form()],
 ) -> Response:
     """End a task that nothing else ends."""
-    answer = await visitor.database.rpc("end_task", p_task_id=str(task_id), p_status=ending)
+    answer = await visitor.database.end_task(task_id=str(task_id), status=ending)
     return notices.answered(chosen.address(), answer, f"The task is {ending}.")
 
 
@@ -155,7 +152,7 @@ _PLACES = {
 }
 
 
-def place_of(task: Mapping[str, Any]) -> tuple[str, str] | None:
+def place_of(task: rows.ListedTask) -> tuple[str, str] | None:
     """Give the address where a task gets done, and what to call it."""
     dlq_id, document_id = task["metadata"].get("dlq_id"), task["document_id"]
     match task["kind"]:
@@ -169,5 +166,5 @@ def place_of(task: Mapping[str, Any]) -> tuple[str, str] | None:
             return _PLACES.get(kind)
 
 
-def _ends_by_hand(task: Mapping[str, Any]) -> bool:
+def _ends_by_hand(task: rows.ListedTask) -> bool:
     return (task["kind"], task["ocr_status"]) in {("other", None), ("review", "completed")}

@@ -43,9 +43,7 @@ async def complete(
     if not any(text.strip() for text in texts.values()):
         return _page(request, letter, texts, problem="Nothing is typed yet.")
     pages = [{"page_number": number, "text": text} for number, text in sorted(texts.items())]
-    answer = await visitor.database.rpc(
-        "type_text", p_document_id=letter["document_id"], p_pages=pages
-    )
+    answer = await visitor.database.type_text(document_id=letter["document_id"], pages=pages)
     if not answer["success"]:
         letter = await dead_letter.find(visitor, dlq_id)
         said = f"Not kept: the document is {letter['ocr_status']} now. Your text is still here."

@@ -142,6 +142,6 @@ async def _people(
     owners = {row["owner_id"] for row in shown}
     known = {str(visitor.caller.user_id): "you"}
     if visitor.is_admin and owners - {None, visitor.caller.user_id}:
-        found = await visitor.database.rpc("list_people", p_limit=_PEOPLE)
+        found = await visitor.database.list_people(limit=_PEOPLE)
         known = {row["user_id"]: row["email"] for row in found} | known
     return known

@@ -81,13 +81,13 @@ class Client(abc.ABC):
 
     async def assign_task(
         self, *, task_id: str, user_id: str | None = None, from_: str | None = None
-    ) -> Any:
+    ) -> rows.TaskAnswer:
         """HAC: give a task to one of HAC, or back to all (null).
 
         p_from is who had it; if that is no longer so, nothing changes.
         """
         optional = _given({"p_user_id": user_id, "p_from": from_})
-        answer: Any = await self.rpc("assign_task", p_task_id=task_id, **optional)
+        answer: rows.TaskAnswer = await self.rpc("assign_task", p_task_id=task_id, **optional)
         return answer
 
     async def begin_function_run(self, *, function_name: str) -> int:
@@ -95,9 +95,9 @@ class Client(abc.ABC):
         answer: int = await self.rpc("begin_function_run", p_function_name=function_name)
         return answer
 
-    async def cancel_case(self, *, case_id: str) -> Any:
+    async def cancel_case(self, *, case_id: str) -> rows.CaseAnswer:
         """Owner or HAC: stop every document of a case that is not at its end."""
-        answer: Any = await self.rpc("cancel_case", p_case_id=case_id)
+        answer: rows.CaseAnswer = await self.rpc("cancel_case", p_case_id=case_id)
         return answer
 
     async def cancel_check_job(self, *, job_id: str) -> rows.CheckJobChange:
@@ -134,12 +134,12 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def case_contents(self, *, case_id: str) -> list[rows.CaseContents]:
+    async def case_contents(self, *, case_id: str) -> list[rows.CaseContentsAnswer]:
         """For the people of a case and HAC: how many documents it has, how many more are in …
 
         … the bin, what all of them hold, and how many are in which status.
         """
-        answer: list[rows.CaseContents] = await self.rpc("case_contents", p_case_id=case_id)
+        answer: list[rows.CaseContentsAnswer] = await self.rpc("case_contents", p_case_id=case_id)
         return answer
 
     async def check_job(self, *, job_id: str) -> rows.CheckJobAnswer:
@@ -324,7 +324,7 @@ class Client(abc.ABC):
         text: str | None = None,
         lines: object = None,
         approved: bool = False,
-    ) -> Any:
+    ) -> rows.CorrectPageAnswer:
         """Owner, editor or HAC: put a text over what was read of a page, or approve it; …
 
         … without p_text it stays as it is. p_base_version is the version of page_texts that was
@@ -332,7 +332,7 @@ class Client(abc.ABC):
         changes nothing makes no version.
         """
         optional = _given({"p_text": text, "p_lines": lines})
-        answer: Any = await self.rpc(
+        answer: rows.CorrectPageAnswer = await self.rpc(
             "correct_page",
             p_document_id=document_id,
             p_page_number=page_number,
@@ -380,10 +380,12 @@ class Client(abc.ABC):
         description: str | None = None,
         priority: str = "normal",
         assigned_to: str | None = None,
-    ) -> Any:
+    ) -> rows.TaskAnswer:
         """HAC: note something that somebody of HAC is to do."""
         optional = _given({"p_description": description, "p_assigned_to": assigned_to})
-        answer: Any = await self.rpc("create_task", p_title=title, p_priority=priority, **optional)
+        answer: rows.TaskAnswer = await self.rpc(
+            "create_task", p_title=title, p_priority=priority, **optional
+        )
         return answer
 
     async def create_volume_job(
@@ -435,9 +437,9 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def delete_case(self, *, case_id: str) -> Any:
+    async def delete_case(self, *, case_id: str) -> rows.CaseAnswer:
         """Owner or HAC: put a case and its documents away."""
-        answer: Any = await self.rpc("delete_case", p_case_id=case_id)
+        answer: rows.CaseAnswer = await self.rpc("delete_case", p_case_id=case_id)
         return answer
 
     async def delete_document(self, *, document_id: str) -> rows.DocumentAnswer:
@@ -497,13 +499,15 @@ class Client(abc.ABC):
 
     async def end_task(
         self, *, task_id: str, status: str = "done", notes: str | None = None
-    ) -> Any:
+    ) -> rows.TaskAnswer:
         """HAC: end a task as done or cancelled that nothing else ends: one made by hand, or …
 
         … a look at pages that proved fine.
         """
         optional = _given({"p_notes": notes})
-        answer: Any = await self.rpc("end_task", p_task_id=task_id, p_status=status, **optional)
+        answer: rows.TaskAnswer = await self.rpc(
+            "end_task", p_task_id=task_id, p_status=status, **optional
+        )
         return answer
 
     async def erase_archived_document(self, *, document_id: str, archive_sha256: str) -> Any:
@@ -516,12 +520,12 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def erase_case(self, *, case_id: str) -> Any:
+    async def erase_case(self, *, case_id: str) -> rows.CaseAnswer:
         """Owner or HAC: remove a case with its documents, files and texts, for good.
 
         Audit lines stay.
         """
-        answer: Any = await self.rpc("erase_case", p_case_id=case_id)
+        answer: rows.CaseAnswer = await self.rpc("erase_case", p_case_id=case_id)
         return answer
 
     async def erase_document(self, *, document_id: str) -> rows.DocumentAnswer:
@@ -679,13 +683,13 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def grant_role(self, *, user_id: str, role: str | None = None) -> Any:
+    async def grant_role(self, *, user_id: str, role: str | None = None) -> rows.RoleAnswer:
         """HAC: give somebody a role.
 
         It counts at once.
         """
         optional = _given({"p_role": role})
-        answer: Any = await self.rpc("grant_role", p_user_id=user_id, **optional)
+        answer: rows.RoleAnswer = await self.rpc("grant_role", p_user_id=user_id, **optional)
         return answer
 
     async def has_role(self, *, user_id: str, role: str) -> bool:
@@ -721,7 +725,7 @@ class Client(abc.ABC):
         before: str | None = None,
         before_id: str | None = None,
         limit: int = 50,
-    ) -> list[rows.ListActs]:
+    ) -> list[rows.ListedAct]:
         """What hac_logs shows to the caller, newest first, from an index: by the address of …
 
         … who did it, by action, case, document and time. Goes on after the line p_before_id of
@@ -739,7 +743,7 @@ class Client(abc.ABC):
                 "p_before_id": before_id,
             }
         )
-        answer: list[rows.ListActs] = await self.rpc("list_acts", p_limit=limit, **optional)
+        answer: list[rows.ListedAct] = await self.rpc("list_acts", p_limit=limit, **optional)
         return answer
 
     async def list_alert_rules(self) -> list[Any]:
@@ -758,9 +762,9 @@ class Client(abc.ABC):
         answer: list[rows.Alerts] = await self.rpc("list_alerts", p_limit=limit, **optional)
         return answer
 
-    async def list_case_people(self, *, case_id: str) -> list[rows.ListCasePeople]:
+    async def list_case_people(self, *, case_id: str) -> list[rows.CasePerson]:
         """For the people of a case and HAC: its owner, and whom it is shared with, by address."""
-        answer: list[rows.ListCasePeople] = await self.rpc("list_case_people", p_case_id=case_id)
+        answer: list[rows.CasePerson] = await self.rpc("list_case_people", p_case_id=case_id)
         return answer
 
     async def list_cases(
@@ -772,7 +776,7 @@ class Client(abc.ABC):
         before: str | None = None,
         before_id: str | None = None,
         limit: int = 50,
-    ) -> list[rows.ListCases]:
+    ) -> list[rows.ListedCase]:
         """Cases the caller may see, newest first, whose name contains p_search; p_deleted …
 
         … shows the bin instead. Goes on after the case of p_before_id, which came at p_before. role
@@ -782,7 +786,7 @@ class Client(abc.ABC):
         optional = _given(
             {"p_search": search, "p_kind": kind, "p_before": before, "p_before_id": before_id}
         )
-        answer: list[rows.ListCases] = await self.rpc(
+        answer: list[rows.ListedCase] = await self.rpc(
             "list_cases", p_deleted=deleted, p_limit=limit, **optional
         )
         return answer
@@ -865,14 +869,16 @@ class Client(abc.ABC):
         after: str | None = None,
         after_id: str | None = None,
         limit: int = 50,
-    ) -> list[rows.ListDoubts]:
+    ) -> list[rows.DoubtfulDocument]:
         """Documents with pages that wait for a person, longest waiting first: how many …
 
         … pages, how many of them without text, and the least confidence. Goes on after the document
         of p_after_id, which was completed at p_after.
         """
         optional = _given({"p_case_id": case_id, "p_after": after, "p_after_id": after_id})
-        answer: list[rows.ListDoubts] = await self.rpc("list_doubts", p_limit=limit, **optional)
+        answer: list[rows.DoubtfulDocument] = await self.rpc(
+            "list_doubts", p_limit=limit, **optional
+        )
         return answer
 
     async def list_functions(self) -> list[rows.ListedFunction]:
@@ -896,7 +902,7 @@ class Client(abc.ABC):
         after: str | None = None,
         after_id: str | None = None,
         limit: int = 50,
-    ) -> list[rows.ListPeople]:
+    ) -> list[rows.ListedPerson]:
         """HAC: who can sign in, by address; whose address contains p_search, who is …
 
         … (p_admin) or is not of HAC. Goes on after p_after, the address of p_after_id. Counts the
@@ -905,7 +911,7 @@ class Client(abc.ABC):
         optional = _given(
             {"p_search": search, "p_admin": admin, "p_after": after, "p_after_id": after_id}
         )
-        answer: list[rows.ListPeople] = await self.rpc("list_people", p_limit=limit, **optional)
+        answer: list[rows.ListedPerson] = await self.rpc("list_people", p_limit=limit, **optional)
         return answer
 
     async def list_tasks(
@@ -918,7 +924,7 @@ class Client(abc.ABC):
         after: str | None = None,
         after_id: str | None = None,
         limit: int = 50,
-    ) -> list[rows.ListTasks]:
+    ) -> list[rows.ListedTask]:
         """HAC: open tasks, the most urgent first, then the oldest, with the document they …
 
         … are about. Goes on after the task of p_after_id, of that urgency and made at p_after.
@@ -933,7 +939,7 @@ class Client(abc.ABC):
                 "p_after_id": after_id,
             }
         )
-        answer: list[rows.ListTasks] = await self.rpc(
+        answer: list[rows.ListedTask] = await self.rpc(
             "list_tasks", p_whose=whose, p_limit=limit, **optional
         )
         return answer
@@ -1030,12 +1036,12 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def page_versions(self, *, document_id: str, page_number: int) -> list[rows.PageVersions]:
+    async def page_versions(self, *, document_id: str, page_number: int) -> list[rows.PageVersion]:
         """The last 200 versions that people made of a page, newest first, with who and when; …
 
         … their texts are in page_corrections.
         """
-        answer: list[rows.PageVersions] = await self.rpc(
+        answer: list[rows.PageVersion] = await self.rpc(
             "page_versions", p_document_id=document_id, p_page_number=page_number
         )
         return answer
@@ -1318,9 +1324,9 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def restore_case(self, *, case_id: str) -> Any:
+    async def restore_case(self, *, case_id: str) -> rows.CaseAnswer:
         """Owner or HAC: take a deleted case back, with the documents that were put away with it."""
-        answer: Any = await self.rpc("restore_case", p_case_id=case_id)
+        answer: rows.CaseAnswer = await self.rpc("restore_case", p_case_id=case_id)
         return answer
 
     async def restore_document(self, *, document_id: str) -> rows.DocumentAnswer:
@@ -1341,13 +1347,13 @@ class Client(abc.ABC):
         answer: rows.ResumeLaneAnswer = await self.rpc("resume_lane", p_lane=lane)
         return answer
 
-    async def revoke_role(self, *, user_id: str, role: str | None = None) -> Any:
+    async def revoke_role(self, *, user_id: str, role: str | None = None) -> rows.RoleAnswer:
         """HAC: take a role from somebody, at once.
 
         Never that of the last administrator, and not one's own.
         """
         optional = _given({"p_role": role})
-        answer: Any = await self.rpc("revoke_role", p_user_id=user_id, **optional)
+        answer: rows.RoleAnswer = await self.rpc("revoke_role", p_user_id=user_id, **optional)
         return answer
 
     async def route_document(
@@ -1491,9 +1497,11 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def set_task_priority(self, *, task_id: str, priority: str) -> Any:
+    async def set_task_priority(self, *, task_id: str, priority: str) -> rows.TaskAnswer:
         """HAC: make a task low, normal, high or urgent."""
-        answer: Any = await self.rpc("set_task_priority", p_task_id=task_id, p_priority=priority)
+        answer: rows.TaskAnswer = await self.rpc(
+            "set_task_priority", p_task_id=task_id, p_priority=priority
+        )
         return answer
 
     async def settle_alert_notice(
@@ -1530,16 +1538,20 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def share_case(self, *, case_id: str, user_id: str, role: str = "viewer") -> Any:
+    async def share_case(
+        self, *, case_id: str, user_id: str, role: str | None = "viewer"
+    ) -> rows.CaseAnswer:
         """Owner or HAC: let somebody see a case (viewer) or work in it (editor); null ends it."""
-        answer: Any = await self.rpc(
+        answer: rows.CaseAnswer = await self.rpc(
             "share_case", p_case_id=case_id, p_user_id=user_id, p_role=role
         )
         return answer
 
-    async def share_case_by_email(self, *, case_id: str, email: str, role: str = "viewer") -> Any:
+    async def share_case_by_email(
+        self, *, case_id: str, email: str, role: str = "viewer"
+    ) -> rows.CaseAnswer:
         """Owner or HAC: share_case with whoever signs in with this address."""
-        answer: Any = await self.rpc(
+        answer: rows.CaseAnswer = await self.rpc(
             "share_case_by_email", p_case_id=case_id, p_email=email, p_role=role
         )
         return answer
@@ -1655,12 +1667,14 @@ class Client(abc.ABC):
         answer: Any = await self.rpc("test_alert", p_rule=rule)
         return answer
 
-    async def type_text(self, *, document_id: str, pages: object) -> Any:
+    async def type_text(self, *, document_id: str, pages: object) -> rows.TypeTextAnswer:
         """HAC: complete a document that waits for a person with what the person read: …
 
         … [{"page_number", "text"}, …]. Reading it again does not undo this.
         """
-        answer: Any = await self.rpc("type_text", p_document_id=document_id, p_pages=pages)
+        answer: rows.TypeTextAnswer = await self.rpc(
+            "type_text", p_document_id=document_id, p_pages=pages
+        )
         return answer
 
     async def unknown_files(self, *, paths: Sequence[str | None]) -> list[str]:

@@ -142,6 +142,17 @@ create trigger user_roles_log
   after insert or update or delete on public.user_roles
   for each row execute function private.log_role_change();
 
+create type public.listed_person as (
+  user_id uuid,
+  email text,
+  is_admin boolean,
+  cases bigint,
+  created_at timestamptz,
+  last_sign_in_at timestamptz
+);
+comment on type public.listed_person is
+  'A person who can sign in. Nullable: created_at, last_sign_in_at.';
+
 create function private.list_people(
   p_search text,
   p_admin boolean,
@@ -149,14 +160,7 @@ create function private.list_people(
   p_after_id uuid,
   p_limit integer
 )
-returns table (
-  user_id uuid,
-  email text,
-  is_admin boolean,
-  cases bigint,
-  created_at timestamptz,
-  last_sign_in_at timestamptz
-)
+returns setof public.listed_person
 language plpgsql
 stable
 security definer          -- nobody may read auth.users
@@ -188,16 +192,26 @@ $$;
 comment on function private.list_people(text, boolean, text, uuid, integer) is 'See public.list_people.';
 grant execute on function private.list_people(text, boolean, text, uuid, integer) to authenticated, service_role;
 
+create type public.role_answer as (
+  success boolean,
+  error text,
+  message text,
+  user_id uuid,
+  changed boolean
+);
+comment on type public.role_answer is
+  'The answer to a change of a role; changed is false where the person had the role, or had none, already. '
+  'Nullable: error, message, user_id, changed.';
+
 create function private.change_role(p_user_id uuid, p_role public.app_role, p_give boolean)
-returns jsonb
+returns public.role_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_refusal text;
-  v_changed boolean;
+  v_answer public.role_answer;
 begin
   -- One after the other: of two who take each other's role at once, the second is of HAC no more.
   perform pg_advisory_xact_lock(hashtextextended('user_roles', 5));
@@ -205,29 +219,30 @@ begin
   if p_role is null then
     raise exception 'p_role must be admin or user' using errcode = '22023', hint = 'HAC are those with the role admin.';
   end if;
-  v_refusal := case
+  v_answer.user_id := p_user_id;
+  v_answer.error := case
     when not exists (select 1 from auth.users as u where u.id = p_user_id) then 'PERSON_NOT_FOUND'
     when p_give or p_role <> 'admin' or not private.has_role(p_user_id, 'admin') then null
     when not exists (select 1 from public.user_roles as r where r.role = 'admin' and r.user_id <> p_user_id)
       then 'LAST_ADMIN'
     when p_user_id = auth.uid() then 'OWN_ROLE'
   end;
-  if v_refusal is not null then
-    return jsonb_build_object(
-      'success', false, 'error', v_refusal, 'user_id', p_user_id, 'message', case v_refusal
-        when 'PERSON_NOT_FOUND' then 'there is no such person'
-        when 'LAST_ADMIN' then 'this is the last administrator; give the role to somebody else first'
-        when 'OWN_ROLE' then 'this is your own role; ask another administrator to take it'
-      end
-    );
+  v_answer.success := v_answer.error is null;
+  if not v_answer.success then
+    v_answer.message := case v_answer.error
+      when 'PERSON_NOT_FOUND' then 'there is no such person'
+      when 'LAST_ADMIN' then 'this is the last administrator; give the role to somebody else first'
+      when 'OWN_ROLE' then 'this is your own role; ask another administrator to take it'
+    end;
+    return v_answer;
   end if;
   if p_give then
     insert into public.user_roles (user_id, role) values (p_user_id, p_role) on conflict do nothing;
   else
     delete from public.user_roles as r where r.user_id = p_user_id and r.role = p_role;
   end if;
-  v_changed := found;
-  return jsonb_build_object('success', true, 'user_id', p_user_id, 'changed', v_changed);
+  v_answer.changed := found;
+  return v_answer;
 end;
 $$;
 comment on function private.change_role(uuid, public.app_role, boolean) is
@@ -235,7 +250,7 @@ comment on function private.change_role(uuid, public.app_role, boolean) is
 grant execute on function private.change_role(uuid, public.app_role, boolean) to authenticated, service_role;
 
 create function public.grant_role(p_user_id uuid, p_role public.app_role default 'admin')
-returns jsonb
+returns public.role_answer
 language sql
 volatile
 security invoker
@@ -247,7 +262,7 @@ comment on function public.grant_role(uuid, public.app_role) is 'HAC: give someb
 grant execute on function public.grant_role(uuid, public.app_role) to authenticated, service_role;
 
 create function public.revoke_role(p_user_id uuid, p_role public.app_role default 'admin')
-returns jsonb
+returns public.role_answer
 language sql
 volatile
 security invoker
@@ -275,14 +290,7 @@ create function public.list_people(
   p_after_id uuid default null,
   p_limit integer default 50
 )
-returns table (
-  user_id uuid,
-  email text,
-  is_admin boolean,
-  cases bigint,
-  created_at timestamptz,
-  last_sign_in_at timestamptz
-)
+returns setof public.listed_person
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_people(p_search, p_admin, p_after, p_after_id, p_limit) $$;
 comment on function public.list_people(text, boolean, text, uuid, integer) is

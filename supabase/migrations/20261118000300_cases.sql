@@ -160,19 +160,54 @@ $$;
 comment on function private.create_case(text, text, uuid, boolean) is 'See public.create_case.';
 grant execute on function private.create_case(text, text, uuid, boolean) to authenticated, service_role;
 
+create type public.case_answer as (
+  success boolean,
+  error text,
+  message text,
+  case_id uuid,
+  documents integer
+);
+comment on type public.case_answer is
+  'The answer to a change of a case; documents is how many of its documents were changed with it. '
+  'Nullable: error, message, case_id, documents.';
+
+create function private.case_refusal(p_error text, p_case_id uuid)
+returns public.case_answer
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_answer public.case_answer;
+begin
+  v_answer.success := false;
+  v_answer.error := p_error;
+  v_answer.message := case p_error
+    when 'CASE_NOT_FOUND' then 'there is no such case'
+    when 'WRONG_STATE' then 'the case is not in the bin'
+    when 'PERSON_NOT_FOUND' then 'nobody with this address can sign in; ask an administrator to add them'
+    when 'ALREADY_OWNER' then 'it is this person''s own case'
+  end;
+  v_answer.case_id := p_case_id;
+  return v_answer;
+end;
+$$;
+comment on function private.case_refusal(text, uuid) is 'The answer to a call that changed nothing about a case, with its reason.';
+
 create function private.share_case(p_case_id uuid, p_user_id uuid, p_role text)
-returns jsonb
+returns public.case_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_answer public.case_answer;
 begin
   perform private.require_case_rank(p_case_id, 3);
   if not exists (select 1 from public.cases as c where c.id = p_case_id) then
-    return jsonb_build_object(
-      'success', false, 'error', 'CASE_NOT_FOUND', 'case_id', p_case_id, 'message', 'there is no such case'
-    );
+    return private.case_refusal('CASE_NOT_FOUND', p_case_id);
   end if;
   if p_role not in ('viewer', 'editor') then
     raise exception 'there is no role % in a case', p_role
@@ -192,14 +227,16 @@ begin
     p_case_id, null, 'case_shared', format('shared with %s as %s', p_user_id, coalesce(p_role, 'nothing')), null, null,
     jsonb_build_object('user_id', p_user_id, 'role', p_role)
   );
-  return jsonb_build_object('success', true, 'case_id', p_case_id);
+  v_answer.success := true;
+  v_answer.case_id := p_case_id;
+  return v_answer;
 end;
 $$;
 comment on function private.share_case(uuid, uuid, text) is 'See public.share_case.';
 grant execute on function private.share_case(uuid, uuid, text) to authenticated, service_role;
 
 create function private.share_case_by_email(p_case_id uuid, p_email text, p_role text)
-returns jsonb
+returns public.case_answer
 language plpgsql
 volatile
 security definer          -- nobody may read auth.users
@@ -218,15 +255,10 @@ begin
   select u.id into v_user_id from auth.users as u
   where u.email = lower(btrim(p_email)) and u.deleted_at is null;
   if not found then
-    return jsonb_build_object(
-      'success', false, 'error', 'PERSON_NOT_FOUND', 'case_id', p_case_id,
-      'message', 'nobody with this address can sign in; ask an administrator to add them'
-    );
+    return private.case_refusal('PERSON_NOT_FOUND', p_case_id);
   end if;
   if exists (select 1 from public.cases as c where c.id = p_case_id and c.user_id = v_user_id) then
-    return jsonb_build_object(
-      'success', false, 'error', 'ALREADY_OWNER', 'case_id', p_case_id, 'message', 'it is this person''s own case'
-    );
+    return private.case_refusal('ALREADY_OWNER', p_case_id);
   end if;
   return private.share_case(p_case_id, v_user_id, p_role);
 end;
@@ -250,15 +282,15 @@ comment on function public.create_case(text, text, uuid, boolean) is
 grant execute on function public.create_case(text, text, uuid, boolean) to authenticated, service_role;
 
 create function public.share_case(p_case_id uuid, p_user_id uuid, p_role text default 'viewer')
-returns jsonb
+returns public.case_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.share_case(p_case_id, p_user_id, p_role) $$;
 comment on function public.share_case(uuid, uuid, text) is
-  'Owner or HAC: let somebody see a case (viewer) or work in it (editor); null ends it.';
+  'Owner or HAC: let somebody see a case (viewer) or work in it (editor); null ends it. Nullable: p_role.';
 grant execute on function public.share_case(uuid, uuid, text) to authenticated, service_role;
 
 create function public.share_case_by_email(p_case_id uuid, p_email text, p_role text default 'viewer')
-returns jsonb
+returns public.case_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.share_case_by_email(p_case_id, p_email, p_role) $$;
 comment on function public.share_case_by_email(uuid, text, text) is

@@ -45,7 +45,9 @@ select r.id, d.case_id, r.document_id, null, 'ocr_completed',
   'ocr_status', null, 'completed', null, r.created_at
 from public.ocr_processing_logs as r
 join public.documents as d on d.id = r.document_id;
-comment on view public.hac_logs is 'The audit log: a line for every automatic completion and every human act.';
+comment on view public.hac_logs is
+  'The audit log: a line for every automatic completion and every human act. '
+  'Nullable: case_id, document_id, user_id, action_description, field_changed, old_value, new_value, metadata.';
 grant select on public.hac_logs to authenticated, service_role;
 
 create function private.insert_hac_log()
@@ -213,18 +215,7 @@ $$;
 comment on function private.find_results(private.acts_filter) is
   'The newest results that match, as lines of the log, as hac_logs shows them.';
 
-create function private.list_acts(
-  p_email text,
-  p_action_type text,
-  p_case_id uuid,
-  p_document_id uuid,
-  p_since timestamptz,
-  p_until timestamptz,
-  p_before timestamptz,
-  p_before_id uuid,
-  p_limit integer
-)
-returns table (
+create type public.listed_act as (
   id uuid,
   created_at timestamptz,
   user_id uuid,
@@ -239,7 +230,24 @@ returns table (
   old_value text,
   new_value text,
   about_email text
+);
+comment on type public.listed_act is
+  'A line of the audit log with the names it refers to; about_email is the person whose rights were changed. '
+  'Nullable: user_id, email, description, case_id, case_name, document_id, document_name, field_changed, old_value, '
+  'new_value, about_email.';
+
+create function private.list_acts(
+  p_email text,
+  p_action_type text,
+  p_case_id uuid,
+  p_document_id uuid,
+  p_since timestamptz,
+  p_until timestamptz,
+  p_before timestamptz,
+  p_before_id uuid,
+  p_limit integer
 )
+returns setof public.listed_act
 language plpgsql
 stable
 security definer          -- behind the policies no index would be used; it asks who the caller is
@@ -346,22 +354,7 @@ create function public.list_acts(
   p_before_id uuid default null,
   p_limit integer default 50
 )
-returns table (
-  id uuid,
-  created_at timestamptz,
-  user_id uuid,
-  email text,
-  action_type text,
-  description text,
-  case_id uuid,
-  case_name text,
-  document_id uuid,
-  document_name text,
-  field_changed text,
-  old_value text,
-  new_value text,
-  about_email text
-)
+returns setof public.listed_act
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_acts(p_email, p_action_type, p_case_id, p_document_id, p_since, p_until, p_before, p_before_id, p_limit) $$;
 comment on function public.list_acts(

@@ -56,16 +56,7 @@ end;
 $$;
 comment on function private.require_priority(text) is 'Refuse an unknown priority of a task (22023).';
 
-create function private.list_tasks(
-  p_kind text,
-  p_whose text,
-  p_priority text,
-  p_after_urgency integer,
-  p_after timestamptz,
-  p_after_id uuid,
-  p_limit integer
-)
-returns table (
+create type public.listed_task as (
   task_id uuid,
   kind text,
   title text,
@@ -87,7 +78,22 @@ returns table (
   page_count integer,
   case_id uuid,
   case_name text
+);
+comment on type public.listed_task is
+  'An open task with the document and the case it is about; urgency is its priority as a number, 1 is urgent. '
+  'Nullable: description, assigned_to, assigned_email, document_id, document_name, ocr_status, lane, file_extension, '
+  'mime_type, size_bytes, page_count, case_id, case_name.';
+
+create function private.list_tasks(
+  p_kind text,
+  p_whose text,
+  p_priority text,
+  p_after_urgency integer,
+  p_after timestamptz,
+  p_after_id uuid,
+  p_limit integer
 )
+returns setof public.listed_task
 language plpgsql
 stable
 security definer          -- names of people are not the caller's to read
@@ -134,8 +140,52 @@ comment on function private.list_tasks(text, text, text, integer, timestamptz, u
 grant execute on function private.list_tasks(text, text, text, integer, timestamptz, uuid, integer)
   to authenticated, service_role;
 
+create type public.task_answer as (
+  success boolean,
+  error text,
+  message text,
+  task_id uuid
+);
+comment on type public.task_answer is 'The answer to a change of a task. Nullable: error, message, task_id.';
+
+create function private.task_changed(p_task_id uuid)
+returns public.task_answer
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_answer public.task_answer;
+begin
+  v_answer.success := true;
+  v_answer.task_id := p_task_id;
+  return v_answer;
+end;
+$$;
+comment on function private.task_changed(uuid) is 'The answer to a call that changed a task.';
+
+create function private.task_unchanged(p_error text, p_message text, p_task_id uuid)
+returns public.task_answer
+language plpgsql
+immutable
+security invoker
+set search_path = ''
+as $$
+declare
+  v_answer public.task_answer;
+begin
+  v_answer.success := false;
+  v_answer.error := p_error;
+  v_answer.message := p_message;
+  v_answer.task_id := p_task_id;
+  return v_answer;
+end;
+$$;
+comment on function private.task_unchanged(text, text, uuid) is 'The answer to a call that changed no task, with its reason.';
+
 create function private.create_task(p_title text, p_description text, p_priority text, p_assigned_to uuid)
-returns jsonb
+returns public.task_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -158,7 +208,7 @@ begin
   perform private.log_act(
     null, null, 'task_created', p_title, null, null, jsonb_build_object('task_id', v_id, 'assigned_to', p_assigned_to)
   );
-  return jsonb_build_object('success', true, 'task_id', v_id);
+  return private.task_changed(v_id);
 end;
 $$;
 comment on function private.create_task(text, text, text, uuid) is 'See public.create_task.';
@@ -182,29 +232,24 @@ $$;
 comment on function private.lock_task(uuid) is 'The task, locked, for one of HAC (42501 otherwise).';
 
 create function private.task_refusal(p_task public.tasks, p_task_id uuid)
-returns jsonb
+returns public.task_answer
 language sql
 stable
 security invoker
 set search_path = ''
 as $$
   select case
-    when (p_task).id is null then jsonb_build_object(
-      'success', false, 'error', 'TASK_NOT_FOUND', 'task_id', p_task_id, 'message', 'there is no such task'
-    )
-    when (p_task).done_at is not null then jsonb_build_object(
-      'success', false, 'error', 'TASK_ENDED', 'task_id', p_task_id,
-      'message', format(
-        'it is %s already, by %s at %s', (p_task).status, private.name_of((p_task).done_by), private.moment((p_task).done_at)
-      )
-    )
+    when (p_task).id is null then private.task_unchanged('TASK_NOT_FOUND', 'there is no such task', p_task_id)
+    when (p_task).done_at is not null then private.task_unchanged('TASK_ENDED', format(
+      'it is %s already, by %s at %s', (p_task).status, private.name_of((p_task).done_by), private.moment((p_task).done_at)
+    ), p_task_id)
   end;
 $$;
 comment on function private.task_refusal(public.tasks, uuid) is
   'Why nothing can be done with a task any more: it is gone, or somebody ended it; null when something can.';
 
 create function private.assign_task(p_task_id uuid, p_user_id uuid, p_from uuid)
-returns jsonb
+returns public.task_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -218,13 +263,10 @@ begin
     return private.task_refusal(v_task, p_task_id);
   end if;
   if v_task.assigned_to is distinct from p_from then
-    return jsonb_build_object(
-      'success', false, 'error', 'TASK_TAKEN', 'task_id', p_task_id,
-      'message', case
-        when v_task.assigned_to is null then format('it was given back at %s', private.moment(v_task.updated_at))
-        else format('%s has had it since %s', private.name_of(v_task.assigned_to), private.moment(v_task.updated_at))
-      end
-    );
+    return private.task_unchanged('TASK_TAKEN', case
+      when v_task.assigned_to is null then format('it was given back at %s', private.moment(v_task.updated_at))
+      else format('%s has had it since %s', private.name_of(v_task.assigned_to), private.moment(v_task.updated_at))
+    end, p_task_id);
   end if;
   update public.tasks as t
   set assigned_to = p_user_id, status = case when p_user_id is null then 'pending' else 'in_progress' end, updated_at = now()
@@ -233,14 +275,14 @@ begin
     v_task.case_id, v_task.document_id, case when p_user_id is null then 'task_given_back' else 'task_assigned' end,
     v_task.title, null, null, jsonb_build_object('task_id', p_task_id, 'assigned_to', p_user_id, 'from', p_from)
   );
-  return jsonb_build_object('success', true, 'task_id', p_task_id);
+  return private.task_changed(p_task_id);
 end;
 $$;
 comment on function private.assign_task(uuid, uuid, uuid) is 'See public.assign_task.';
 grant execute on function private.assign_task(uuid, uuid, uuid) to authenticated, service_role;
 
 create function private.set_task_priority(p_task_id uuid, p_priority text)
-returns jsonb
+returns public.task_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -258,14 +300,14 @@ begin
     v_task.case_id, v_task.document_id, 'task_priority', v_task.title, null, null,
     jsonb_build_object('task_id', p_task_id, 'from', v_task.priority, 'to', p_priority)
   );
-  return jsonb_build_object('success', true, 'task_id', p_task_id);
+  return private.task_changed(p_task_id);
 end;
 $$;
 comment on function private.set_task_priority(uuid, text) is 'See public.set_task_priority.';
 grant execute on function private.set_task_priority(uuid, text) to authenticated, service_role;
 
 create function private.end_task(p_task_id uuid, p_status text, p_notes text)
-returns jsonb
+returns public.task_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -289,9 +331,8 @@ begin
     return private.task_refusal(v_task, p_task_id);
   end if;
   if not (v_task.kind = 'other' or (v_task.kind = 'review' and v_ocr_status = 'completed')) then
-    return jsonb_build_object(
-      'success', false, 'error', 'NOT_BY_HAND', 'task_id', p_task_id,
-      'message', 'this task ends by itself when the thing it is about is done'
+    return private.task_unchanged(
+      'NOT_BY_HAND', 'this task ends by itself when the thing it is about is done', p_task_id
     );
   end if;
   update public.tasks as t
@@ -301,7 +342,7 @@ begin
     v_task.case_id, v_task.document_id, 'task_' || p_status, coalesce(nullif(p_notes, ''), v_task.title), null, null,
     jsonb_build_object('task_id', p_task_id)
   );
-  return jsonb_build_object('success', true, 'task_id', p_task_id);
+  return private.task_changed(p_task_id);
 end;
 $$;
 comment on function private.end_task(uuid, text, text) is 'See public.end_task.';
@@ -318,29 +359,7 @@ create function public.list_tasks(
   p_after_id uuid default null,
   p_limit integer default 50
 )
-returns table (
-  task_id uuid,
-  kind text,
-  title text,
-  description text,
-  priority text,
-  urgency integer,
-  status text,
-  assigned_to uuid,
-  assigned_email text,
-  created_at timestamptz,
-  metadata jsonb,
-  document_id uuid,
-  document_name text,
-  ocr_status text,
-  lane text,
-  file_extension text,
-  mime_type text,
-  size_bytes bigint,
-  page_count integer,
-  case_id uuid,
-  case_name text
-)
+returns setof public.listed_task
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_tasks(p_kind, p_whose, p_priority, p_after_urgency, p_after, p_after_id, p_limit) $$;
 comment on function public.list_tasks(text, text, text, integer, timestamptz, uuid, integer) is
@@ -355,14 +374,14 @@ create function public.create_task(
   p_priority text default 'normal',
   p_assigned_to uuid default null
 )
-returns jsonb
+returns public.task_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.create_task(p_title, p_description, p_priority, p_assigned_to) $$;
 comment on function public.create_task(text, text, text, uuid) is 'HAC: note something that somebody of HAC is to do.';
 grant execute on function public.create_task(text, text, text, uuid) to authenticated, service_role;
 
 create function public.assign_task(p_task_id uuid, p_user_id uuid default null, p_from uuid default null)
-returns jsonb
+returns public.task_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.assign_task(p_task_id, p_user_id, p_from) $$;
 comment on function public.assign_task(uuid, uuid, uuid) is
@@ -370,7 +389,7 @@ comment on function public.assign_task(uuid, uuid, uuid) is
 grant execute on function public.assign_task(uuid, uuid, uuid) to authenticated, service_role;
 
 create function public.set_task_priority(p_task_id uuid, p_priority text)
-returns jsonb
+returns public.task_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.set_task_priority(p_task_id, p_priority) $$;
 comment on function public.set_task_priority(uuid, text) is 'HAC: make a task low, normal, high or urgent.';
@@ -381,7 +400,7 @@ create function public.end_task(
   p_status text default 'done',
   p_notes text default null
 )
-returns jsonb
+returns public.task_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.end_task(p_task_id, p_status, p_notes) $$;
 comment on function public.end_task(uuid, text, text) is

@@ -1,7 +1,7 @@
 -- What people do with whole cases: list, cancel, delete, restore, erase.
 
 create function private.end_case(p_case_id uuid, p_how text, p_now timestamptz default now())
-returns jsonb
+returns public.case_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -10,15 +10,13 @@ as $$
 declare
   v_document public.documents;
   v_ids uuid[];
-  v_count integer;
+  v_answer public.case_answer;
 begin
   perform private.require_case_rank(p_case_id, 3);
   perform 1 from public.cases as c
   where c.id = p_case_id and (p_how <> 'cancel' or c.deleted_at is null) for update;
   if not found then
-    return jsonb_build_object(
-      'success', false, 'error', 'CASE_NOT_FOUND', 'case_id', p_case_id, 'message', 'there is no such case'
-    );
+    return private.case_refusal('CASE_NOT_FOUND', p_case_id);
   end if;
   v_ids := array(
     select d.id from public.documents as d
@@ -28,7 +26,7 @@ begin
     order by d.id
     for update
   );
-  v_count := cardinality(v_ids);
+  v_answer.documents := cardinality(v_ids);
   if p_how = 'erase' then
     perform private.erase(p_case_id, v_ids);
   else
@@ -57,15 +55,17 @@ begin
   elsif p_how = 'erase' then
     delete from public.cases as c where c.id = p_case_id;
   end if;
-  perform private.log_act(p_case_id, null, 'case_' || p_how, format('%s documents', v_count));
-  return jsonb_build_object('success', true, 'case_id', p_case_id, 'documents', v_count);
+  perform private.log_act(p_case_id, null, 'case_' || p_how, format('%s documents', v_answer.documents));
+  v_answer.success := true;
+  v_answer.case_id := p_case_id;
+  return v_answer;
 end;
 $$;
 comment on function private.end_case(uuid, text, timestamptz) is 'Cancel, delete or erase everything in a case.';
 grant execute on function private.end_case(uuid, text, timestamptz) to authenticated, service_role;
 
 create function public.cancel_case(p_case_id uuid)
-returns jsonb
+returns public.case_answer
 language sql
 volatile
 security invoker
@@ -77,7 +77,7 @@ comment on function public.cancel_case(uuid) is 'Owner or HAC: stop every docume
 grant execute on function public.cancel_case(uuid) to authenticated, service_role;
 
 create function public.delete_case(p_case_id uuid)
-returns jsonb
+returns public.case_answer
 language sql
 volatile
 security invoker
@@ -89,7 +89,7 @@ comment on function public.delete_case(uuid) is 'Owner or HAC: put a case and it
 grant execute on function public.delete_case(uuid) to authenticated, service_role;
 
 create function public.erase_case(p_case_id uuid)
-returns jsonb
+returns public.case_answer
 language sql
 volatile
 security invoker
@@ -102,7 +102,7 @@ comment on function public.erase_case(uuid) is
 grant execute on function public.erase_case(uuid) to authenticated, service_role;
 
 create function private.restore_case(p_case_id uuid, p_now timestamptz default now())
-returns jsonb
+returns public.case_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -111,18 +111,15 @@ as $$
 declare
   v_case public.cases;
   v_ids uuid[];
+  v_answer public.case_answer;
 begin
   perform private.require_case_rank(p_case_id, 3);
   select c.* into v_case from public.cases as c where c.id = p_case_id for update;
   if not found then
-    return jsonb_build_object(
-      'success', false, 'error', 'CASE_NOT_FOUND', 'case_id', p_case_id, 'message', 'there is no such case'
-    );
+    return private.case_refusal('CASE_NOT_FOUND', p_case_id);
   end if;
   if v_case.deleted_at is null then
-    return jsonb_build_object(
-      'success', false, 'error', 'WRONG_STATE', 'case_id', p_case_id, 'message', 'the case is not in the bin'
-    );
+    return private.case_refusal('WRONG_STATE', p_case_id);
   end if;
   update public.cases as c set deleted_at = null, updated_at = p_now where c.id = p_case_id;
   -- Those that were put away with it; what was in the bin before stays there, and of a name there is one.
@@ -139,21 +136,16 @@ begin
   update public.documents as d set deleted_at = null, updated_at = p_now where d.id = any (v_ids);
   perform private.log_act(p_case_id, d.id, 'restored', d.name) from public.documents as d where d.id = any (v_ids);
   perform private.log_act(p_case_id, null, 'case_restore', format('%s documents', cardinality(v_ids)));
-  return jsonb_build_object('success', true, 'case_id', p_case_id, 'documents', cardinality(v_ids));
+  v_answer.success := true;
+  v_answer.case_id := p_case_id;
+  v_answer.documents := cardinality(v_ids);
+  return v_answer;
 end;
 $$;
 comment on function private.restore_case(uuid, timestamptz) is 'See public.restore_case.';
 grant execute on function private.restore_case(uuid, timestamptz) to authenticated, service_role;
 
-create function private.list_cases(
-  p_search text,
-  p_kind text,
-  p_deleted boolean,
-  p_before timestamptz,
-  p_before_id uuid,
-  p_limit integer
-)
-returns table (
+create type public.listed_case as (
   case_id uuid,
   name text,
   kind text,
@@ -165,7 +157,20 @@ returns table (
   completed bigint,
   are_more boolean,
   attention bigint
+);
+comment on type public.listed_case is
+  'A case in a list. role is what the caller is to it; documents and completed are counted among its newest hundred, '
+  'are_more says that it has more, and attention counts open tasks, up to a hundred. Nullable: owner_email.';
+
+create function private.list_cases(
+  p_search text,
+  p_kind text,
+  p_deleted boolean,
+  p_before timestamptz,
+  p_before_id uuid,
+  p_limit integer
 )
+returns setof public.listed_case
 language plpgsql
 stable
 security definer          -- nobody may read auth.users, and only HAC sees tasks
@@ -227,8 +232,20 @@ comment on function private.list_cases(text, text, boolean, timestamptz, uuid, i
 grant execute on function private.list_cases(text, text, boolean, timestamptz, uuid, integer)
   to authenticated, service_role;
 
+create type public.case_contents_answer as (
+  documents bigint,
+  deleted bigint,
+  pages bigint,
+  files bigint,
+  bytes numeric,
+  statuses jsonb
+);
+comment on type public.case_contents_answer is
+  'What a case holds: documents in it and in the bin (deleted), their pages, files and bytes, and how many documents '
+  'have which status.';
+
 create function private.case_contents(p_case_id uuid)
-returns table (documents bigint, deleted bigint, pages bigint, files bigint, bytes numeric, statuses jsonb)
+returns setof public.case_contents_answer
 language plpgsql
 stable
 security definer          -- counting through the policies would ask them for every document
@@ -254,8 +271,17 @@ $$;
 comment on function private.case_contents(uuid) is 'See public.case_contents.';
 grant execute on function private.case_contents(uuid) to authenticated, service_role;
 
+create type public.case_person as (
+  user_id uuid,
+  email text,
+  role text,
+  since timestamptz
+);
+comment on type public.case_person is
+  'The owner of a case, or a person it is shared with. Nullable: email.';
+
 create function private.list_case_people(p_case_id uuid)
-returns table (user_id uuid, email text, role text, since timestamptz)
+returns setof public.case_person
 language plpgsql
 stable
 security definer          -- nobody may read auth.users
@@ -281,7 +307,7 @@ grant execute on function private.list_case_people(uuid) to authenticated, servi
 -- What people may call. Each function only calls the private one of its name, which checks the caller.
 
 create function public.restore_case(p_case_id uuid)
-returns jsonb
+returns public.case_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.restore_case(p_case_id) $$;
 comment on function public.restore_case(uuid) is
@@ -296,19 +322,7 @@ create function public.list_cases(
   p_before_id uuid default null,
   p_limit integer default 50
 )
-returns table (
-  case_id uuid,
-  name text,
-  kind text,
-  is_inbox boolean,
-  owner_email text,
-  role text,
-  created_at timestamptz,
-  documents bigint,
-  completed bigint,
-  are_more boolean,
-  attention bigint
-)
+returns setof public.listed_case
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_cases(p_search, p_kind, p_deleted, p_before, p_before_id, p_limit) $$;
 comment on function public.list_cases(text, text, boolean, timestamptz, uuid, integer) is
@@ -320,7 +334,7 @@ grant execute on function public.list_cases(text, text, boolean, timestamptz, uu
   to authenticated, service_role;
 
 create function public.case_contents(p_case_id uuid)
-returns table (documents bigint, deleted bigint, pages bigint, files bigint, bytes numeric, statuses jsonb)
+returns setof public.case_contents_answer
 language sql stable security invoker set search_path = ''
 as $$ select * from private.case_contents(p_case_id) $$;
 comment on function public.case_contents(uuid) is
@@ -329,7 +343,7 @@ comment on function public.case_contents(uuid) is
 grant execute on function public.case_contents(uuid) to authenticated, service_role;
 
 create function public.list_case_people(p_case_id uuid)
-returns table (user_id uuid, email text, role text, since timestamptz)
+returns setof public.case_person
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_case_people(p_case_id) $$;
 comment on function public.list_case_people(uuid) is

@@ -108,7 +108,8 @@ where not exists (
   select 1 from public.ocr_pages as o where o.run_id = d.run_id and o.page_number = c.page_number
 );
 comment on view public.page_texts is
-  'The pages of documents as they are to be used: what people made of them, or else what was read. version 0: nobody did.';
+  'The current text of each page: the latest correction, or else what was read (version 0). '
+  'Nullable: run_id, confidence, width, height, language, error, corrected_by, corrected_at.';
 grant select on public.page_texts to authenticated, service_role;
 
 create function private.note_doubts(p_document public.documents, p_run_id bigint, p_now timestamptz)
@@ -134,8 +135,7 @@ $$;
 comment on function private.note_doubts(public.documents, bigint, timestamptz) is
   'Write down which pages of a reading wait for a person; not those that somebody approved before.';
 
-create function private.list_doubts(p_case_id uuid, p_after timestamptz, p_after_id uuid, p_limit integer)
-returns table (
+create type public.doubtful_document as (
   document_id uuid,
   case_id uuid,
   case_name text,
@@ -145,7 +145,13 @@ returns table (
   first_page integer,
   confidence numeric,
   created_at timestamptz
-)
+);
+comment on type public.doubtful_document is
+  'A document with pages that wait for review: how many, how many of them without text (unread), the first of them, '
+  'and the lowest confidence. Nullable: confidence.';
+
+create function private.list_doubts(p_case_id uuid, p_after timestamptz, p_after_id uuid, p_limit integer)
+returns setof public.doubtful_document
 language plpgsql
 stable
 security definer          -- behind a policy the index of a case cannot be chosen
@@ -197,19 +203,41 @@ end;
 $$;
 comment on function private.require_page_text(text, text) is 'Refuse text that cannot be that of a page (22023).';
 
+create type public.correct_page_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  page_number integer,
+  version integer,
+  text text,
+  corrected_by uuid,
+  corrected_at timestamptz
+);
+comment on type public.correct_page_answer is
+  'The answer to a correction. After EDITED_MEANWHILE, version, text, corrected_by and corrected_at are those of the page '
+  'as it is now. Nullable: error, message, document_id, page_number, version, text, corrected_by, corrected_at.';
+
 create function private.edited_meanwhile(p_page public.page_texts)
-returns jsonb
-language sql
+returns public.correct_page_answer
+language plpgsql
 immutable
 security invoker
 set search_path = ''
 as $$
-  select jsonb_build_object(
-    'success', false, 'error', 'EDITED_MEANWHILE', 'document_id', (p_page).document_id,
-    'message', 'somebody else changed this page meanwhile; compare, and save again',
-    'version', (p_page).version, 'text', (p_page).text,
-    'corrected_by', (p_page).corrected_by, 'corrected_at', (p_page).corrected_at
-  );
+declare
+  v_answer public.correct_page_answer;
+begin
+  v_answer.success := false;
+  v_answer.error := 'EDITED_MEANWHILE';
+  v_answer.message := 'somebody else changed this page meanwhile; compare, and save again';
+  v_answer.document_id := p_page.document_id;
+  v_answer.version := p_page.version;
+  v_answer.text := p_page.text;
+  v_answer.corrected_by := p_page.corrected_by;
+  v_answer.corrected_at := p_page.corrected_at;
+  return v_answer;
+end;
 $$;
 comment on function private.edited_meanwhile(public.page_texts) is
   'The answer to an edit of an older version: what the page says now, so that nothing is lost.';
@@ -295,7 +323,7 @@ create function private.correct_page(
   p_lines jsonb,
   p_approved boolean
 )
-returns jsonb
+returns public.correct_page_answer
 language plpgsql
 volatile
 security definer          -- people hold no rights to write tables
@@ -305,23 +333,26 @@ declare
   v_document public.documents := private.lock_for_people(p_document_id, 2);
   v_page public.page_texts;
   v_changed boolean;
+  v_answer public.correct_page_answer;
 begin
   perform private.require_page_text('p_text', p_text);
   if jsonb_typeof(p_lines) <> 'array' then
     raise exception 'p_lines must be a list' using errcode = '22023', hint = 'Send lines as ocr_pages has them, or none.';
   end if;
   if v_document.id is null or v_document.deleted_at is not null then
-    return private.refusal(
+    return private.refused(
+      null::public.correct_page_answer,
       case when v_document.id is null then 'DOCUMENT_NOT_FOUND' else 'WRONG_STATE' end, p_document_id
     );
   end if;
   select t.* into v_page from public.page_texts as t
   where t.document_id = p_document_id and t.page_number = p_page_number;
   if v_page.document_id is null then
-    return jsonb_build_object(
-      'success', false, 'error', 'PAGE_NOT_FOUND', 'document_id', p_document_id,
-      'message', 'the document has no such page, or none that was read'
-    );
+    v_answer.success := false;
+    v_answer.error := 'PAGE_NOT_FOUND';
+    v_answer.message := 'the document has no such page, or none that was read';
+    v_answer.document_id := p_document_id;
+    return v_answer;
   end if;
   if p_base_version is distinct from v_page.version then
     return private.edited_meanwhile(v_page);
@@ -335,23 +366,29 @@ begin
     perform private.end_review(v_document);
     v_page.version := v_page.version + 1;
   end if;
-  return jsonb_build_object(
-    'success', true, 'document_id', p_document_id, 'page_number', p_page_number, 'version', v_page.version
-  );
+  v_answer.success := true;
+  v_answer.document_id := p_document_id;
+  v_answer.page_number := p_page_number;
+  v_answer.version := v_page.version;
+  return v_answer;
 end;
 $$;
 comment on function private.correct_page(uuid, integer, integer, text, jsonb, boolean) is 'See public.correct_page.';
 grant execute on function private.correct_page(uuid, integer, integer, text, jsonb, boolean) to authenticated, service_role;
 
-create function private.page_versions(p_document_id uuid, p_page_number integer)
-returns table (
+create type public.page_version as (
   version integer,
   author uuid,
   author_email text,
   approved boolean,
   length integer,
   created_at timestamptz
-)
+);
+comment on type public.page_version is
+  'A version that a person made of a page. Nullable: author, author_email.';
+
+create function private.page_versions(p_document_id uuid, p_page_number integer)
+returns setof public.page_version
 language plpgsql
 stable
 security definer          -- nobody may read auth.users
@@ -376,8 +413,18 @@ $$;
 comment on function private.page_versions(uuid, integer) is 'See public.page_versions.';
 grant execute on function private.page_versions(uuid, integer) to authenticated, service_role;
 
+create type public.type_text_answer as (
+  success boolean,
+  error text,
+  message text,
+  document_id uuid,
+  log_id uuid
+);
+comment on type public.type_text_answer is
+  'The answer to a typed text; log_id is the result it was kept as. Nullable: error, message, document_id, log_id.';
+
 create function private.type_text(p_document_id uuid, p_pages jsonb, p_now timestamptz default now())
-returns jsonb
+returns public.type_text_answer
 language plpgsql
 volatile
 security definer          -- HAC holds no rights to write tables
@@ -385,7 +432,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
-  v_answer jsonb;
+  v_answer public.type_text_answer;
 begin
   perform private.require_admin();
   perform private.require_pages(p_pages);
@@ -395,23 +442,24 @@ begin
   perform private.require_page_text('text', p.text) from jsonb_to_recordset(p_pages) as p (text text);
   select d.* into v_document from public.documents as d where d.id = p_document_id for update;
   if v_document.ocr_status is distinct from 'pending_review' then
-    return private.refusal(
+    return private.refused(
+      null::public.type_text_answer,
       case when v_document.id is null then 'DOCUMENT_NOT_FOUND' else 'WRONG_STATE' end, p_document_id
     );
   end if;
-  v_answer := public.process_ocr_atomic(
+  v_answer := jsonb_populate_record(null::public.type_text_answer, public.process_ocr_atomic(
     p_document_id, jsonb_build_object('whole', true, 'pages', (
       select jsonb_agg(jsonb_build_object('page_number', p.page_number, 'text', coalesce(p.text, '')))
       from jsonb_to_recordset(p_pages) as p (page_number integer, text text)
     )), 1, 0, null, 'person', '1', 'balanced', greatest(v_document.page_count, (
       select max(p.page_number) from jsonb_to_recordset(p_pages) as p (page_number integer)
     )), p_now
-  );
+  ));
   -- As versions that somebody approved, so that reading again does not undo them.
   perform private.add_correction(t, coalesce(p.text, ''), '[]', true)
   from jsonb_to_recordset(p_pages) as p (page_number integer, text text)
   join public.page_texts as t on t.document_id = p_document_id and t.page_number = p.page_number
-  where (v_answer ->> 'success')::boolean;
+  where v_answer.success;
   return v_answer;
 end;
 $$;
@@ -426,17 +474,7 @@ create function public.list_doubts(
   p_after_id uuid default null,
   p_limit integer default 50
 )
-returns table (
-  document_id uuid,
-  case_id uuid,
-  case_name text,
-  name text,
-  pages bigint,
-  unread bigint,
-  first_page integer,
-  confidence numeric,
-  created_at timestamptz
-)
+returns setof public.doubtful_document
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_doubts(p_case_id, p_after, p_after_id, p_limit) $$;
 comment on function public.list_doubts(uuid, timestamptz, uuid, integer) is
@@ -452,7 +490,7 @@ create function public.correct_page(
   p_lines jsonb default null,
   p_approved boolean default false
 )
-returns jsonb
+returns public.correct_page_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.correct_page(p_document_id, p_page_number, p_base_version, p_text, p_lines, p_approved) $$;
 comment on function public.correct_page(uuid, integer, integer, text, jsonb, boolean) is
@@ -462,14 +500,7 @@ comment on function public.correct_page(uuid, integer, integer, text, jsonb, boo
 grant execute on function public.correct_page(uuid, integer, integer, text, jsonb, boolean) to authenticated, service_role;
 
 create function public.page_versions(p_document_id uuid, p_page_number integer)
-returns table (
-  version integer,
-  author uuid,
-  author_email text,
-  approved boolean,
-  length integer,
-  created_at timestamptz
-)
+returns setof public.page_version
 language sql stable security invoker set search_path = ''
 as $$ select * from private.page_versions(p_document_id, p_page_number) $$;
 comment on function public.page_versions(uuid, integer) is
@@ -477,7 +508,7 @@ comment on function public.page_versions(uuid, integer) is
 grant execute on function public.page_versions(uuid, integer) to authenticated, service_role;
 
 create function public.type_text(p_document_id uuid, p_pages jsonb)
-returns jsonb
+returns public.type_text_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.type_text(p_document_id, p_pages) $$;
 comment on function public.type_text(uuid, jsonb) is

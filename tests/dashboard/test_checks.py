@@ -388,8 +388,8 @@ async def test_jobs_are_for_their_people_and_hac(
         assert {answer.status_code for answer in answers} == {404}
         for query in ("", "?everybody=true"):
             assert job not in (await client.get(f"/checks{query}")).text
-    share = {"p_case_id": job, "p_user_id": str(viewer.id), "p_role": "viewer"}
-    await place.functions.used.database.rpc("share_case", **share)
+    share = place.functions.used.database.share_case
+    await share(case_id=job, user_id=str(viewer.id), role="viewer")
     async with place.visitor(viewer) as client:
         form["csrf"] = await csrf(client)
         shown = (await client.get(picture)).text

@@ -359,7 +359,7 @@ ARGUMENTS = {
     "lead_pool": "'p', 60",
     "assign_pool": "'p', 1, '[]', '{}'",
     "pool_status": "",
-    "restore_case": "(delete_case(%(case)s) ->> 'case_id')::uuid",
+    "restore_case": "(delete_case(%(case)s)).case_id",
     "revoke_role": "%(stranger)s",
     "set_function": "'ocr-worker', false",
     "share_case_by_email": "%(case)s, %(stranger)s || '@example.org'",

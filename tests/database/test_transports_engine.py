@@ -40,7 +40,7 @@ async def test_document_is_uploaded_claimed_read_and_seen_by_its_owner(
     as_owner, as_stranger = service.acting_as(owner), service.acting_as(stranger)
     page = {"page_number": 1, "text": "“Tēnā koe” \\ 100 % ✓", "confidence": 0.9}
 
-    case_id = await as_owner.rpc("create_case", p_name="Letters")
+    case_id = await as_owner.create_case(name="Letters")
     await as_owner.safe_document_reupload_v2(
         case_id=case_id,
         document_name="letter.png",

@@ -57,7 +57,7 @@ async def test_database_sees_who_signed_in(house: houses.House) -> None:
             await verifier.verify((await houses.session_of(client)).access_token)
             for client in (ada, eve)
         ]
-        case = await link.acting_as(caller.user()).rpc("create_case", p_name="Letters")
+        case = await link.acting_as(caller.user()).create_case(name="Letters")
         seen = await link.acting_as(caller.user()).select(tables.cases)
         hidden = await link.acting_as(other.user()).select(tables.cases)
 
