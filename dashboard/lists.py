@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel
 
-Row = TypeVar("Row")
 Rows = Sequence[Mapping[str, Any]]
 Row = TypeVar("Row", bound=Mapping[str, Any])
 

@@ -330,11 +330,11 @@ export type Database = {
       check_jobs: {
         Row: {
           allowed: string[]
+          cancel_pending: boolean
           created_at: string
           deadline: string
           ended_at: string | null
           error: string | null
-          has_stragglers: boolean
           id: string
           idempotency_key: string | null
           language: string | null
@@ -347,11 +347,11 @@ export type Database = {
         }
         Insert: {
           allowed?: string[]
+          cancel_pending?: boolean
           created_at?: string
           deadline: string
           ended_at?: string | null
           error?: string | null
-          has_stragglers?: boolean
           id: string
           idempotency_key?: string | null
           language?: string | null
@@ -364,11 +364,11 @@ export type Database = {
         }
         Update: {
           allowed?: string[]
+          cancel_pending?: boolean
           created_at?: string
           deadline?: string
           ended_at?: string | null
           error?: string | null
-          has_stragglers?: boolean
           id?: string
           idempotency_key?: string | null
           language?: string | null
@@ -1707,7 +1707,13 @@ export type Database = {
           p_now?: string
           p_terms: Json
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["apply_retention_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "apply_retention_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       assign_pool: {
         Args: {
@@ -1717,18 +1723,54 @@ export type Database = {
           p_term: number
           p_workers: Json
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["assign_pool_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "assign_pool_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       assign_task: {
         Args: { p_from?: string; p_task_id: string; p_user_id?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["task_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "task_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       begin_function_run: { Args: { p_function_name: string }; Returns: number }
-      cancel_case: { Args: { p_case_id: string }; Returns: Json }
-      cancel_check_job: { Args: { p_job_id: string }; Returns: Json }
+      cancel_case: {
+        Args: { p_case_id: string }
+        Returns: Database["public"]["CompositeTypes"]["case_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "case_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
+      cancel_check_job: {
+        Args: { p_job_id: string }
+        Returns: Database["public"]["CompositeTypes"]["check_job_change"]
+        SetofOptions: {
+          from: "*"
+          to: "check_job_change"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       cancel_document: {
         Args: { p_document_id: string; p_reason?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["document_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "document_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       cancel_volume_job: {
         Args: { p_job_id: number; p_reason?: string }
@@ -1742,19 +1784,33 @@ export type Database = {
       }
       case_contents: {
         Args: { p_case_id: string }
-        Returns: {
-          bytes: number
-          deleted: number
-          documents: number
-          files: number
-          pages: number
-          statuses: Json
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["case_contents_answer"][]
+        SetofOptions: {
+          from: "*"
+          to: "case_contents_answer"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
-      check_job: { Args: { p_job_id: string }; Returns: Json }
+      check_job: {
+        Args: { p_job_id: string }
+        Returns: Database["public"]["CompositeTypes"]["check_job_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "check_job_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       claim_alert_notices: {
         Args: { p_lease_seconds?: number; p_limit?: number; p_now?: string }
-        Returns: Json[]
+        Returns: Database["public"]["CompositeTypes"]["claimed_alert_notice"][]
+        SetofOptions: {
+          from: "*"
+          to: "claimed_alert_notice"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       claim_documents: {
         Args: {
@@ -1784,7 +1840,13 @@ export type Database = {
       }
       claim_webhooks: {
         Args: { p_lease_seconds?: number; p_limit?: number; p_now?: string }
-        Returns: Json[]
+        Returns: Database["public"]["CompositeTypes"]["claimed_webhook"][]
+        SetofOptions: {
+          from: "*"
+          to: "claimed_webhook"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       complete_check: {
         Args: {
@@ -1799,7 +1861,13 @@ export type Database = {
           p_results: Json
           p_version?: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["complete_check_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "complete_check_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       complete_documents: {
         Args: {
@@ -1810,6 +1878,7 @@ export type Database = {
           p_lanes?: string[]
           p_lock_timeout?: number
           p_lock_tokens: string[]
+          p_now?: string
           p_ocr_data: Json[]
           p_page_counts?: number[]
           p_processing_times_ms?: number[]
@@ -1817,10 +1886,10 @@ export type Database = {
           p_version?: string
           p_worker_id?: string
         }
-        Returns: Database["public"]["CompositeTypes"]["claimed_document"][]
+        Returns: Database["public"]["CompositeTypes"]["complete_documents_answer"][]
         SetofOptions: {
           from: "*"
-          to: "claimed_document"
+          to: "complete_documents_answer"
           isOneToOne: false
           isSetofReturn: true
         }
@@ -1852,12 +1921,24 @@ export type Database = {
           p_page_number: number
           p_text?: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["correct_page_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "correct_page_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       count_dead_letters: { Args: { p_filter?: Json }; Returns: number }
       count_old_check_jobs: {
         Args: { p_input_days?: number; p_now?: string; p_result_days?: number }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["check_job_purge"]
+        SetofOptions: {
+          from: "*"
+          to: "check_job_purge"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       create_case: {
         Args: {
@@ -1875,7 +1956,13 @@ export type Database = {
           p_priority?: string
           p_title: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["task_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "task_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       create_volume_job: {
         Args: {
@@ -1895,41 +1982,68 @@ export type Database = {
       }
       dead_letter_groups: {
         Args: { p_filter?: Json; p_limit?: number; p_offset?: number }
-        Returns: {
-          cases: number
-          error_categories: string[]
-          error_group: string
-          first_failed_at: string
-          last_failed_at: string
-          letters: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["dead_letter_group"][]
+        SetofOptions: {
+          from: "*"
+          to: "dead_letter_group"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       decide_check: {
         Args: { p_decision: string; p_job_id: string; p_position: number }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["decide_check_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "decide_check_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
-      delete_case: { Args: { p_case_id: string }; Returns: Json }
-      delete_document: { Args: { p_document_id: string }; Returns: Json }
+      delete_case: {
+        Args: { p_case_id: string }
+        Returns: Database["public"]["CompositeTypes"]["case_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "case_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
+      delete_document: {
+        Args: { p_document_id: string }
+        Returns: Database["public"]["CompositeTypes"]["document_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "document_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       document_archive: {
         Args: { p_document_id: string; p_known_sha256?: string }
         Returns: string
       }
       document_history: {
         Args: { p_document_id: string; p_limit?: number }
-        Returns: {
-          at: string
-          attempt: number
-          details: Json
-          engine: string
-          error_category: string
-          kind: string
-          message: string
-          person: string
-          source: string
-          worker_id: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["document_event"][]
+        SetofOptions: {
+          from: "*"
+          to: "document_event"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
-      document_progress: { Args: { p_document_id: string }; Returns: Json }
+      document_progress: {
+        Args: { p_document_id: string }
+        Returns: Database["public"]["CompositeTypes"]["document_progress_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "document_progress_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       end_function_run: {
         Args: {
           p_error?: string
@@ -1939,18 +2053,66 @@ export type Database = {
         }
         Returns: boolean
       }
-      end_silence: { Args: { p_silence_id: number }; Returns: Json }
+      end_silence: {
+        Args: { p_silence_id: number }
+        Returns: Database["public"]["CompositeTypes"]["silence_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "silence_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       end_task: {
         Args: { p_notes?: string; p_status?: string; p_task_id: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["task_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "task_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       erase_archived_document: {
         Args: { p_archive_sha256: string; p_document_id: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["erase_archived_document_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "erase_archived_document_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
-      erase_case: { Args: { p_case_id: string }; Returns: Json }
-      erase_document: { Args: { p_document_id: string }; Returns: Json }
-      evaluate_alerts: { Args: { p_now?: string }; Returns: Json }
+      erase_case: {
+        Args: { p_case_id: string }
+        Returns: Database["public"]["CompositeTypes"]["case_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "case_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
+      erase_document: {
+        Args: { p_document_id: string }
+        Returns: Database["public"]["CompositeTypes"]["document_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "document_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
+      evaluate_alerts: {
+        Args: { p_now?: string }
+        Returns: Database["public"]["CompositeTypes"]["evaluate_alerts_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "evaluate_alerts_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       extend_document_lock: {
         Args: {
           p_document_id: string
@@ -1958,7 +2120,13 @@ export type Database = {
           p_lock_token: string
           p_now?: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["extend_document_lock_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "extend_document_lock_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       extend_volume_lock: {
         Args: {
@@ -1991,7 +2159,13 @@ export type Database = {
           p_now?: string
           p_retry_after?: number
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["fail_document_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "fail_document_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       fail_volume_stage: {
         Args: {
@@ -2013,19 +2187,46 @@ export type Database = {
       files_removed: { Args: { p_ids: number[] }; Returns: number }
       files_to_remove: {
         Args: { p_after?: number; p_limit?: number }
-        Returns: Json[]
+        Returns: Database["public"]["CompositeTypes"]["file_to_remove"][]
+        SetofOptions: {
+          from: "*"
+          to: "file_to_remove"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       get_check: {
         Args: { p_document_id: string; p_lock_token?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["get_check_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "get_check_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
-      give_back_documents: { Args: { p_documents: Json }; Returns: Json }
+      give_back_documents: {
+        Args: { p_documents: Json }
+        Returns: Database["public"]["CompositeTypes"]["give_back_documents_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "give_back_documents_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       grant_role: {
         Args: {
           p_role?: Database["public"]["Enums"]["app_role"]
           p_user_id: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["role_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "role_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       has_role: {
         Args: {
@@ -2036,7 +2237,13 @@ export type Database = {
       }
       lead_pool: {
         Args: { p_lease_seconds: number; p_now?: string; p_process: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["lead_pool_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "lead_pool_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       list_action_types: { Args: Record<PropertyKey, never>; Returns: string[] }
       list_acts: {
@@ -2051,24 +2258,24 @@ export type Database = {
           p_since?: string
           p_until?: string
         }
-        Returns: {
-          about_email: string
-          action_type: string
-          case_id: string
-          case_name: string
-          created_at: string
-          description: string
-          document_id: string
-          document_name: string
-          email: string
-          field_changed: string
-          id: string
-          new_value: string
-          old_value: string
-          user_id: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_act"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_act"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
-      list_alert_rules: { Args: Record<PropertyKey, never>; Returns: Json[] }
+      list_alert_rules: {
+        Args: Record<PropertyKey, never>
+        Returns: Database["public"]["CompositeTypes"]["listed_alert_rule"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_alert_rule"
+          isOneToOne: false
+          isSetofReturn: true
+        }
+      }
       list_alerts: {
         Args: { p_before?: string; p_before_id?: number; p_limit?: number }
         Returns: {
@@ -2093,12 +2300,13 @@ export type Database = {
       }
       list_case_people: {
         Args: { p_case_id: string }
-        Returns: {
-          email: string
-          role: string
-          since: string
-          user_id: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["case_person"][]
+        SetofOptions: {
+          from: "*"
+          to: "case_person"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_cases: {
         Args: {
@@ -2109,19 +2317,13 @@ export type Database = {
           p_limit?: number
           p_search?: string
         }
-        Returns: {
-          are_more: boolean
-          attention: number
-          case_id: string
-          completed: number
-          created_at: string
-          documents: number
-          is_inbox: boolean
-          kind: string
-          name: string
-          owner_email: string
-          role: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_case"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_case"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_check_jobs: {
         Args: {
@@ -2131,7 +2333,13 @@ export type Database = {
           p_limit?: number
           p_status?: string
         }
-        Returns: Json[]
+        Returns: Database["public"]["CompositeTypes"]["check_job_summary"][]
+        SetofOptions: {
+          from: "*"
+          to: "check_job_summary"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_dead_letters: {
         Args: {
@@ -2140,26 +2348,13 @@ export type Database = {
           p_filter?: Json
           p_limit?: number
         }
-        Returns: {
-          case_id: string
-          case_name: string
-          dlq_id: string
-          document_id: string
-          document_name: string
-          error_category: string
-          error_group: string
-          failure_count: number
-          first_failed_at: string
-          lane: string
-          last_error_message: string
-          last_failed_at: string
-          ocr_status: string
-          page_count: number
-          resolution_notes: string
-          reviewed_at: string
-          reviewed_by: string
-          status: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_dead_letter"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_dead_letter"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_documents: {
         Args: {
@@ -2172,17 +2367,13 @@ export type Database = {
           p_name?: string
           p_status?: string
         }
-        Returns: {
-          case_id: string
-          case_name: string
-          created_at: string
-          document_id: string
-          lane: string
-          name: string
-          ocr_completed_at: string
-          ocr_status: string
-          page_count: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_document"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_document"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_doubts: {
         Args: {
@@ -2191,51 +2382,33 @@ export type Database = {
           p_case_id?: string
           p_limit?: number
         }
-        Returns: {
-          case_id: string
-          case_name: string
-          confidence: number
-          created_at: string
-          document_id: string
-          first_page: number
-          name: string
-          pages: number
-          unread: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["doubtful_document"][]
+        SetofOptions: {
+          from: "*"
+          to: "doubtful_document"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_functions: {
         Args: Record<PropertyKey, never>
-        Returns: {
-          description: string
-          enabled: boolean
-          function_name: string
-          lanes: string[]
-          last_run_at: string
-          runs: Json
-          schedule: string
-          updated_at: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_function"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_function"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_lanes: {
         Args: Record<PropertyKey, never>
-        Returns: {
-          attempt_seconds: number
-          backoff_cap_seconds: number
-          backoff_seconds: number
-          description: string
-          failed_pages_allowed: number
-          lane: string
-          later: number
-          max_attempts: number
-          max_rescues: number
-          pause_kind: string
-          pause_reason: string
-          paused_at: string
-          paused_by: string
-          probe_at: string
-          processing: number
-          queued: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_lane"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_lane"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_people: {
         Args: {
@@ -2245,14 +2418,13 @@ export type Database = {
           p_limit?: number
           p_search?: string
         }
-        Returns: {
-          cases: number
-          created_at: string
-          email: string
-          is_admin: boolean
-          last_sign_in_at: string
-          user_id: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_person"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_person"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_tasks: {
         Args: {
@@ -2264,29 +2436,13 @@ export type Database = {
           p_priority?: string
           p_whose?: string
         }
-        Returns: {
-          assigned_email: string
-          assigned_to: string
-          case_id: string
-          case_name: string
-          created_at: string
-          description: string
-          document_id: string
-          document_name: string
-          file_extension: string
-          kind: string
-          lane: string
-          metadata: Json
-          mime_type: string
-          ocr_status: string
-          page_count: number
-          priority: string
-          size_bytes: number
-          status: string
-          task_id: string
-          title: string
-          urgency: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_task"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_task"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       list_volume_jobs: {
         Args: {
@@ -2323,16 +2479,13 @@ export type Database = {
       }
       list_workers: {
         Args: Record<PropertyKey, never>
-        Returns: {
-          completed: number
-          documents: Json
-          in_hand: number
-          lanes: string[]
-          seen_at: string
-          started_at: string
-          state: string
-          worker_id: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["listed_worker"][]
+        SetofOptions: {
+          from: "*"
+          to: "listed_worker"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       move_to_dead_letter_queue: {
         Args: {
@@ -2362,17 +2515,34 @@ export type Database = {
       }
       page_versions: {
         Args: { p_document_id: string; p_page_number: number }
-        Returns: {
-          approved: boolean
-          author: string
-          author_email: string
-          created_at: string
-          length: number
-          version: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["page_version"][]
+        SetofOptions: {
+          from: "*"
+          to: "page_version"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
-      pause_lane: { Args: { p_lane: string; p_reason: string }; Returns: Json }
-      pool_status: { Args: { p_hours?: number }; Returns: Json }
+      pause_lane: {
+        Args: { p_lane: string; p_reason: string }
+        Returns: Database["public"]["CompositeTypes"]["pause_lane_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "pause_lane_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
+      pool_status: {
+        Args: { p_hours?: number }
+        Returns: Database["public"]["CompositeTypes"]["pool_status_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "pool_status_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       process_ocr_atomic: {
         Args: {
           p_confidence: number
@@ -2395,7 +2565,13 @@ export type Database = {
           p_now?: string
           p_result_days?: number
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["check_job_purge"]
+        SetofOptions: {
+          from: "*"
+          to: "check_job_purge"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       read_again: {
         Args: {
@@ -2404,7 +2580,13 @@ export type Database = {
           p_language?: string
           p_profile?: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["read_again_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "read_again_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       receive_volume_messages: {
         Args: {
@@ -2423,11 +2605,23 @@ export type Database = {
       }
       recover_stuck_documents: {
         Args: { p_document_ids?: string[]; p_stuck_minutes?: number }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["recover_stuck_documents_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "recover_stuck_documents_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       refuse_documents: {
         Args: { p_document_ids: string[]; p_reason: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["route_documents_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "route_documents_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       release_documents: {
         Args: {
@@ -2436,7 +2630,13 @@ export type Database = {
           p_outage?: boolean
           p_reason?: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["release_documents_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "release_documents_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       release_volume_stage: {
         Args: {
@@ -2468,7 +2668,13 @@ export type Database = {
       }
       report_pool: {
         Args: { p_now?: string; p_process: string; p_workers: Json }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["report_pool_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "report_pool_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       report_worker: {
         Args: {
@@ -2485,11 +2691,23 @@ export type Database = {
       }
       request_webhook: {
         Args: { p_document_id: string; p_url: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["request_webhook_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "request_webhook_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       rerun_check_job: {
         Args: { p_all?: boolean; p_job_id: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["check_job_change"]
+        SetofOptions: {
+          from: "*"
+          to: "check_job_change"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       rerun_volumes: {
         Args: {
@@ -2509,39 +2727,96 @@ export type Database = {
       }
       resolve_dead_letter: {
         Args: { p_action: string; p_dlq_id: string; p_notes?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["dead_letter_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "dead_letter_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       resolve_dead_letters: {
         Args: { p_action: string; p_filter: Json; p_notes?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["resolve_dead_letters_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "resolve_dead_letters_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
-      restore_case: { Args: { p_case_id: string }; Returns: Json }
-      restore_document: { Args: { p_document_id: string }; Returns: Json }
+      restore_case: {
+        Args: { p_case_id: string }
+        Returns: Database["public"]["CompositeTypes"]["case_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "case_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
+      restore_document: {
+        Args: { p_document_id: string }
+        Returns: Database["public"]["CompositeTypes"]["document_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "document_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       results_by_hour: {
         Args: { p_hours?: number }
-        Returns: {
-          avg_seconds_to_text: number
-          completed: number
-          dead_lettered: number
-          hour: string
-          retries: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["hourly_result"][]
+        SetofOptions: {
+          from: "*"
+          to: "hourly_result"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
-      resume_lane: { Args: { p_lane: string }; Returns: Json }
+      resume_lane: {
+        Args: { p_lane: string }
+        Returns: Database["public"]["CompositeTypes"]["resume_lane_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "resume_lane_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       revoke_role: {
         Args: {
           p_role?: Database["public"]["Enums"]["app_role"]
           p_user_id: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["role_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "role_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       route_document: {
         Args: { p_document_id: string; p_lane: string; p_notes?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["route_document_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "route_document_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       route_documents: {
         Args: { p_document_ids: string[]; p_lane: string; p_notes?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["route_documents_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "route_documents_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       safe_document_reupload_v2: {
         Args: {
@@ -2572,7 +2847,13 @@ export type Database = {
           p_profile?: string
           p_version: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["save_document_pages_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "save_document_pages_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       search_documents: {
         Args: {
@@ -2582,18 +2863,23 @@ export type Database = {
           p_offset?: number
           p_query: string
         }
-        Returns: {
-          case_id: string
-          document_id: string
-          headline: string
-          name: string
-          page_number: number
-          rank: number
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["search_hit"][]
+        SetofOptions: {
+          from: "*"
+          to: "search_hit"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       set_alert_rule: {
         Args: { p_changes: Json; p_rule: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["alert_rule_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "alert_rule_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       set_function: {
         Args: {
@@ -2601,11 +2887,23 @@ export type Database = {
           p_function_name: string
           p_schedule?: string
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["set_function_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "set_function_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       set_task_priority: {
         Args: { p_priority: string; p_task_id: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["task_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "task_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       settle_alert_notice: {
         Args: {
@@ -2630,15 +2928,33 @@ export type Database = {
       }
       share_case: {
         Args: { p_case_id: string; p_role?: string; p_user_id: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["case_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "case_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       share_case_by_email: {
         Args: { p_case_id: string; p_email: string; p_role?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["case_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "case_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       silence_alerts: {
         Args: { p_minutes: number; p_reason: string; p_rule?: string }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["silence_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "silence_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       start_volume_stage: {
         Args: {
@@ -2659,27 +2975,13 @@ export type Database = {
       }
       stuck_documents: {
         Args: { p_limit?: number }
-        Returns: {
-          attempt_deadline: string
-          case_id: string
-          case_name: string
-          claimed_at: string
-          document_id: string
-          held_seconds: number
-          lane: string
-          lock_expires_at: string
-          locked_by: string
-          max_attempts: number
-          max_rescues: number
-          name: string
-          page_count: number
-          pages_done: number
-          rescues: number
-          retry_count: number
-          silent_seconds: number
-          sweep_due_at: string
-          swept_at: string
-        }[]
+        Returns: Database["public"]["CompositeTypes"]["stuck_document"][]
+        SetofOptions: {
+          from: "*"
+          to: "stuck_document"
+          isOneToOne: false
+          isSetofReturn: true
+        }
       }
       submit_check_job: {
         Args: {
@@ -2695,18 +2997,48 @@ export type Database = {
           p_request_digest?: string
           p_seconds?: number
         }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["submit_check_job_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "submit_check_job_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       sweep_documents: { Args: { p_now?: string }; Returns: number }
-      system_metrics: { Args: { p_now?: string }; Returns: Json }
+      system_metrics: {
+        Args: { p_now?: string }
+        Returns: Database["public"]["CompositeTypes"]["system_metrics_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "system_metrics_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       take_engine_call: {
         Args: { p_engine: string; p_now?: string; p_per_second: number }
         Returns: number
       }
-      test_alert: { Args: { p_rule: string }; Returns: Json }
+      test_alert: {
+        Args: { p_rule: string }
+        Returns: Database["public"]["CompositeTypes"]["alert_rule_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "alert_rule_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       type_text: {
         Args: { p_document_id: string; p_pages: Json }
-        Returns: Json
+        Returns: Database["public"]["CompositeTypes"]["type_text_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "type_text_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       unknown_files: { Args: { p_paths: string[] }; Returns: string[] }
       volume_board: {
@@ -2750,6 +3082,38 @@ export type Database = {
       app_role: "admin" | "user"
     }
     CompositeTypes: {
+      acquire_document_lock_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        lock_token: string | null
+        document:
+          | Database["public"]["CompositeTypes"]["claimed_document"]
+          | null
+      }
+      alert_rule_answer: {
+        success: boolean | null
+        rule: string | null
+      }
+      apply_retention_answer: {
+        documents: number | null
+        errors: number | null
+        webhooks: number | null
+        messages: number | null
+      }
+      assign_pool_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        switches: number | null
+      }
+      assignable_worker: {
+        worker_id: string | null
+        lane: string | null
+        is_idle: boolean | null
+        seconds: number | null
+      }
       cancel_volume_job_answer: {
         success: boolean | null
         error: string | null
@@ -2757,6 +3121,127 @@ export type Database = {
         id: number | null
         job_id: number | null
         taken_back: number | null
+      }
+      case_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        case_id: string | null
+        documents: number | null
+      }
+      case_contents_answer: {
+        documents: number | null
+        deleted: number | null
+        pages: number | null
+        files: number | null
+        bytes: number | null
+        statuses: Json | null
+      }
+      case_person: {
+        user_id: string | null
+        email: string | null
+        role: string | null
+        since: string | null
+      }
+      check_image_expectation: {
+        position: number | null
+        image: string | null
+        reference: string[] | null
+      }
+      check_image_page: {
+        run_id: number | null
+        page_number: number | null
+        document_id: string | null
+        case_id: string | null
+        status: string | null
+        text: string | null
+        language: string | null
+        lines: Json | null
+        confidence: number | null
+        width: number | null
+        height: number | null
+        error: string | null
+        processing_time_ms: number | null
+        details: Json | null
+        created_at: string | null
+      }
+      check_job_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        job_id: string | null
+        job: Database["public"]["CompositeTypes"]["check_job_details"] | null
+      }
+      check_job_change: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        job_id: string | null
+        status: string | null
+        images: number | null
+      }
+      check_job_details: {
+        jobId: string | null
+        name: string | null
+        status: string | null
+        language: string | null
+        languageChecked: boolean | null
+        run: number | null
+        error: string | null
+        createdAt: string | null
+        startedAt: string | null
+        endedAt: string | null
+        images: number | null
+        checked: number | null
+        pass: number | null
+        manual: number | null
+        undecided: number | null
+        results:
+          | Database["public"]["CompositeTypes"]["check_job_result"][]
+          | null
+      }
+      check_job_purge: {
+        purged: number | null
+        erased: number | null
+      }
+      check_job_result: {
+        image: string | null
+        position: number | null
+        documentId: string | null
+        reference: string[] | null
+        extractedText: string | null
+        match: boolean | null
+        verdict: string | null
+        issues: Json | null
+        strings: Json | null
+        width: number | null
+        height: number | null
+        decision: string | null
+        languageChecked: boolean | null
+        error: string | null
+      }
+      check_job_summary: {
+        jobId: string | null
+        name: string | null
+        status: string | null
+        language: string | null
+        languageChecked: boolean | null
+        run: number | null
+        error: string | null
+        createdAt: string | null
+        startedAt: string | null
+        endedAt: string | null
+        images: number | null
+        checked: number | null
+        pass: number | null
+        manual: number | null
+        undecided: number | null
+      }
+      claimed_alert_notice: {
+        id: string | null
+        attempt: number | null
+        channel: string | null
+        body: Json | null
       }
       claimed_document: {
         id: string | null
@@ -2780,8 +3265,37 @@ export type Database = {
         retry_count: number | null
         max_attempts: number | null
         priority: number | null
+      }
+      claimed_webhook: {
+        id: string | null
+        url: string | null
+        attempt: number | null
+        body: Json | null
+      }
+      complete_check_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        log_id: string | null
+        missing: number[] | null
+      }
+      complete_documents_answer: {
+        id: string | null
         refusal: string | null
         missing: number[] | null
+        claimed: Database["public"]["CompositeTypes"]["claimed_document"] | null
+      }
+      correct_page_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        page_number: number | null
+        version: number | null
+        text: string | null
+        corrected_by: string | null
+        corrected_at: string | null
       }
       create_volume_job_answer: {
         success: boolean | null
@@ -2790,6 +3304,320 @@ export type Database = {
         job_id: number | null
         job_key: string | null
         volumes: number | null
+      }
+      dead_letter_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        dlq_id: string | null
+        document_id: string | null
+        name: string | null
+        status: string | null
+        resolved_by: string | null
+        resolved_at: string | null
+        investigated_by: string | null
+      }
+      dead_letter_group: {
+        error_group: string | null
+        letters: number | null
+        error_categories: string[] | null
+        cases: number | null
+        first_failed_at: string | null
+        last_failed_at: string | null
+      }
+      decide_check_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        job_id: string | null
+        position: number | null
+        decision: string | null
+      }
+      document_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        ocr_status: string | null
+      }
+      document_event: {
+        at: string | null
+        source: string | null
+        kind: string | null
+        attempt: number | null
+        worker_id: string | null
+        engine: string | null
+        error_category: string | null
+        message: string | null
+        details: Json | null
+        person: string | null
+      }
+      document_progress_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        case_id: string | null
+        name: string | null
+        lane: string | null
+        ocr_status: string | null
+        document_version: number | null
+        pages_done: number | null
+        page_count: number | null
+        attempts: number | null
+        retry_at: string | null
+        ahead: number | null
+        seconds_left: number | null
+        created_at: string | null
+        claimed_at: string | null
+        completed_at: string | null
+      }
+      doubtful_document: {
+        document_id: string | null
+        case_id: string | null
+        case_name: string | null
+        name: string | null
+        pages: number | null
+        unread: number | null
+        first_page: number | null
+        confidence: number | null
+        created_at: string | null
+      }
+      erase_archived_document_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+      }
+      evaluate_alerts_answer: {
+        evaluated: number | null
+        open: number | null
+      }
+      extend_document_lock_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        lock_expires_at: string | null
+      }
+      fail_document_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        status: string | null
+        retry_count: number | null
+        retry_at: string | null
+        dlq_id: string | null
+      }
+      file_to_remove: {
+        id: number | null
+        path: string | null
+      }
+      function_run: {
+        started_at: string | null
+        seconds: number | null
+        outcome: string | null
+        error: string | null
+        result: Json | null
+      }
+      get_check_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        language: string | null
+        allowed: string[] | null
+        images:
+          | Database["public"]["CompositeTypes"]["check_image_expectation"][]
+          | null
+        pages: Database["public"]["CompositeTypes"]["check_image_page"][] | null
+      }
+      give_back_documents_answer: {
+        success: boolean | null
+        done: number | null
+        documents:
+          | Database["public"]["CompositeTypes"]["given_back_document"][]
+          | null
+        skipped:
+          | Database["public"]["CompositeTypes"]["skipped_document"][]
+          | null
+      }
+      given_back_document: {
+        document_id: string | null
+        name: string | null
+        ocr_status: string | null
+      }
+      hourly_result: {
+        hour: string | null
+        completed: number | null
+        dead_lettered: number | null
+        retries: number | null
+        avg_seconds_to_text: number | null
+      }
+      labelled_count: {
+        label: string | null
+        count: number | null
+      }
+      lane_metrics: {
+        lane: string | null
+        paused: boolean | null
+        queued: number | null
+        later: number | null
+        processing: number | null
+        stuck: number | null
+        oldest_seconds: number | null
+      }
+      lead_pool_answer: {
+        term: number | null
+        backlog: Json | null
+        workers:
+          | Database["public"]["CompositeTypes"]["assignable_worker"][]
+          | null
+      }
+      listed_act: {
+        id: string | null
+        created_at: string | null
+        user_id: string | null
+        email: string | null
+        action_type: string | null
+        description: string | null
+        case_id: string | null
+        case_name: string | null
+        document_id: string | null
+        document_name: string | null
+        field_changed: string | null
+        old_value: string | null
+        new_value: string | null
+        about_email: string | null
+      }
+      listed_alert_rule: {
+        rule: string | null
+        metric: string | null
+        comparison: string | null
+        threshold: number | null
+        window_seconds: number | null
+        hold_seconds: number | null
+        calm_seconds: number | null
+        at_least: number | null
+        severity: string | null
+        enabled: boolean | null
+        advice: string | null
+        updated_at: string | null
+        description: string | null
+        unit: string | null
+        value: number | null
+        events: number | null
+        detail: string | null
+        broken_since: string | null
+        calm_since: string | null
+        evaluated_at: string | null
+        alert_id: number | null
+        fired_at: string | null
+        silenced: boolean | null
+      }
+      listed_case: {
+        case_id: string | null
+        name: string | null
+        kind: string | null
+        is_inbox: boolean | null
+        owner_email: string | null
+        role: string | null
+        created_at: string | null
+        documents: number | null
+        completed: number | null
+        are_more: boolean | null
+        attention: number | null
+      }
+      listed_dead_letter: {
+        dlq_id: string | null
+        document_id: string | null
+        document_name: string | null
+        case_id: string | null
+        case_name: string | null
+        lane: string | null
+        ocr_status: string | null
+        page_count: number | null
+        status: string | null
+        error_category: string | null
+        error_group: string | null
+        last_error_message: string | null
+        failure_count: number | null
+        first_failed_at: string | null
+        last_failed_at: string | null
+        reviewed_by: string | null
+        reviewed_at: string | null
+        resolution_notes: string | null
+      }
+      listed_document: {
+        document_id: string | null
+        case_id: string | null
+        case_name: string | null
+        name: string | null
+        lane: string | null
+        ocr_status: string | null
+        page_count: number | null
+        created_at: string | null
+        ocr_completed_at: string | null
+      }
+      listed_function: {
+        function_name: string | null
+        enabled: boolean | null
+        schedule: string | null
+        description: string | null
+        lanes: string[] | null
+        updated_at: string | null
+        last_run_at: string | null
+        runs: Database["public"]["CompositeTypes"]["function_run"][] | null
+      }
+      listed_lane: {
+        lane: string | null
+        description: string | null
+        queued: number | null
+        later: number | null
+        processing: number | null
+        paused_at: string | null
+        pause_kind: string | null
+        pause_reason: string | null
+        paused_by: string | null
+        probe_at: string | null
+        max_attempts: number | null
+        max_rescues: number | null
+        backoff_seconds: number | null
+        backoff_cap_seconds: number | null
+        attempt_seconds: number | null
+        failed_pages_allowed: number | null
+      }
+      listed_person: {
+        user_id: string | null
+        email: string | null
+        is_admin: boolean | null
+        cases: number | null
+        created_at: string | null
+        last_sign_in_at: string | null
+      }
+      listed_task: {
+        task_id: string | null
+        kind: string | null
+        title: string | null
+        description: string | null
+        priority: string | null
+        urgency: number | null
+        status: string | null
+        assigned_to: string | null
+        assigned_email: string | null
+        created_at: string | null
+        metadata: Json | null
+        document_id: string | null
+        document_name: string | null
+        ocr_status: string | null
+        lane: string | null
+        file_extension: string | null
+        mime_type: string | null
+        size_bytes: number | null
+        page_count: number | null
+        case_id: string | null
+        case_name: string | null
       }
       listed_volume_job: {
         job_id: number | null
@@ -2823,6 +3651,25 @@ export type Database = {
         seconds: Json | null
         result: Database["public"]["CompositeTypes"]["volume_figures"] | null
       }
+      listed_worker: {
+        worker_id: string | null
+        state: string | null
+        lanes: string[] | null
+        started_at: string | null
+        seen_at: string | null
+        in_hand: number | null
+        documents:
+          | Database["public"]["CompositeTypes"]["worker_document"][]
+          | null
+        completed: number | null
+      }
+      move_to_dead_letter_queue_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        dlq_id: string | null
+      }
       orchestrate_volumes_answer: {
         published: number | null
         republished: number | null
@@ -2835,6 +3682,97 @@ export type Database = {
         outbox: number | null
         retry_in: number | null
       }
+      page_version: {
+        version: number | null
+        author: string | null
+        author_email: string | null
+        approved: boolean | null
+        length: number | null
+        created_at: string | null
+      }
+      pause_lane_answer: {
+        success: boolean | null
+        lane: string | null
+      }
+      pool_history_point: {
+        at: string | null
+        backlog: Json | null
+        allocation: Json | null
+        switches: number | null
+      }
+      pool_leader: {
+        process: string | null
+        term: number | null
+        since: string | null
+        is_late: boolean | null
+      }
+      pool_member: {
+        worker_id: string | null
+        process: string | null
+        lane: string | null
+        lane_since: string | null
+        switches: number | null
+        reads_lane: string | null
+        reads_document: string | null
+        started_at: string | null
+        seen_at: string | null
+        document_name: string | null
+        claimed_at: string | null
+      }
+      pool_status_answer: {
+        backlog: Json | null
+        paused: string[] | null
+        leader: Database["public"]["CompositeTypes"]["pool_leader"] | null
+        workers: Database["public"]["CompositeTypes"]["pool_member"][] | null
+        history:
+          | Database["public"]["CompositeTypes"]["pool_history_point"][]
+          | null
+      }
+      process_ocr_atomic_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        log_id: string | null
+        missing: number[] | null
+      }
+      read_again_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        reading: number | null
+        ocr_status: string | null
+      }
+      recover_stuck_documents_answer: {
+        success: boolean | null
+        recovered: number | null
+        documents: string[] | null
+      }
+      refused_document: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+      }
+      release_documents_answer: {
+        success: boolean | null
+        released: string[] | null
+        failed: string[] | null
+        lost: Database["public"]["CompositeTypes"]["refused_document"][] | null
+      }
+      report_pool_answer: {
+        lanes: Json | null
+        reading: Json | null
+        waiting: string[] | null
+      }
+      request_webhook_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        webhook_id: string | null
+      }
       rerun_volumes_answer: {
         success: boolean | null
         error: string | null
@@ -2843,6 +3781,90 @@ export type Database = {
         job_id: number | null
         rerun: number | null
         skipped: number | null
+      }
+      resolve_dead_letters_answer: {
+        success: boolean | null
+        resolved: number | null
+        documents:
+          | Database["public"]["CompositeTypes"]["dead_letter_answer"][]
+          | null
+        skipped:
+          | Database["public"]["CompositeTypes"]["dead_letter_answer"][]
+          | null
+      }
+      resume_lane_answer: {
+        success: boolean | null
+        lane: string | null
+        was_paused: boolean | null
+      }
+      role_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        user_id: string | null
+        changed: boolean | null
+      }
+      route_document_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        lane: string | null
+        ocr_status: string | null
+      }
+      route_documents_answer: {
+        success: boolean | null
+        done: number | null
+        documents: string[] | null
+        skipped:
+          | Database["public"]["CompositeTypes"]["skipped_document"][]
+          | null
+      }
+      safe_document_reupload_v2_answer: {
+        success: boolean | null
+        document_id: string | null
+        version: number | null
+        document_version: number | null
+        ocr_status: string | null
+        existing: boolean | null
+      }
+      save_document_pages_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        run_id: number | null
+        saved: number[] | null
+      }
+      search_hit: {
+        document_id: string | null
+        case_id: string | null
+        name: string | null
+        page_number: number | null
+        rank: number | null
+        headline: string | null
+      }
+      set_function_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        function_name: string | null
+        enabled: boolean | null
+        schedule: string | null
+      }
+      silence_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        silence_id: number | null
+        ends_at: string | null
+      }
+      skipped_document: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        name: string | null
       }
       start_volume_stage_answer: {
         success: boolean | null
@@ -2860,6 +3882,58 @@ export type Database = {
         is_forced: boolean | null
         stage_seconds: number | null
         seconds_before: number | null
+      }
+      stuck_document: {
+        document_id: string | null
+        name: string | null
+        case_id: string | null
+        case_name: string | null
+        lane: string | null
+        locked_by: string | null
+        claimed_at: string | null
+        held_seconds: number | null
+        silent_seconds: number | null
+        lock_expires_at: string | null
+        attempt_deadline: string | null
+        swept_at: string | null
+        sweep_due_at: string | null
+        pages_done: number | null
+        page_count: number | null
+        retry_count: number | null
+        max_attempts: number | null
+        rescues: number | null
+        max_rescues: number | null
+      }
+      submit_check_job_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        job_id: string | null
+        existing: boolean | null
+      }
+      system_metrics_answer: {
+        lanes: Database["public"]["CompositeTypes"]["lane_metrics"][] | null
+        dead_letters:
+          | Database["public"]["CompositeTypes"]["labelled_count"][]
+          | null
+        open_alerts:
+          | Database["public"]["CompositeTypes"]["labelled_count"][]
+          | null
+        open_tasks: number | null
+        workers: Database["public"]["CompositeTypes"]["labelled_count"][] | null
+      }
+      task_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        task_id: string | null
+      }
+      type_text_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        log_id: string | null
       }
       volume_board_answer: {
         success: boolean | null
@@ -2933,6 +4007,14 @@ export type Database = {
         stage: string | null
         handle: number | null
         message: Json | null
+      }
+      worker_document: {
+        document_id: string | null
+        name: string | null
+        lane: string | null
+        claimed_at: string | null
+        page_count: number | null
+        pages_done: number | null
       }
     }
   }

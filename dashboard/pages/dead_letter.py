@@ -95,18 +95,18 @@ def path(dlq_id: uuid.UUID) -> str:
     return f"{dead_letters.PAGE.path}/{dlq_id}"
 
 
-def _told(history: Sequence[rows.DocumentHistory]) -> list[dict[str, Any]]:
+def _told(history: Sequence[rows.DocumentEvent]) -> list[dict[str, Any]]:
     """Add to each event what it was in words, and the class of its error."""
     return [{**event, "what": _what(event), "error_type": _error_type(event)} for event in history]
 
 
-def _what(event: rows.DocumentHistory) -> str:
+def _what(event: rows.DocumentEvent) -> str:
     kind = event["kind"]
     told = _KINDS.get(kind)
     return told.format(**event) if told else kind.replace("_", " ").capitalize()
 
 
-def _error_type(event: rows.DocumentHistory) -> str | None:
+def _error_type(event: rows.DocumentEvent) -> str | None:
     # Workers of others may send anything.
     details = event["details"] if event["source"] == "error" else None
     return str(details["type"]) if isinstance(details, dict) and "type" in details else None

@@ -108,7 +108,7 @@ def show(
 
     async def ask(
         database: Database,
-    ) -> tuple[rows.ListedDeadLetter | None, list[rows.DocumentHistory]]:
+    ) -> tuple[rows.ListedDeadLetter | None, list[rows.DocumentEvent]]:
         found = await database.list_dead_letters(filter={"ids": [str(dlq_id)]})
         if not found:
             return None, []
@@ -294,7 +294,7 @@ def _facts(letter: rows.ListedDeadLetter) -> Sequence[Sequence[object]]:
     )
 
 
-def _event_row(event: rows.DocumentHistory) -> Sequence[object]:
+def _event_row(event: rows.DocumentEvent) -> Sequence[object]:
     by = event["worker_id"] or event["person"] or "operator or machine"
     what = event["kind"].replace("_", " ")
     return _moment(event["at"]), what, event["attempt"], by, event["message"]

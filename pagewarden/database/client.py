@@ -55,14 +55,14 @@ class Client(abc.ABC):
 
     async def apply_retention(
         self, *, terms: object, dry_run: bool = False, limit: int = 1000
-    ) -> Any:
+    ) -> rows.ApplyRetentionAnswer:
         """Remove what is older than {"bin_days", "error_days", "webhook_days", …
 
-        … "message_days"}: erase documents of the bin, errors of documents that need nobody, settled
-        webhooks, messages about volumes in their archives. Says how many; with p_dry_run it only
-        counts. What a term does not name is kept. Audit lines stay.
+        … "message_days"}: deleted documents, errors of documents without an open dead letter,
+        settled webhooks, archived queue messages of volumes. Returns how many of each; p_dry_run
+        only counts. What has no term is kept, and audit lines always are.
         """
-        answer: Any = await self.rpc(
+        answer: rows.ApplyRetentionAnswer = await self.rpc(
             "apply_retention", p_terms=terms, p_dry_run=dry_run, p_limit=limit
         )
         return answer
@@ -150,12 +150,14 @@ class Client(abc.ABC):
         answer: rows.CheckJobAnswer = await self.rpc("check_job", p_job_id=job_id)
         return answer
 
-    async def claim_alert_notices(self, *, limit: int = 10, lease_seconds: int = 60) -> list[Any]:
-        """Take notices that are due: {id, attempt, channel, body}.
+    async def claim_alert_notices(
+        self, *, limit: int = 10, lease_seconds: int = 60
+    ) -> list[rows.ClaimedAlertNotice]:
+        """Claim notices that are due.
 
-        Who does not settle one in time loses it.
+        A notice that is not settled within its lease is due again.
         """
-        answer: list[Any] = await self.rpc(
+        answer: list[rows.ClaimedAlertNotice] = await self.rpc(
             "claim_alert_notices", p_limit=limit, p_lease_seconds=lease_seconds
         )
         return answer
@@ -450,14 +452,19 @@ class Client(abc.ABC):
         answer: rows.DocumentAnswer = await self.rpc("delete_document", p_document_id=document_id)
         return answer
 
-    async def document_archive(self, *, document_id: str, known_sha256: str | None = None) -> str:
-        """A document with its texts, corrections and history as JSON, to be kept in an …
+    async def document_archive(
+        self, *, document_id: str, known_sha256: str | None = None
+    ) -> str | None:
+        """A document with everything that erasing it removes, except its file, as JSON of …
 
-        … archive; its file is in the store. Null if there is no such document, or if the text has
-        this SHA-256: an archive that has it is up to date.
+        … one row a line: its texts, corrections and history, for an archive. Null if there is no
+        such document, or if its SHA-256 is p_known_sha256, so the copy in the archive is up to
+        date.
         """
         optional = _given({"p_known_sha256": known_sha256})
-        answer: str = await self.rpc("document_archive", p_document_id=document_id, **optional)
+        answer: str | None = await self.rpc(
+            "document_archive", p_document_id=document_id, **optional
+        )
         return answer
 
     async def document_history(
@@ -492,9 +499,9 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def end_silence(self, *, silence_id: int) -> Any:
-        """HAC: end a silence before its time."""
-        answer: Any = await self.rpc("end_silence", p_silence_id=silence_id)
+    async def end_silence(self, *, silence_id: int) -> rows.SilenceAnswer:
+        """HAC: end a silence early."""
+        answer: rows.SilenceAnswer = await self.rpc("end_silence", p_silence_id=silence_id)
         return answer
 
     async def end_task(
@@ -510,12 +517,14 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def erase_archived_document(self, *, document_id: str, archive_sha256: str) -> Any:
+    async def erase_archived_document(
+        self, *, document_id: str, archive_sha256: str
+    ) -> rows.EraseArchivedDocumentAnswer:
         """Erase a document as erase_document does, if document_archive still returns a text …
 
         … with this SHA-256; otherwise ARCHIVE_OUTDATED, and nothing is erased.
         """
-        answer: Any = await self.rpc(
+        answer: rows.EraseArchivedDocumentAnswer = await self.rpc(
             "erase_archived_document", p_document_id=document_id, p_archive_sha256=archive_sha256
         )
         return answer
@@ -536,12 +545,12 @@ class Client(abc.ABC):
         answer: rows.DocumentAnswer = await self.rpc("erase_document", p_document_id=document_id)
         return answer
 
-    async def evaluate_alerts(self) -> Any:
-        """Measure what the rules watch, and fire and resolve alerts.
+    async def evaluate_alerts(self) -> rows.EvaluateAlertsAnswer:
+        """Evaluate all enabled rules: measure their metrics, fire and resolve alerts.
 
-        Every minute, by pg_cron or the local scheduler.
+        pg_cron or the local scheduler calls it every minute.
         """
-        answer: Any = await self.rpc("evaluate_alerts")
+        answer: rows.EvaluateAlertsAnswer = await self.rpc("evaluate_alerts")
         return answer
 
     async def extend_document_lock(
@@ -644,19 +653,18 @@ class Client(abc.ABC):
         return answer
 
     async def files_removed(self, *, ids: Sequence[int | None]) -> int:
-        """Say that these files of files_to_remove are gone from the store.
+        """Confirm that files of files_to_remove were removed from the store.
 
-        Returns how many were still on the list.
+        Returns how many were still listed.
         """
         answer: int = await self.rpc("files_removed", p_ids=ids)
         return answer
 
-    async def files_to_remove(self, *, after: int = 0, limit: int = 100) -> list[Any]:
-        """Files of erased documents that are still stored: {id, path}, in order of id, from …
-
-        … the one behind p_after on.
-        """
-        answer: list[Any] = await self.rpc("files_to_remove", p_after=after, p_limit=limit)
+    async def files_to_remove(self, *, after: int = 0, limit: int = 100) -> list[rows.FileToRemove]:
+        """Files of erased documents that are still stored, in order of id, those after p_after."""
+        answer: list[rows.FileToRemove] = await self.rpc(
+            "files_to_remove", p_after=after, p_limit=limit
+        )
         return answer
 
     async def get_check(
@@ -746,18 +754,18 @@ class Client(abc.ABC):
         answer: list[rows.ListedAct] = await self.rpc("list_acts", p_limit=limit, **optional)
         return answer
 
-    async def list_alert_rules(self) -> list[Any]:
-        """HAC: every rule with what it shows now, since when it is broken or calm, and its …
+    async def list_alert_rules(self) -> list[rows.ListedAlertRule]:
+        """HAC: every rule with its last measurement, since when it is broken or calm, and …
 
-        … open alert; open ones first.
+        … its open alert; open alerts first.
         """
-        answer: list[Any] = await self.rpc("list_alert_rules")
+        answer: list[rows.ListedAlertRule] = await self.rpc("list_alert_rules")
         return answer
 
     async def list_alerts(
         self, *, before: str | None = None, before_id: int | None = None, limit: int = 50
     ) -> list[rows.Alerts]:
-        """HAC: what fired, the newest first."""
+        """HAC: alerts, newest first."""
         optional = _given({"p_before": before, "p_before_id": before_id})
         answer: list[rows.Alerts] = await self.rpc("list_alerts", p_limit=limit, **optional)
         return answer
@@ -1210,17 +1218,14 @@ class Client(abc.ABC):
     async def report_conflict(
         self, *, message: str, case_id: str | None = None, document_id: str | None = None
     ) -> None:
-        """Whoever met a serialization failure again and again gives up into ocr_errors with …
-
-        … this.
-        """
+        """Record in ocr_errors that a serialization failure outlasted all retries."""
         optional = _given({"p_case_id": case_id, "p_document_id": document_id})
         await self.rpc("report_conflict", p_message=message, **optional)
 
     async def report_gauge(self, *, gauge: str, value: float) -> None:
-        """Report what only a process can see: free_disk_share (0 to 1), gpu_service_down (0 …
+        """Report a measurement that only a process can take: free_disk_share (0 to 1), …
 
-        … or 1).
+        … gpu_service_down (0 or 1).
         """
         await self.rpc("report_gauge", p_gauge=gauge, p_value=value)
 
@@ -1334,12 +1339,12 @@ class Client(abc.ABC):
         answer: rows.DocumentAnswer = await self.rpc("restore_document", p_document_id=document_id)
         return answer
 
-    async def results_by_hour(self, *, hours: int = 24) -> list[rows.ResultsByHour]:
-        """For HAC: what was completed and given up in each of the last hours, the present …
+    async def results_by_hour(self, *, hours: int = 24) -> list[rows.HourlyResult]:
+        """HAC: completed documents and dead letters in each of the last hours, the current …
 
         … one included, oldest first.
         """
-        answer: list[rows.ResultsByHour] = await self.rpc("results_by_hour", p_hours=hours)
+        answer: list[rows.HourlyResult] = await self.rpc("results_by_hour", p_hours=hours)
         return answer
 
     async def resume_lane(self, *, lane: str) -> rows.ResumeLaneAnswer:
@@ -1474,13 +1479,16 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def set_alert_rule(self, *, rule: str, changes: object) -> Any:
-        """HAC: change a rule, or make one: {"metric", "comparison", "threshold", …
+    async def set_alert_rule(self, *, rule: str, changes: object) -> rows.AlertRuleAnswer:
+        """HAC: change or create a rule.
 
-        … "window_seconds", "hold_seconds", "calm_seconds", "at_least", "severity", "enabled",
-        "advice"}; what is left out stays.
+        Fields: {"metric", "comparison", "threshold", "window_seconds", "hold_seconds",
+        "calm_seconds", "at_least", "severity", "enabled", "advice"}; omitted fields stay as they
+        are.
         """
-        answer: Any = await self.rpc("set_alert_rule", p_rule=rule, p_changes=changes)
+        answer: rows.AlertRuleAnswer = await self.rpc(
+            "set_alert_rule", p_rule=rule, p_changes=changes
+        )
         return answer
 
     async def set_function(
@@ -1507,9 +1515,10 @@ class Client(abc.ABC):
     async def settle_alert_notice(
         self, *, id: str, attempt: int, error: str | None = None, is_set_up: bool = True
     ) -> bool:
-        """Say how telling ended: without an error it was delivered; with one it is tried again.
+        """Record the outcome of a delivery attempt: delivered without p_error, otherwise …
 
-        False when the attempt no longer counts.
+        … retried with backoff. False if the lease of the attempt has expired and another attempt
+        has begun.
         """
         optional = _given({"p_error": error})
         answer: bool = await self.rpc(
@@ -1556,13 +1565,15 @@ class Client(abc.ABC):
         )
         return answer
 
-    async def silence_alerts(self, *, minutes: int, reason: str, rule: str | None = None) -> Any:
-        """HAC: tell nobody of a rule, or of any, for so long.
+    async def silence_alerts(
+        self, *, minutes: int, reason: str, rule: str | None = None
+    ) -> rows.SilenceAnswer:
+        """HAC: suppress the notices of a rule, or of all rules, for p_minutes.
 
-        What still is broken afterwards is told then.
+        Alerts that are still open then send theirs.
         """
         optional = _given({"p_rule": rule})
-        answer: Any = await self.rpc(
+        answer: rows.SilenceAnswer = await self.rpc(
             "silence_alerts", p_minutes=minutes, p_reason=reason, **optional
         )
         return answer
@@ -1645,13 +1656,13 @@ class Client(abc.ABC):
         answer: int = await self.rpc("sweep_documents")
         return answer
 
-    async def system_metrics(self) -> Any:
-        """What waits, is being read and is stuck in each lane, dead letters, open alerts and …
+    async def system_metrics(self) -> rows.SystemMetricsAnswer:
+        """Figures for /metrics: waiting, claimed and stuck documents of each lane, dead …
 
-        … tasks, and workers, as numbers for /metrics. What waits is counted up to 100,000 in each
-        lane.
+        … letters, open alerts and tasks, and workers. Waiting documents are counted up to 100,000
+        in each lane.
         """
-        answer: Any = await self.rpc("system_metrics")
+        answer: rows.SystemMetricsAnswer = await self.rpc("system_metrics")
         return answer
 
     async def take_engine_call(self, *, engine: str, per_second: float) -> float:
@@ -1662,9 +1673,9 @@ class Client(abc.ABC):
         answer: float = await self.rpc("take_engine_call", p_engine=engine, p_per_second=per_second)
         return answer
 
-    async def test_alert(self, *, rule: str) -> Any:
-        """HAC: tell everybody whom the rule would tell, as a test; nothing else happens."""
-        answer: Any = await self.rpc("test_alert", p_rule=rule)
+    async def test_alert(self, *, rule: str) -> rows.AlertRuleAnswer:
+        """HAC: send the notices of a rule as a test, without an alert."""
+        answer: rows.AlertRuleAnswer = await self.rpc("test_alert", p_rule=rule)
         return answer
 
     async def type_text(self, *, document_id: str, pages: object) -> rows.TypeTextAnswer:
@@ -1678,9 +1689,9 @@ class Client(abc.ABC):
         return answer
 
     async def unknown_files(self, *, paths: Sequence[str | None]) -> list[str]:
-        """Which of these files of uploads no document names.
+        """Which of these uploaded files no document names.
 
-        One that was stored a moment ago may be about to get its document.
+        The document of a file stored a moment ago may follow.
         """
         answer: list[str] = await self.rpc("unknown_files", p_paths=paths)
         return answer

@@ -7,9 +7,9 @@ from typing import Any, TypedDict
 
 
 class AlertMetrics(TypedDict):
-    """What can be watched.
+    """The metrics that rules can watch.
 
-    over_time: it is counted in a window, which the rule says.
+    over_time: counted in a time window, which the rule sets.
     """
 
     metric: str
@@ -19,7 +19,7 @@ class AlertMetrics(TypedDict):
 
 
 class AlertNotices(TypedDict):
-    """Who is to be told what, in which way; and whether they were."""
+    """Notices to deliver through a channel, and the outcome of each."""
 
     id: str
     alert_id: int | None
@@ -35,8 +35,18 @@ class AlertNotices(TypedDict):
     created_at: str
 
 
+class AlertRuleAnswer(TypedDict):
+    """The rule that was set or tested."""
+
+    success: bool
+    rule: str
+
+
 class AlertRules(TypedDict):
-    """When somebody is told: critical pages HAC (task, e-mail, webhook), warning goes to Slack."""
+    """When an alert fires and where its notices go: critical to HAC (task, e-mail, webhook), …
+
+    … warning to Slack.
+    """
 
     rule: str
     metric: str
@@ -53,7 +63,7 @@ class AlertRules(TypedDict):
 
 
 class AlertSilences(TypedDict):
-    """Times in which nobody is told; rule is null for all of them."""
+    """Periods without notices of a rule, or of all rules where rule is null."""
 
     id: int
     rule: str | None
@@ -64,7 +74,7 @@ class AlertSilences(TypedDict):
 
 
 class Alerts(TypedDict):
-    """What fired, and when it was over.
+    """Alerts that fired, and when they were resolved.
 
     A rule has one open alert at most.
     """
@@ -82,6 +92,33 @@ class Alerts(TypedDict):
     told: bool
 
 
+class ApplyRetentionAnswer(TypedDict):
+    """How many of each were removed; with p_dry_run, how many would be."""
+
+    documents: int
+    errors: int
+    webhooks: int
+    messages: int
+
+
+class AssignPoolAnswer(TypedDict):
+    """How many workers changed their lane."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    switches: int | None
+
+
+class AssignableWorker(TypedDict):
+    """A worker that the leader assigns: its lane, and for how many seconds it has had it."""
+
+    worker_id: str
+    lane: str | None
+    is_idle: bool
+    seconds: float | None
+
+
 class CancelVolumeJobAnswer(TypedDict):
     """How many volumes were taken from queues and workers; or a refusal, with the id of the job."""
 
@@ -93,6 +130,33 @@ class CancelVolumeJobAnswer(TypedDict):
     taken_back: int | None
 
 
+class CaseAnswer(TypedDict):
+    """The answer to a change of a case; documents is how many of its documents were changed …
+
+    … with it.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    case_id: str | None
+    documents: int | None
+
+
+class CaseContentsAnswer(TypedDict):
+    """What a case holds: documents in it and in the bin (deleted), their pages, files and …
+
+    … bytes, and how many documents have which status.
+    """
+
+    documents: int
+    deleted: int
+    pages: int
+    files: int
+    bytes: float
+    statuses: Any
+
+
 class CaseMembers(TypedDict):
     """Whom a case is shared with: viewers read, editors also upload, cancel and read again."""
 
@@ -100,6 +164,15 @@ class CaseMembers(TypedDict):
     user_id: str
     role: str
     created_at: str
+
+
+class CasePerson(TypedDict):
+    """The owner of a case, or a person it is shared with."""
+
+    user_id: str
+    email: str | None
+    role: str
+    since: str
 
 
 class Cases(TypedDict):
@@ -118,10 +191,38 @@ class Cases(TypedDict):
     deleted_at: str | None
 
 
+class CheckImageExpectation(TypedDict):
+    """A name of a picture with the strings expected in it; without a list, none are compared."""
+
+    position: int
+    image: str
+    reference: list[str] | None
+
+
+class CheckImagePage(TypedDict):
+    """A row of ocr_pages without its search vector."""
+
+    run_id: int
+    page_number: int
+    document_id: str
+    case_id: str
+    status: str
+    text: str
+    language: str | None
+    lines: Any
+    confidence: float | None
+    width: int | None
+    height: int | None
+    error: str | None
+    processing_time_ms: int | None
+    details: Any
+    created_at: str
+
+
 class CheckImages(TypedDict):
     """Pictures of jobs.
 
-    Two with the same bytes are one document: it is read once.
+    Pictures with the same bytes share a document.
     """
 
     job_id: str
@@ -131,8 +232,71 @@ class CheckImages(TypedDict):
     reference: list[str] | None
 
 
+class CheckJobChange(TypedDict):
+    """A check job that was cancelled or run again.
+
+    images: how many pictures are read again.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    job_id: str
+    status: str | None
+    images: int | None
+
+
+class CheckJobPurge(TypedDict):
+    """Jobs whose results were removed, and jobs that were erased with their pictures."""
+
+    purged: int
+    erased: int
+
+
+class CheckJobResult(TypedDict):
+    """What was found in a picture of a check job; without a verdict it has not been checked."""
+
+    image: str
+    position: int
+    documentId: str
+    reference: list[str] | None
+    extractedText: str | None
+    match: bool | None
+    verdict: str | None
+    issues: Any
+    strings: Any
+    width: int | None
+    height: int | None
+    decision: str | None
+    languageChecked: bool | None
+    error: str | None
+
+
+CheckJobSummary = TypedDict(
+    "CheckJobSummary",
+    {
+        "jobId": str,
+        "name": str,
+        "status": str,
+        "language": str | None,
+        "languageChecked": bool,
+        "run": int,
+        "error": str | None,
+        "createdAt": str,
+        "startedAt": str | None,
+        "endedAt": str | None,
+        "images": int,
+        "checked": int,
+        "pass": int,
+        "manual": int,
+        "undecided": int,
+    },
+)
+"""A check job as the API shows it, without its results."""
+
+
 class CheckJobs(TypedDict):
-    """Jobs of the localization checker; each is a case, of the same id."""
+    """Check jobs; each is a case with the same id."""
 
     id: str
     language: str | None
@@ -143,7 +307,7 @@ class CheckJobs(TypedDict):
     ended_at: str | None
     deadline: str
     seconds: int
-    has_stragglers: bool
+    cancel_pending: bool
     submitted_by: str | None
     idempotency_key: str | None
     request_digest: str | None
@@ -152,7 +316,7 @@ class CheckJobs(TypedDict):
 
 
 class CheckResults(TypedDict):
-    """What the check of a picture found, written as its document is completed."""
+    """Results of checks, stored when the document is completed."""
 
     job_id: str
     position: int
@@ -169,11 +333,22 @@ class CheckResults(TypedDict):
     created_at: str
 
 
-class ClaimedDocument(TypedDict):
-    """A document in the hands of a worker, with the token that proves it.
+class ClaimedAlertNotice(TypedDict):
+    """A notice to deliver through its channel.
 
-    Documents claimed together share a token. With a refusal it is one that a call could not do its
-    work on; missing are the pages of PAGES_MISSING.
+    attempt is the token for settle_alert_notice.
+    """
+
+    id: str
+    attempt: int
+    channel: str
+    body: Any
+
+
+class ClaimedDocument(TypedDict):
+    """A document that a worker holds, with the token that proves it.
+
+    Documents claimed together share a token.
     """
 
     id: str
@@ -183,22 +358,58 @@ class ClaimedDocument(TypedDict):
     case_id: str
     name: str
     lane: str
-    dropbox_path: str
-    mime_type: str
-    sha256: str
-    size_bytes: int
+    dropbox_path: str | None
+    mime_type: str | None
+    sha256: str | None
+    size_bytes: int | None
     document_version: int
-    engine: str
-    language: str
-    profile: str
+    engine: str | None
+    language: str | None
+    profile: str | None
     reading: int
-    page_count: int
+    page_count: int | None
     attempts: int
     retry_count: int
     max_attempts: int
     priority: int
-    refusal: str
-    missing: list[int]
+
+
+class ClaimedWebhook(TypedDict):
+    """A webhook to send: its URL and its body, and the number of the attempt."""
+
+    id: str
+    url: str
+    attempt: int
+    body: Any
+
+
+class CompleteCheckAnswer(TypedDict):
+    """As process_ocr_atomic answers."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    log_id: str | None
+    missing: list[int] | None
+
+
+class CorrectPageAnswer(TypedDict):
+    """The answer to a correction.
+
+    After EDITED_MEANWHILE, version, text, corrected_by and corrected_at are those of the page as it
+    is now.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str | None
+    page_number: int | None
+    version: int | None
+    text: str | None
+    corrected_by: str | None
+    corrected_at: str | None
 
 
 class CreateVolumeJobAnswer(TypedDict):
@@ -212,10 +423,105 @@ class CreateVolumeJobAnswer(TypedDict):
     volumes: int | None
 
 
-class Documents(TypedDict):
-    """Every file to be read, whatever its origin, and the truth about it.
+class DeadLetterAnswer(TypedDict):
+    """A decision about a dead letter (dlq_id as the caller named it).
 
-    Kept narrow: text lives in ocr_pages.
+    A second decision answers who made the first, which and when. investigated_by: another person
+    who was still investigating it.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    dlq_id: str
+    document_id: str | None
+    name: str | None
+    status: str | None
+    resolved_by: str | None
+    resolved_at: str | None
+    investigated_by: str | None
+
+
+class DeadLetterGroup(TypedDict):
+    """Dead letters of one error group: how many, since when, and when the last failed."""
+
+    error_group: str
+    letters: int
+    error_categories: list[str]
+    cases: int
+    first_failed_at: str
+    last_failed_at: str
+
+
+class DecideCheckAnswer(TypedDict):
+    """The decision about a picture of a check job."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    job_id: str
+    position: int | None
+    decision: str | None
+
+
+class DocumentAnswer(TypedDict):
+    """Whether an action on a document was carried out; if not, why.
+
+    ocr_status is set where the action leaves the document in the state it was in before.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    ocr_status: str | None
+
+
+class DocumentEvent(TypedDict):
+    """An error, an action or a result of a document."""
+
+    at: str
+    source: str
+    kind: str
+    attempt: int | None
+    worker_id: str | None
+    engine: str | None
+    error_category: str | None
+    message: str | None
+    details: Any
+    person: str | None
+
+
+class DocumentProgressAnswer(TypedDict):
+    """How far a document is.
+
+    error is what OCR last met, or why there is no answer.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    case_id: str | None
+    name: str | None
+    lane: str | None
+    ocr_status: str | None
+    document_version: int | None
+    pages_done: int | None
+    page_count: int | None
+    attempts: int | None
+    retry_at: str | None
+    ahead: int | None
+    seconds_left: int | None
+    created_at: str | None
+    claimed_at: str | None
+    completed_at: str | None
+
+
+class Documents(TypedDict):
+    """Every file to be read, whatever its origin, and its authoritative state.
+
+    Kept narrow: text is in ocr_pages.
     """
 
     id: str
@@ -261,8 +567,25 @@ class Documents(TypedDict):
     deleted_at: str | None
 
 
+class DoubtfulDocument(TypedDict):
+    """A document with pages that wait for review: how many, how many of them without text …
+
+    … (unread), the first of them, and the lowest confidence.
+    """
+
+    document_id: str
+    case_id: str
+    case_name: str
+    name: str
+    pages: int
+    unread: int
+    first_page: int
+    confidence: float | None
+    created_at: str
+
+
 class EdgeFunctionConfig(TypedDict):
-    """Switches any function off, and holds its schedule, without a deployment."""
+    """Enables, disables and schedules each function without a deployment."""
 
     function_name: str
     enabled: bool
@@ -270,6 +593,35 @@ class EdgeFunctionConfig(TypedDict):
     description: str
     updated_at: str
     lanes: list[str]
+
+
+class EraseArchivedDocumentAnswer(TypedDict):
+    """The document that was erased, or why it was not."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+
+
+class EvaluateAlertsAnswer(TypedDict):
+    """How many rules were evaluated and how many alerts are open.
+
+    While another call evaluates the rules, evaluated is 0 and open is null.
+    """
+
+    evaluated: int
+    open: int | None
+
+
+class ExtendDocumentLockAnswer(TypedDict):
+    """Until when the lock holds, or why it is lost."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    lock_expires_at: str | None
 
 
 class ExtractionQueue(TypedDict):
@@ -285,22 +637,63 @@ class ExtractionQueue(TypedDict):
     document_name: str
     status_id: int
     priority: int
-    worker_id: str
-    dropbox_path: str
-    file_extension: str
-    sha256: str
-    ocr_worker_id: str
-    lock_token: str
-    ocr_started_at: str
-    ocr_completed_at: str
+    worker_id: str | None
+    dropbox_path: str | None
+    file_extension: str | None
+    sha256: str | None
+    ocr_worker_id: str | None
+    lock_token: str | None
+    ocr_started_at: str | None
+    ocr_completed_at: str | None
     ocr_attempts: int
     ocr_max_attempts: int
-    error_message: str
-    ocr_error: str
-    engine: str
-    language: str
+    error_message: str | None
+    ocr_error: str | None
+    engine: str | None
+    language: str | None
     created_at: str
     updated_at: str
+
+
+class FailDocumentAnswer(TypedDict):
+    """What became of the document: queued until retry_at, or a dead letter."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    status: str | None
+    retry_count: int | None
+    retry_at: str | None
+    dlq_id: str | None
+
+
+class FileToRemove(TypedDict):
+    """A file of an erased document.
+
+    files_removed takes its id.
+    """
+
+    id: int
+    path: str
+
+
+class FunctionRun(TypedDict):
+    """A call of a function; without an outcome it is running, or was killed."""
+
+    started_at: str
+    seconds: float | None
+    outcome: str | None
+    error: str | None
+    result: Any
+
+
+class GivenBackDocument(TypedDict):
+    """A document that was taken back from its worker, and the state it is in now."""
+
+    document_id: str
+    name: str
+    ocr_status: str
 
 
 class HacActs(TypedDict):
@@ -326,16 +719,51 @@ class HacLogs(TypedDict):
     """The audit log: a line for every automatic completion and every human act."""
 
     id: str
-    case_id: str
-    document_id: str
-    user_id: str
+    case_id: str | None
+    document_id: str | None
+    user_id: str | None
     action_type: str
-    action_description: str
-    field_changed: str
-    old_value: str
-    new_value: str
+    action_description: str | None
+    field_changed: str | None
+    old_value: str | None
+    new_value: str | None
     metadata: Any
     created_at: str
+
+
+class HourlyResult(TypedDict):
+    """Completed documents and dead letters of an hour.
+
+    The average is null for an hour without results.
+    """
+
+    hour: str
+    completed: int
+    dead_lettered: int
+    retries: int
+    avg_seconds_to_text: float | None
+
+
+class LabelledCount(TypedDict):
+    """How many there are with this label."""
+
+    label: str
+    count: int
+
+
+class LaneMetrics(TypedDict):
+    """The documents of a lane: waiting for a worker (queued) or for their next attempt …
+
+    … (later), being read, and of these stuck; and how long the next one has waited.
+    """
+
+    lane: str
+    paused: bool
+    queued: int
+    later: int
+    processing: int
+    stuck: int
+    oldest_seconds: float
 
 
 class Lanes(TypedDict):
@@ -361,6 +789,177 @@ class Lanes(TypedDict):
     updated_at: str
 
 
+class ListedAct(TypedDict):
+    """A line of the audit log with the names it refers to; about_email is the person whose …
+
+    … rights were changed.
+    """
+
+    id: str
+    created_at: str
+    user_id: str | None
+    email: str | None
+    action_type: str
+    description: str | None
+    case_id: str | None
+    case_name: str | None
+    document_id: str | None
+    document_name: str | None
+    field_changed: str | None
+    old_value: str | None
+    new_value: str | None
+    about_email: str | None
+
+
+class ListedAlertRule(TypedDict):
+    """A rule with its metric, its last measurement and its open alert."""
+
+    rule: str
+    metric: str
+    comparison: str
+    threshold: float
+    window_seconds: int | None
+    hold_seconds: int
+    calm_seconds: int
+    at_least: int
+    severity: str
+    enabled: bool
+    advice: str
+    updated_at: str
+    description: str
+    unit: str
+    value: float | None
+    events: int | None
+    detail: str | None
+    broken_since: str | None
+    calm_since: str | None
+    evaluated_at: str | None
+    alert_id: int | None
+    fired_at: str | None
+    silenced: bool
+
+
+class ListedCase(TypedDict):
+    """A case in a list.
+
+    role is what the caller is to it; documents and completed are counted among its newest hundred,
+    are_more says that it has more, and attention counts open tasks, up to a hundred.
+    """
+
+    case_id: str
+    name: str
+    kind: str
+    is_inbox: bool
+    owner_email: str | None
+    role: str
+    created_at: str
+    documents: int
+    completed: int
+    are_more: bool
+    attention: int
+
+
+class ListedDeadLetter(TypedDict):
+    """A dead letter with its document, its case and the decision about it, if there was one."""
+
+    dlq_id: str
+    document_id: str
+    document_name: str
+    case_id: str
+    case_name: str
+    lane: str
+    ocr_status: str
+    page_count: int | None
+    status: str
+    error_category: str
+    error_group: str
+    last_error_message: str | None
+    failure_count: int
+    first_failed_at: str
+    last_failed_at: str
+    reviewed_by: str | None
+    reviewed_at: str | None
+    resolution_notes: str | None
+
+
+class ListedDocument(TypedDict):
+    """A document in a list."""
+
+    document_id: str
+    case_id: str
+    case_name: str
+    name: str
+    lane: str
+    ocr_status: str
+    page_count: int | None
+    created_at: str
+    ocr_completed_at: str | None
+
+
+class ListedLane(TypedDict):
+    """A lane with what it holds (queued and later are counted up to 10,000; later waits for …
+
+    … its next attempt), whether, why and by whom it is paused, and its limits.
+    """
+
+    lane: str
+    description: str
+    queued: int
+    later: int
+    processing: int
+    paused_at: str | None
+    pause_kind: str | None
+    pause_reason: str | None
+    paused_by: str | None
+    probe_at: str | None
+    max_attempts: int
+    max_rescues: int
+    backoff_seconds: int
+    backoff_cap_seconds: int
+    attempt_seconds: int
+    failed_pages_allowed: float
+
+
+class ListedPerson(TypedDict):
+    """A person who can sign in."""
+
+    user_id: str
+    email: str
+    is_admin: bool
+    cases: int
+    created_at: str | None
+    last_sign_in_at: str | None
+
+
+class ListedTask(TypedDict):
+    """An open task with the document and the case it is about; urgency is its priority as a …
+
+    … number, 1 is urgent.
+    """
+
+    task_id: str
+    kind: str
+    title: str
+    description: str | None
+    priority: str
+    urgency: int
+    status: str
+    assigned_to: str | None
+    assigned_email: str | None
+    created_at: str
+    metadata: Any
+    document_id: str | None
+    document_name: str | None
+    ocr_status: str | None
+    lane: str | None
+    file_extension: str | None
+    mime_type: str | None
+    size_bytes: int | None
+    page_count: int | None
+    case_id: str | None
+    case_name: str | None
+
+
 class ListedVolumeJob(TypedDict):
     """A job in a list: its owner, and how many of its volumes exist, are done, have failed, …
 
@@ -380,8 +979,18 @@ class ListedVolumeJob(TypedDict):
     finished_at: str | None
 
 
+class MoveToDeadLetterQueueAnswer(TypedDict, total=False):
+    """The schema of what move_to_dead_letter_queue answers; fields that are null are left out."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    dlq_id: str | None
+
+
 class OcrDeadLetter(TypedDict):
-    """Documents machines gave up on, until HAC decides."""
+    """Documents that failed for good, until HAC decides."""
 
     id: str
     document_id: str
@@ -404,7 +1013,7 @@ class OcrDeadLetter(TypedDict):
 
 
 class OcrErrors(TypedDict):
-    """Everything that ever went wrong with a document, in order."""
+    """Every error of a document, in order."""
 
     id: int
     document_id: str | None
@@ -421,7 +1030,7 @@ class OcrErrors(TypedDict):
 
 
 class OcrPages(TypedDict):
-    """What was read from each page: text, lines with boxes, confidence."""
+    """The text of each page, with lines, boxes and confidence."""
 
     run_id: int
     page_number: int
@@ -480,9 +1089,9 @@ class OcrRuns(TypedDict):
 
 
 class OcrSystemHealth(TypedDict):
-    """One row for HAC: what waits, what is being read, what was read in seven days, what …
+    """One row for HAC: documents that wait, are being read, were completed in seven days, …
 
-    … needs a person. queued is exact up to 10,000 and about right beyond.
+    … and need a person. queued is exact up to 10,000 and estimated beyond.
     """
 
     queued: int
@@ -491,19 +1100,19 @@ class OcrSystemHealth(TypedDict):
     failed: int
     in_dlq: int
     stuck: int
-    avg_retries: float
+    avg_retries: float | None
     max_retries: int
-    avg_processing_seconds: float
-    success_rate_24h_pct: float
+    avg_processing_seconds: float | None
+    success_rate_24h_pct: float | None
     waiting_to_retry: int
     pending: int
     pending_review: int
-    oldest_waiting_seconds: float
+    oldest_waiting_seconds: float | None
     paused_lanes: list[str]
     open_tasks: int
     completed_24h: int
     dead_lettered_24h: int
-    oldest_waiting_id: str
+    oldest_waiting_id: str | None
 
 
 class OrchestrateVolumesAnswer(TypedDict):
@@ -562,28 +1171,141 @@ class PageDoubts(TypedDict):
 
 
 class PageTexts(TypedDict):
-    """The pages of documents as they are to be used: what people made of them, or else what …
-
-    … was read. version 0: nobody did.
-    """
+    """The current text of each page: the latest correction, or else what was read (version 0)."""
 
     document_id: str
     case_id: str
     page_number: int
-    run_id: int
+    run_id: int | None
     status: str
     text: str
     lines: Any
-    confidence: float
-    width: int
-    height: int
-    language: str
-    error: str
+    confidence: float | None
+    width: int | None
+    height: int | None
+    language: str | None
+    error: str | None
     details: Any
     version: int
     approved: bool
-    corrected_by: str
-    corrected_at: str
+    corrected_by: str | None
+    corrected_at: str | None
+
+
+class PageVersion(TypedDict):
+    """A version that a person made of a page."""
+
+    version: int
+    author: str | None
+    author_email: str | None
+    approved: bool
+    length: int
+    created_at: str
+
+
+class PauseLaneAnswer(TypedDict):
+    """The lane that is paused."""
+
+    success: bool
+    lane: str
+
+
+class PoolHistoryPoint(TypedDict):
+    """Documents waiting and workers assigned in each lane at one time.
+
+    switches: changes of lane since the point before.
+    """
+
+    at: str
+    backlog: Any
+    allocation: Any
+    switches: int
+
+
+class PoolLeader(TypedDict):
+    """The program that leads the pool; is_late: its lease has expired."""
+
+    process: str
+    term: int
+    since: str
+    is_late: bool
+
+
+class PoolMember(TypedDict):
+    """A worker of the pool with the document it reads."""
+
+    worker_id: str
+    process: str
+    lane: str | None
+    lane_since: str | None
+    switches: int
+    reads_lane: str | None
+    reads_document: str | None
+    started_at: str
+    seen_at: str
+    document_name: str | None
+    claimed_at: str | None
+
+
+class ProcessOcrAtomicAnswer(TypedDict, total=False):
+    """The schema of what process_ocr_atomic answers; fields that are null are left out."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    log_id: str | None
+    missing: list[int] | None
+
+
+class ReadAgainAnswer(TypedDict):
+    """The number of the reading that a document is queued for, or why it is not."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    reading: int | None
+    ocr_status: str | None
+
+
+class RecoverStuckDocumentsAnswer(TypedDict):
+    """How many stuck documents were taken back from their workers, and which."""
+
+    success: bool
+    recovered: int
+    documents: list[str]
+
+
+class RefusedDocument(TypedDict):
+    """Why nothing was done about a document."""
+
+    success: bool
+    error: str
+    message: str
+    document_id: str
+
+
+class ReportPoolAnswer(TypedDict):
+    """What a program of the pool works by.
+
+    lanes: the lane of each of its workers, null until one is assigned; reading: how many workers of
+    the whole pool read in each lane; waiting: the lanes that have work.
+    """
+
+    lanes: Any
+    reading: Any
+    waiting: list[str]
+
+
+class RequestWebhookAnswer(TypedDict):
+    """The webhook that was registered."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    webhook_id: str | None
 
 
 class RerunVolumesAnswer(TypedDict):
@@ -599,6 +1321,108 @@ class RerunVolumesAnswer(TypedDict):
     job_id: int | None
     rerun: int | None
     skipped: int | None
+
+
+class ResumeLaneAnswer(TypedDict):
+    """The lane that runs, and whether it was paused."""
+
+    success: bool
+    lane: str
+    was_paused: bool
+
+
+class RoleAnswer(TypedDict):
+    """The answer to a change of a role; changed is false where the person had the role, or …
+
+    … had none, already.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    user_id: str | None
+    changed: bool | None
+
+
+class RouteDocumentAnswer(TypedDict):
+    """Which lane a document went to, or why it was left alone."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    lane: str | None
+    ocr_status: str | None
+
+
+class SafeDocumentReuploadV2Answer(TypedDict, total=False):
+    """The schema of what safe_document_reupload_v2 answers; fields that are null are left out."""
+
+    success: bool
+    document_id: str
+    version: int
+    document_version: int
+    ocr_status: str
+    existing: bool
+
+
+class SaveDocumentPagesAnswer(TypedDict):
+    """The pages that are saved so far, of those that did not fail."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    run_id: int | None
+    saved: list[int] | None
+
+
+class SearchHit(TypedDict):
+    """A page whose text matches a search."""
+
+    document_id: str
+    case_id: str
+    name: str
+    page_number: int
+    rank: float
+    headline: str
+
+
+class SetFunctionAnswer(TypedDict):
+    """The switch and the schedule of a function after set_function."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    function_name: str | None
+    enabled: bool | None
+    schedule: str | None
+
+
+class SilenceAnswer(TypedDict):
+    """The silence that was begun or ended, or why it was not.
+
+    Only silence_alerts fills ends_at.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    silence_id: int | None
+    ends_at: str | None
+
+
+class SkippedDocument(TypedDict):
+    """A document that an action on several documents left alone, and why.
+
+    success is false.
+    """
+
+    success: bool
+    error: str
+    message: str
+    document_id: str
+    name: str | None
 
 
 class StartVolumeStageAnswer(TypedDict):
@@ -625,8 +1449,57 @@ class StartVolumeStageAnswer(TypedDict):
     seconds_before: float | None
 
 
+class StuckDocument(TypedDict):
+    """A document that a worker has held for too long, or whose worker has been silent for …
+
+    … too long.
+    """
+
+    document_id: str
+    name: str
+    case_id: str
+    case_name: str
+    lane: str
+    locked_by: str | None
+    claimed_at: str | None
+    held_seconds: float
+    silent_seconds: float | None
+    lock_expires_at: str | None
+    attempt_deadline: str | None
+    swept_at: str | None
+    sweep_due_at: str
+    pages_done: int
+    page_count: int | None
+    retry_count: int
+    max_attempts: int
+    rescues: int
+    max_rescues: int
+
+
+class SubmitCheckJobAnswer(TypedDict):
+    """The submitted check job.
+
+    existing: an earlier call with the same idempotency key created it.
+    """
+
+    success: bool
+    error: str | None
+    message: str | None
+    job_id: str
+    existing: bool | None
+
+
+class TaskAnswer(TypedDict):
+    """The answer to a change of a task."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    task_id: str | None
+
+
 class Tasks(TypedDict):
-    """What waits for a person."""
+    """Work that waits for a person."""
 
     id: str
     case_id: str | None
@@ -644,6 +1517,16 @@ class Tasks(TypedDict):
     done_at: str | None
     done_by: str | None
     urgency: int
+
+
+class TypeTextAnswer(TypedDict):
+    """The answer to a typed text; log_id is the result it was kept as."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str | None
+    log_id: str | None
 
 
 class UserRoles(TypedDict):
@@ -826,7 +1709,7 @@ class Volumes(TypedDict):
 
 
 class Webhooks(TypedDict):
-    """Addresses that are told when a document or a check job has ended, and whether they were."""
+    """URLs that are called when a document or a check job has ended, and their delivery."""
 
     id: str
     document_id: str | None
@@ -839,6 +1722,113 @@ class Webhooks(TypedDict):
     requested_by: str | None
     created_at: str
     job_id: str | None
+
+
+class WorkerDocument(TypedDict):
+    """A document that a worker has claimed, and how far it is."""
+
+    document_id: str
+    name: str
+    lane: str
+    claimed_at: str
+    page_count: int | None
+    pages_done: int
+
+
+class AcquireDocumentLockAnswer(TypedDict, total=False):
+    """The schema of what acquire_document_lock answers; fields that are null are left out."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    lock_token: str | None
+    document: ClaimedDocument | None
+
+
+CheckJobDetails = TypedDict(
+    "CheckJobDetails",
+    {
+        "jobId": str,
+        "name": str,
+        "status": str,
+        "language": str | None,
+        "languageChecked": bool,
+        "run": int,
+        "error": str | None,
+        "createdAt": str,
+        "startedAt": str | None,
+        "endedAt": str | None,
+        "images": int,
+        "checked": int,
+        "pass": int,
+        "manual": int,
+        "undecided": int,
+        "results": list[CheckJobResult],
+    },
+)
+"""A check job as the API shows it."""
+
+
+class CompleteDocumentsAnswer(TypedDict):
+    """Either a document whose result was not taken, with the refusal and the missing pages …
+
+    … of PAGES_MISSING, or a newly claimed one.
+    """
+
+    id: str
+    refusal: str | None
+    missing: list[int] | None
+    claimed: ClaimedDocument | None
+
+
+class GetCheckAnswer(TypedDict):
+    """What a picture is compared with, and its saved pages."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str | None
+    language: str | None
+    allowed: list[str] | None
+    images: list[CheckImageExpectation] | None
+    pages: list[CheckImagePage] | None
+
+
+class GiveBackDocumentsAnswer(TypedDict):
+    """How many documents were taken back from their workers, and which; and the ones that …
+
+    … were left alone.
+    """
+
+    success: bool
+    done: int
+    documents: list[GivenBackDocument]
+    skipped: list[SkippedDocument]
+
+
+class LeadPoolAnswer(TypedDict):
+    """Backlog by lane and the workers of the pool.
+
+    All fields are null while another program leads.
+    """
+
+    term: int | None
+    backlog: Any
+    workers: list[AssignableWorker] | None
+
+
+class ListedFunction(TypedDict):
+    """A function with its switch, its schedule and its last ten runs, newest first."""
+
+    function_name: str
+    enabled: bool
+    schedule: str | None
+    description: str
+    lanes: list[str]
+    updated_at: str
+    last_run_at: str | None
+    runs: list[FunctionRun]
 
 
 class ListedVolumeTask(TypedDict):
@@ -864,6 +1854,78 @@ class ListedVolumeTask(TypedDict):
     done_at: str | None
     seconds: Any
     result: VolumeFigures | None
+
+
+class ListedWorker(TypedDict):
+    """A worker with the first three documents it has claimed.
+
+    state is reading, idle, ended or silent.
+    """
+
+    worker_id: str
+    state: str
+    lanes: list[str]
+    started_at: str | None
+    seen_at: str
+    in_hand: int
+    documents: list[WorkerDocument]
+    completed: int
+
+
+class PoolStatusAnswer(TypedDict):
+    """Backlog of the lanes, paused lanes, leader, workers, and the last hours."""
+
+    backlog: Any
+    paused: list[str]
+    leader: PoolLeader | None
+    workers: list[PoolMember]
+    history: list[PoolHistoryPoint]
+
+
+class ReleaseDocumentsAnswer(TypedDict):
+    """failed: documents whose outage others of their lane do not meet; the attempt counts.
+
+    lost: their lock was lost before.
+    """
+
+    success: bool
+    released: list[str]
+    failed: list[str]
+    lost: list[RefusedDocument]
+
+
+class ResolveDeadLettersAnswer(TypedDict):
+    """How many were resolved, which, and which were not, with the reason."""
+
+    success: bool
+    resolved: int
+    documents: list[DeadLetterAnswer]
+    skipped: list[DeadLetterAnswer]
+
+
+class RouteDocumentsAnswer(TypedDict):
+    """How many documents of unknown type were routed or refused, and which; and the ones …
+
+    … that were left alone.
+    """
+
+    success: bool
+    done: int
+    documents: list[str]
+    skipped: list[SkippedDocument]
+
+
+class SystemMetricsAnswer(TypedDict):
+    """Current figures: of each lane, open dead letters by category, open alerts by severity, …
+
+    … open tasks, workers by state.
+    """
+
+    lanes: list[LaneMetrics]
+    dead_letters: list[LabelledCount]
+    open_alerts: list[LabelledCount]
+    open_tasks: int
+    workers: list[LabelledCount]
 
 
 class VolumeBoardAnswer(TypedDict):
@@ -892,273 +1954,11 @@ class VolumeBoardAnswer(TypedDict):
     orchestrator: VolumeOrchestratorPass | None
 
 
-class CaseContents(TypedDict):
-    """One row of case_contents."""
+class CheckJobAnswer(TypedDict):
+    """A check job, or in a refusal the id that was asked for."""
 
-    documents: int
-    deleted: int
-    pages: int
-    files: int
-    bytes: float
-    statuses: Any
-
-
-class DeadLetterGroups(TypedDict):
-    """One row of dead_letter_groups."""
-
-    error_group: str
-    letters: int
-    error_categories: list[str]
-    cases: int
-    first_failed_at: str
-    last_failed_at: str
-
-
-class DocumentHistory(TypedDict):
-    """One row of document_history."""
-
-    at: str
-    source: str
-    kind: str
-    attempt: int
-    worker_id: str
-    engine: str
-    error_category: str
-    message: str
-    details: Any
-    person: str
-
-
-class ListActs(TypedDict):
-    """One row of list_acts."""
-
-    id: str
-    created_at: str
-    user_id: str
-    email: str
-    action_type: str
-    description: str
-    case_id: str
-    case_name: str
-    document_id: str
-    document_name: str
-    field_changed: str
-    old_value: str
-    new_value: str
-    about_email: str
-
-
-class ListCasePeople(TypedDict):
-    """One row of list_case_people."""
-
-    user_id: str
-    email: str
-    role: str
-    since: str
-
-
-class ListCases(TypedDict):
-    """One row of list_cases."""
-
-    case_id: str
-    name: str
-    kind: str
-    is_inbox: bool
-    owner_email: str
-    role: str
-    created_at: str
-    documents: int
-    completed: int
-    are_more: bool
-    attention: int
-
-
-class ListDeadLetters(TypedDict):
-    """One row of list_dead_letters."""
-
-    dlq_id: str
-    document_id: str
-    document_name: str
-    case_id: str
-    case_name: str
-    lane: str
-    ocr_status: str
-    page_count: int
-    status: str
-    error_category: str
-    error_group: str
-    last_error_message: str
-    failure_count: int
-    first_failed_at: str
-    last_failed_at: str
-    reviewed_by: str
-    reviewed_at: str
-    resolution_notes: str
-
-
-class ListDocuments(TypedDict):
-    """One row of list_documents."""
-
-    document_id: str
-    case_id: str
-    case_name: str
-    name: str
-    lane: str
-    ocr_status: str
-    page_count: int
-    created_at: str
-    ocr_completed_at: str
-
-
-class ListDoubts(TypedDict):
-    """One row of list_doubts."""
-
-    document_id: str
-    case_id: str
-    case_name: str
-    name: str
-    pages: int
-    unread: int
-    first_page: int
-    confidence: float
-    created_at: str
-
-
-class ListFunctions(TypedDict):
-    """One row of list_functions."""
-
-    function_name: str
-    enabled: bool
-    schedule: str
-    description: str
-    lanes: list[str]
-    updated_at: str
-    last_run_at: str
-    runs: Any
-
-
-class ListLanes(TypedDict):
-    """One row of list_lanes."""
-
-    lane: str
-    description: str
-    queued: int
-    later: int
-    processing: int
-    paused_at: str
-    pause_kind: str
-    pause_reason: str
-    paused_by: str
-    probe_at: str
-    max_attempts: int
-    max_rescues: int
-    backoff_seconds: int
-    backoff_cap_seconds: int
-    attempt_seconds: int
-    failed_pages_allowed: float
-
-
-class ListPeople(TypedDict):
-    """One row of list_people."""
-
-    user_id: str
-    email: str
-    is_admin: bool
-    cases: int
-    created_at: str
-    last_sign_in_at: str
-
-
-class ListTasks(TypedDict):
-    """One row of list_tasks."""
-
-    task_id: str
-    kind: str
-    title: str
-    description: str
-    priority: str
-    urgency: int
-    status: str
-    assigned_to: str
-    assigned_email: str
-    created_at: str
-    metadata: Any
-    document_id: str
-    document_name: str
-    ocr_status: str
-    lane: str
-    file_extension: str
-    mime_type: str
-    size_bytes: int
-    page_count: int
-    case_id: str
-    case_name: str
-
-
-class ListWorkers(TypedDict):
-    """One row of list_workers."""
-
-    worker_id: str
-    state: str
-    lanes: list[str]
-    started_at: str
-    seen_at: str
-    in_hand: int
-    documents: Any
-    completed: int
-
-
-class PageVersions(TypedDict):
-    """One row of page_versions."""
-
-    version: int
-    author: str
-    author_email: str
-    approved: bool
-    length: int
-    created_at: str
-
-
-class ResultsByHour(TypedDict):
-    """One row of results_by_hour."""
-
-    hour: str
-    completed: int
-    dead_lettered: int
-    retries: int
-    avg_seconds_to_text: float
-
-
-class SearchDocuments(TypedDict):
-    """One row of search_documents."""
-
-    document_id: str
-    case_id: str
-    name: str
-    page_number: int
-    rank: float
-    headline: str
-
-
-class StuckDocuments(TypedDict):
-    """One row of stuck_documents."""
-
-    document_id: str
-    name: str
-    case_id: str
-    case_name: str
-    lane: str
-    locked_by: str
-    claimed_at: str
-    held_seconds: float
-    silent_seconds: float
-    lock_expires_at: str
-    attempt_deadline: str
-    swept_at: str
-    sweep_due_at: str
-    pages_done: int
-    page_count: int
-    retry_count: int
-    max_attempts: int
-    rescues: int
-    max_rescues: int
+    success: bool
+    error: str | None
+    message: str | None
+    job_id: str | None
+    job: CheckJobDetails | None

@@ -48,7 +48,7 @@ security invoker
 set search_path = ''
 as $$
 begin
-  if private.urgency_of(p_priority) is null then
+  if private.task_urgency(p_priority) is null then
     raise exception 'there is no priority %', coalesce(p_priority, 'null')
       using errcode = '22023', hint = 'Priorities are low, normal, high, urgent.';
   end if;
@@ -102,7 +102,7 @@ set plan_cache_mode = force_custom_plan   -- what is not asked for must not be i
 as $$
 declare
   v_me uuid := auth.uid();
-  v_urgency integer := private.urgency_of(p_priority);
+  v_urgency integer := private.task_urgency(p_priority);
 begin
   perform private.require_admin();
   perform private.require_page_size(p_limit);

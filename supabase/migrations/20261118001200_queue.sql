@@ -1003,8 +1003,8 @@ begin
     select 1 from public.documents as d
     where d.id = any (c.document_ids) and d.ocr_status = 'processing' and coalesce(d.lock_token, c.id) = c.id
   );
-  perform private.close_hours(p_now);
-  perform private.end_late_jobs(p_now);
+  perform private.aggregate_finished_hours(p_now);
+  perform private.expire_check_jobs(p_now);
   return v_count;
 end;
 $$;

@@ -200,7 +200,7 @@ begin
   set ocr_status = private.queued_status(d.lane),
       attempts = 0, retry_count = 0, rescues = 0, retry_at = null, ocr_error = null,
       locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null, attempt_deadline = null,
-      turn = private.take_turns(d.case_id, d.lane, d.priority, 1),
+      turn = private.reserve_turns(d.case_id, d.lane, d.priority, 1),
       updated_at = p_now
   where d.id = p_document.id;
   update public.ocr_dead_letter as l
@@ -284,7 +284,7 @@ begin
     ) + 1,
     p_engine, p_language, p_profile, p_priority,
     -- A pending document takes its turn when HAC routes it.
-    case when v_lane is null then 0 else private.take_turns(p_case_id, l.lane, p_priority, 1) end,
+    case when v_lane is null then 0 else private.reserve_turns(p_case_id, l.lane, p_priority, 1) end,
     l.max_attempts, p_now, p_now
   from public.lanes as l
   where l.lane = coalesce(v_lane, 'image')
@@ -366,10 +366,10 @@ begin
   loop
     begin
       return query
-      with turns as (   -- as private.take_turns does
-        insert into private.turns as t (case_id, lane, priority, next_turn)
+      with turns as (   -- as private.reserve_turns does
+        insert into private.fair_turns as t (case_id, lane, priority, next_turn)
         values (p_case_id, p_lane, p_priority, v_clock + jsonb_array_length(v_files))
-        on conflict on constraint turns_pkey
+        on conflict on constraint fair_turns_pkey
         do update set next_turn = greatest(t.next_turn, v_clock) + jsonb_array_length(v_files)
         returning t.next_turn - jsonb_array_length(v_files) - 1 as before,
           -- Ids of one call follow one another (UUID version 7), so they meet in the same pages of the index.

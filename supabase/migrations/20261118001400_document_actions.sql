@@ -259,7 +259,7 @@ begin
   loop
     perform private.log_act(
       v_document.case_id, v_document.id, 'recover_stuck', format('"%s" given back as stuck', v_document.name),
-      'processing', private.rescue(v_document, 'given back by HAC as stuck', p_now)
+      'processing', private.reclaim(v_document, 'given back by HAC as stuck', p_now)
     );
     v_answer.documents := v_answer.documents || v_document.id;
   end loop;
@@ -388,7 +388,7 @@ begin
     else
       v_given_back.document_id := v_document.id;
       v_given_back.name := v_document.name;
-      v_given_back.ocr_status := private.rescue(v_document, 'given back by HAC as stuck', p_now);
+      v_given_back.ocr_status := private.reclaim(v_document, 'given back by HAC as stuck', p_now);
       perform private.log_act(
         v_document.case_id, v_document.id, 'recover_stuck', format('"%s" given back as stuck', v_document.name),
         'processing', v_given_back.ocr_status

@@ -40,7 +40,7 @@ begin
   end if;
   if p_how = 'delete' then
     -- All at once: one by one, a hundred thousand would take minutes.
-    perform private.close_attention(t.document_id) from (
+    perform private.close_dead_letter_and_tasks(t.document_id) from (
       select distinct t.document_id from public.tasks as t
       where t.case_id = p_case_id and t.document_id = any (v_ids) and t.status in ('pending', 'in_progress')
     ) as t;
@@ -48,7 +48,7 @@ begin
     perform private.log_act(p_case_id, d.id, 'deleted', d.name) from public.documents as d where d.id = any (v_ids);
   end if;
   -- Nothing of it waits any more; what comes later starts level with the others.
-  delete from private.turns as t where t.case_id = p_case_id;
+  delete from private.fair_turns as t where t.case_id = p_case_id;
   if p_how = 'delete' then
     -- Deleted twice, it is still since the first time: by that its documents are found again.
     update public.cases as c set deleted_at = coalesce(c.deleted_at, p_now), updated_at = p_now where c.id = p_case_id;

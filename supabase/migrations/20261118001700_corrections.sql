@@ -330,7 +330,7 @@ security definer          -- people hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_document public.documents := private.lock_for_people(p_document_id, 2);
+  v_document public.documents := private.lock_document(p_document_id, 2);
   v_page public.page_texts;
   v_changed boolean;
   v_answer public.correct_page_answer;

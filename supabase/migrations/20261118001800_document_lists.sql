@@ -17,11 +17,11 @@ set search_path = ''
 set enable_seqscan = off   -- statistics of these tables are outdated quickly
 as $$
   select array(
-    select a.document_id from private.set_aside as a where a.ocr_status = p_status
+    select a.document_id from private.queue_parked as a where a.ocr_status = p_status
     union all
     select q.document_id from private.queue as q where p_status = 'queued'
     union all
-    select l.document_id from private.later as l where p_status = 'queued'
+    select l.document_id from private.queue_delayed as l where p_status = 'queued'
     union all
     select i.id from unnest(private.claimed_ids()) as i (id) where p_status = 'processing'
     limit p_max

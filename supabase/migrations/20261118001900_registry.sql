@@ -155,7 +155,7 @@ begin
     coalesce(p_row.id, gen_random_uuid()), v_case_id, p_row.document_name, v_lane.lane,
     case p_row.status_id when 3 then 'queued' else 'awaiting_file' end,
     p_row.dropbox_path, p_row.file_extension, p_row.sha256, p_row.engine, p_row.language, p_row.priority,
-    case p_row.status_id when 3 then private.take_turns(v_case_id, v_lane.lane, p_row.priority, 1) else 0 end,
+    case p_row.status_id when 3 then private.reserve_turns(v_case_id, v_lane.lane, p_row.priority, 1) else 0 end,
     p_row.ocr_max_attempts, p_row.worker_id, p_now, p_now
   )
   returning d.id into v_id;
@@ -182,7 +182,7 @@ as $$
       -- Turns of different priorities do not compare.
       turn = case
         when p_new.priority <> p_old.priority and p_old.status_id in (3, 4)
-          then private.take_turns(d.case_id, d.lane, p_new.priority, 1)
+          then private.reserve_turns(d.case_id, d.lane, p_new.priority, 1)
         else d.turn
       end,
       worker_id = case when p_new.worker_id is distinct from p_old.worker_id then p_new.worker_id else d.worker_id end,
@@ -257,23 +257,23 @@ begin
       set ocr_status = case p_new.status_id
             when 1 then 'awaiting_file' when 2 then 'extracting' when 3 then 'queued' else 'extraction_failed' end,
           turn = case p_new.status_id
-            when 3 then private.take_turns(d.case_id, d.lane, p_new.priority, 1) else d.turn end
+            when 3 then private.reserve_turns(d.case_id, d.lane, p_new.priority, 1) else d.turn end
       where d.id = p_old.id;
       if p_new.status_id = 6 then
-        perform private.note_error(
+        perform private.record_error(
           v_document, 'extraction', coalesce(p_new.error_message, 'extraction failed'), '{}', 'unknown', p_now
         );
       end if;
     when p_old.status_id = 3 and p_new.status_id = 4 then
       -- A claim through the view cannot send heartbeats, so it holds for ten minutes.
       perform private.require_text('ocr_worker_id', p_new.ocr_worker_id, 200);
-      if (private.claim_known(v_document, p_new.ocr_worker_id, 600, p_now)).id is null then
+      if (private.claim_document(v_document, p_new.ocr_worker_id, 600, p_now)).id is null then
         return false;
       end if;
     when p_old.status_id = 4 and p_new.status_id = 3 and p_new.ocr_error is not distinct from p_old.ocr_error then
-      perform private.rescue(v_document, 'reset through extraction_queue', p_now);
+      perform private.reclaim(v_document, 'reset through extraction_queue', p_now);
     when p_old.status_id = 4 and p_new.status_id in (3, 6) then
-      perform private.fail(
+      perform private.fail_attempt(
         v_document, 'failure', coalesce(p_new.ocr_error, 'OCR failed'), '{}',
         case p_new.status_id when 6 then 'permanent' else 'unknown' end, null, p_now
       );

@@ -61,7 +61,7 @@ begin
     perform 1 from private.volume_orchestrator_state as s for update;
     update private.volume_orchestrator_state as s set is_call_pending = true where not s.is_call_pending;
     if found then
-      perform private.try_function('volume-orchestrator', '{}');
+      perform private.call_function_or_warn('volume-orchestrator', '{}');
     end if;
   end if;
 end;
@@ -805,7 +805,7 @@ as $$
   select p_task.token is not null and (
     p_task.deadline < p_now
     or exists (
-      -- After a restart of the database every lock is valid for one more period; see private.notice_restart.
+      -- After a restart of the database every lock is valid for one more period; see private.detect_restart.
       select 1 from private.sweep_state as s
       where s.server_since = private.server_since()
         and greatest(

@@ -211,7 +211,7 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('pagewarden: the orchestrator of volumes', 0)) then
     return;
   end if;
-  perform private.notice_restart(p_now);
+  perform private.detect_restart(p_now);
   update private.volume_orchestrator_state as s
   set last_pass_at = p_now, last_pass_by = p_process, swept_at = p_now, is_call_pending = false
   returning s.* into v_state;

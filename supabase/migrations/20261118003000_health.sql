@@ -125,7 +125,7 @@ begin
     count(*) filter (where d.retry_count > 0) as retried, coalesce(sum(d.retry_count), 0) as retries,
     max(d.retry_count) as max_retries
   into v_open
-  from private.set_aside as a
+  from private.queue_parked as a
   join public.documents as d on d.id = a.document_id
   where a.ocr_status in (
     'failed', 'dead_letter', 'pending', 'pending_review', 'awaiting_file', 'extracting', 'extraction_failed'
@@ -149,7 +149,7 @@ begin
   select count(*) as documents, count(*) filter (where d.retry_count > 0) as retried,
     coalesce(sum(d.retry_count), 0) as retries, max(d.retry_count) as max_retries
   into v_waiting
-  from private.later as l
+  from private.queue_delayed as l
   join public.documents as d on d.id = l.document_id;
   waiting_to_retry := v_waiting.documents;
   completed := v_results.completed;

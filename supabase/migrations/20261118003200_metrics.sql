@@ -53,7 +53,7 @@ as $$
   lane as (
     select l.lane, l.paused_at is not null as paused,
       (select count(*) from (select 1 from private.queue as q where q.lane = l.lane limit 100000) as k) as queued,
-      (select count(*) from (select 1 from private.later as q where q.lane = l.lane limit 100000) as k) as later,
+      (select count(*) from (select 1 from private.queue_delayed as q where q.lane = l.lane limit 100000) as k) as later,
       (select count(*) from held as h where h.lane = l.lane) as processing,
       (select count(*) from held as h where h.lane = l.lane and h.is_stuck) as stuck,
       coalesce((

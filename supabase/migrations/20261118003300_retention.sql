@@ -327,7 +327,7 @@ security definer          -- services hold no rights to write tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_document public.documents := private.lock_for_people(p_document_id, 3);
+  v_document public.documents := private.lock_document(p_document_id, 3);
   v_answer public.erase_archived_document_answer;
 begin
   if v_document.id is null then

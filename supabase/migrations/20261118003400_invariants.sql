@@ -36,7 +36,7 @@ as $$
         and d.retry_at is null
     )
     and not exists (
-      select 1 from private.later as l
+      select 1 from private.queue_delayed as l
       where l.lane = d.lane and l.retry_at = d.retry_at and l.document_id = d.id
     )
   union all
@@ -44,7 +44,7 @@ as $$
   from public.documents as d
   where d.listed_in is distinct from private.list_of(d.ocr_status)
     or (d.listed_in = 'aside') <> exists (
-      select 1 from private.set_aside as a where a.ocr_status = d.ocr_status and a.document_id = d.id
+      select 1 from private.queue_parked as a where a.ocr_status = d.ocr_status and a.document_id = d.id
     )
   union all
   select 'the sweep can find a document that is being read', d.id, d.locked_by
@@ -165,10 +165,10 @@ as $$
   join public.documents as d on d.id = i.document_id
   where d.ocr_status <> 'completed' and d.deleted_at is null
   union all
-  select 'a check job that ended with open pictures is marked has_stragglers', d.id, j.outcome
+  select 'a check job that ended with open pictures is marked cancel_pending', d.id, j.outcome
   from public.check_jobs as j
   join public.documents as d on d.case_id = j.id
-  where j.outcome in ('FAILED', 'CANCELLED') and not j.has_stragglers
+  where j.outcome in ('FAILED', 'CANCELLED') and not j.cancel_pending
     and d.ocr_status not in ('completed', 'failed', 'dead_letter', 'cancelled')
   union all
   select 'a picture of a check job has no open task for HAC', t.document_id, t.kind

@@ -42,7 +42,7 @@ join lateral (select md5('case' || n % 200)::uuid as id) as c on true;
 insert into private.queue (lane, urgency, turn, document_id)
 select lane, -priority, turn, id from public.documents where listed_in = 'queue';
 
-insert into private.set_aside (ocr_status, document_id)
+insert into private.queue_parked (ocr_status, document_id)
 select ocr_status, id from public.documents where listed_in = 'aside';
 
 insert into private.claims (id, claimed_at, document_ids)

@@ -69,8 +69,8 @@ class Field:
         """Forget all documents, and the pool."""
         await self.conn.execute(
             "truncate documents, ocr_runs, ocr_pages, ocr_processing_logs, ocr_errors,"
-            " private.queue, private.later, private.set_aside, private.claims,"
-            " private.pool_workers, private.pool_lead, private.pool_history, private.idle_lanes"
+            " private.queue, private.queue_delayed, private.queue_parked, private.claims,"
+            " private.pool_workers, private.pool_leader, private.pool_history, private.idle_lanes"
             " cascade"
         )
 

@@ -144,10 +144,10 @@ async def following(
         to_index = await place.until(_split(index=7, acte=1))
         await place.add("acte", documents - first)
         to_acte = await place.until(_split(index=1, acte=7))
-        leader = await place.one("select process from private.pool_lead")
+        leader = await place.one("select process from private.pool_leader")
         programs[int(leader.rpartition("-")[2]) - 1].kill()
         to_leader = await place.until(
-            f"exists (select from private.pool_lead where process <> '{leader}')"
+            f"exists (select from private.pool_leader where process <> '{leader}')"
         )
         programs[int(leader.rpartition("-")[2]) % 4].kill()
         all_read = await place.until(
