@@ -242,8 +242,8 @@ class Names:
 def rows_module(catalog: Catalog) -> str:
     """Write pagewarden/database/rows.py: what calls answer, and rows of tables."""
     names = Names(catalog)
-    parts = [HEADER.format("What calls of the database answer, and the rows of its tables.")]
-    parts.append("from typing import Any, TypedDict\n")
+    head = HEADER.format("Answers of the database, and rows of its tables.")
+    parts = [head + "from typing import Any, TypedDict\n"]
     relations = {r.name: r for r in catalog.relations}
     documents = {f"{f.name}_answer" for f in catalog.functions if f.result == "jsonb"}
     for relation in sorted(relations.values(), key=lambda r: _rank(r, relations)):
@@ -299,8 +299,9 @@ def tables_module(catalog: Catalog) -> str:
     """Write pagewarden/database/tables.py: the tables and views that select() takes."""
     parts = [
         HEADER.format("The tables and views of the database, by name.")
-        + "from typing import Final\n\nfrom pagewarden.database import rows\n"
-        "from pagewarden.database.table import Table\n",
+        + "from typing import TYPE_CHECKING, Final\n\n"
+        "from pagewarden.database.table import Table\n\n"
+        "if TYPE_CHECKING:\n    from pagewarden.database import rows\n",
     ]
     lines = [
         f'{r.name}: Final[Table[rows.{camel(r.name)}]] = Table("{r.name}")'
@@ -322,7 +323,7 @@ def client_module(catalog: Catalog) -> str:
         "    A parameter that has a default in the database may be left out, or be None.\n"
         '    """\n\n'
         "    @abc.abstractmethod\n"
-        "    async def rpc(self, name: str, /, **params: object) -> Any:  # noqa: ANN401  # JSON\n"
+        "    async def rpc(self, name: str, /, **params: object) -> Any:\n"
         '        """Call public.<name>; the methods below say with what, and what it answers."""\n'
     )
     return "\n".join([head, *(_method(f, names) for f in catalog.functions if f.callers)])

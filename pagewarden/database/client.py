@@ -18,7 +18,7 @@ class Client(abc.ABC):
     """
 
     @abc.abstractmethod
-    async def rpc(self, name: str, /, **params: object) -> Any:  # noqa: ANN401  # JSON
+    async def rpc(self, name: str, /, **params: object) -> Any:
         """Call public.<name>; the methods below say with what, and what it answers."""
 
     async def acquire_document_lock(

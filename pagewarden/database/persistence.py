@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -13,29 +13,12 @@ from pagewarden import errors, meters
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pagewarden.database.interface import Database
-
 T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
 # Pauses while the database is away. Once it is back, every lock is renewed before it expires.
 RECONNECT_SECONDS = (0.1, 0.25, 0.5)
-
-
-async def rpc(database: Database, name: str, /, **params: object) -> Any:  # noqa: ANN401  # JSON
-    """Call until the database is there again; for calls that may be made twice."""
-    failures = 0
-    while True:
-        try:
-            return await database.rpc(name, **params)
-        except (errors.DatabaseAway, errors.Conflict) as exc:
-            log.warning("database_away", call=name, error=str(exc))
-            meters.here().calls_again.inc()
-            pause = RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)]
-            # Not all at the same moment.
-            await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311  # no secret
-            failures += 1
 
 
 async def persist(call: Callable[[], Awaitable[T]]) -> T:

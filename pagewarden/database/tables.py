@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pagewarden.database import rows
 from pagewarden.database.table import Table
+
+if TYPE_CHECKING:
+    from pagewarden.database import rows
 
 alert_metrics: Final[Table[rows.AlertMetrics]] = Table("alert_metrics")
 alert_notices: Final[Table[rows.AlertNotices]] = Table("alert_notices")

@@ -193,7 +193,8 @@ class Jobs(RuleBasedStateMachine):
         document = held[pick % len(held)]
         category = "permanent" if permanent else "transient"
         answer = self.one(
-            "select to_jsonb(r) from public.fail_document(%s, %s, 'broken', '{}', %s, null, %s) as r",
+            "select to_jsonb(r)"
+            " from public.fail_document(%s, %s, 'broken', '{}', %s, null, %s) as r",
             document, self.tokens[document], category, self.now,
         )  # fmt: skip
         assert answer["success"]
