@@ -44,9 +44,9 @@ KINDS = ("condition", "comparison", "lock", "column", "constant")
 
 # How many mutants of each file; the core of the queue has most of them.
 SQL = {
-    "claiming": 7, "results": 5, "ending": 5, "intake": 5, "dead_letters": 3, "check_jobs": 4,
-    "attention": 1, "documents": 2, "turns": 1, "events": 1, "extraction_queue": 2,
-    "corrections": 1, "volume_stages": 3, "alerts": 1, "housekeeping": 1,
+    "queue": 12, "queue_tables": 3, "outages": 2, "pages": 1, "cases": 1, "uploads": 4,
+    "document_actions": 6, "case_actions": 1, "corrections": 1, "registry": 2, "functions": 1,
+    "checks": 3, "volume_queue": 2, "volume_orchestrator": 1, "alerts": 1, "retention": 1,
 }  # fmt: skip
 WORKER = {
     "pagewarden/documents/attempts.py": 4, "pagewarden/documents/worker.py": 2,
@@ -65,21 +65,21 @@ PARTS = {
 _CORE = ("test_fencing", "test_races")
 _LAST = ("test_state_machine",)  # slow, and good at what nobody thought of
 FIRST = {
-    "_claiming": (*_CORE, "test_fairness", "test_operation", *_LAST),
-    "_results": (*_CORE, "test_search", "test_corrections", *_LAST),
-    "_ending": (*_CORE, "test_audit", "test_rights", *_LAST),
-    "_intake": (*_CORE, "test_bad_input", "test_attention", *_LAST),
-    "_dead_letters": (*_CORE, "test_attention", "test_error_groups", *_LAST),
-    "_attention": ("test_attention", "test_error_groups", *_LAST),
-    "_check_jobs": ("test_check_jobs", "test_check_job_machine", *_CORE),
-    "_documents": (*_CORE, "test_referee", *_LAST),
-    "_turns": ("test_fairness",),
-    "_events": ("test_events",),
-    "_extraction_queue": ("test_extraction_queue", "test_registry"),
+    "_queue.sql": (*_CORE, "test_fairness", "test_operation", "test_search", *_LAST),
+    "_queue_tables": (*_CORE, "test_fairness", "test_events", *_LAST),
+    "_outages": (*_CORE, "test_operation", "test_health", *_LAST),
+    "_pages": (*_CORE, "test_search", "test_corrections", *_LAST),
+    "_cases": ("test_rights", "test_people", *_LAST),
+    "_uploads": (*_CORE, "test_bad_input", "test_attention", *_LAST),
+    "_document_actions": (*_CORE, "test_audit", "test_rights", "test_operation", *_LAST),
+    "_case_actions": (*_CORE, "test_audit", "test_rights", *_LAST),
     "_corrections": ("test_corrections", "test_search"),
-    "_volume_stages": ("test_volumes", "test_volume_state_machine", "test_volume_statements"),
+    "_registry": ("test_extraction_queue", "test_registry"),
+    "_functions": ("test_events", "test_operation"),
+    "_checks": ("test_check_jobs", "test_check_job_machine", *_CORE),
+    "_volume_": ("test_volumes", "test_volume_state_machine", "test_volume_statements"),
     "_alerts": ("test_alerts",),
-    "_housekeeping": ("test_housekeeping",),
+    "_retention": ("test_housekeeping",),
     "pagewarden/documents": ("documents",),
     "pagewarden/database": ("test_retries", "test_outages", "documents/test_worker"),
     "pagewarden/volumes": ("volumes/test_worker", "volumes/test_sqs", "volumes/test_siege"),
