@@ -65,6 +65,7 @@ PARTS = {
 _CORE = ("test_fencing", "test_races")
 _LAST = ("test_state_machine",)  # slow, and good at what nobody thought of
 FIRST = {
+    "_volume_": ("test_volumes", "test_volume_state_machine", "test_volume_statements"),
     "_queue.sql": (*_CORE, "test_fairness", "test_operation", "test_search", *_LAST),
     "_queue_tables": (*_CORE, "test_fairness", "test_events", *_LAST),
     "_outages": (*_CORE, "test_operation", "test_health", *_LAST),
@@ -77,7 +78,6 @@ FIRST = {
     "_registry": ("test_extraction_queue", "test_registry"),
     "_functions": ("test_events", "test_operation"),
     "_checks": ("test_check_jobs", "test_check_job_machine", *_CORE),
-    "_volume_": ("test_volumes", "test_volume_state_machine", "test_volume_statements"),
     "_alerts": ("test_alerts",),
     "_retention": ("test_housekeeping",),
     "pagewarden/documents": ("documents",),
