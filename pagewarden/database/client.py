@@ -82,9 +82,9 @@ class Client(abc.ABC):
     async def assign_task(
         self, *, task_id: str, user_id: str | None = None, from_: str | None = None
     ) -> rows.TaskAnswer:
-        """HAC: give a task to one of HAC, or back to all (null).
+        """HAC: assign a task to a user of HAC, or to none (null).
 
-        p_from is who had it; if that is no longer so, nothing changes.
+        p_from is the previous assignee; if it is not, TASK_TAKEN.
         """
         optional = _given({"p_user_id": user_id, "p_from": from_})
         answer: rows.TaskAnswer = await self.rpc("assign_task", p_task_id=task_id, **optional)
@@ -96,7 +96,7 @@ class Client(abc.ABC):
         return answer
 
     async def cancel_case(self, *, case_id: str) -> rows.CaseAnswer:
-        """Owner or HAC: stop every document of a case that is not at its end."""
+        """Owner or HAC: cancel every unfinished document of a case."""
         answer: rows.CaseAnswer = await self.rpc("cancel_case", p_case_id=case_id)
         return answer
 
@@ -135,9 +135,9 @@ class Client(abc.ABC):
         return answer
 
     async def case_contents(self, *, case_id: str) -> list[rows.CaseContentsAnswer]:
-        """For the people of a case and HAC: how many documents it has, how many more are in …
+        """For members of a case and HAC: its number of documents, of those in the bin, of …
 
-        … the bin, what all of them hold, and how many are in which status.
+        … pages, files and bytes, and the number of documents in each status.
         """
         answer: list[rows.CaseContentsAnswer] = await self.rpc("case_contents", p_case_id=case_id)
         return answer
@@ -327,11 +327,11 @@ class Client(abc.ABC):
         lines: object = None,
         approved: bool = False,
     ) -> rows.CorrectPageAnswer:
-        """Owner, editor or HAC: put a text over what was read of a page, or approve it; …
+        """Owner, editor or HAC: correct the text of a page, or approve it; without p_text …
 
-        … without p_text it stays as it is. p_base_version is the version of page_texts that was
-        edited; when it is no longer the latest, nothing changes and the answer has the latest. What
-        changes nothing makes no version.
+        … the text is kept. p_base_version is the version that was edited; if it is not the latest,
+        the call is refused and the answer has the latest. A call that changes nothing adds no
+        version.
         """
         optional = _given({"p_text": text, "p_lines": lines})
         answer: rows.CorrectPageAnswer = await self.rpc(
@@ -367,7 +367,7 @@ class Client(abc.ABC):
     ) -> str:
         """Create a case and return its id.
 
-        p_inbox: the one where the owner's uploads go that name none; made once.
+        p_inbox: the case for the owner's uploads that name none; it is created once.
         """
         optional = _given({"p_owner": owner})
         answer: str = await self.rpc(
@@ -383,7 +383,7 @@ class Client(abc.ABC):
         priority: str = "normal",
         assigned_to: str | None = None,
     ) -> rows.TaskAnswer:
-        """HAC: note something that somebody of HAC is to do."""
+        """HAC: create a task for HAC."""
         optional = _given({"p_description": description, "p_assigned_to": assigned_to})
         answer: rows.TaskAnswer = await self.rpc(
             "create_task", p_title=title, p_priority=priority, **optional
@@ -440,7 +440,7 @@ class Client(abc.ABC):
         return answer
 
     async def delete_case(self, *, case_id: str) -> rows.CaseAnswer:
-        """Owner or HAC: put a case and its documents away."""
+        """Owner or HAC: move a case and its documents to the bin."""
         answer: rows.CaseAnswer = await self.rpc("delete_case", p_case_id=case_id)
         return answer
 
@@ -507,9 +507,9 @@ class Client(abc.ABC):
     async def end_task(
         self, *, task_id: str, status: str = "done", notes: str | None = None
     ) -> rows.TaskAnswer:
-        """HAC: end a task as done or cancelled that nothing else ends: one made by hand, or …
+        """HAC: end a task as done or cancelled, if it was created by hand or is the review …
 
-        … a look at pages that proved fine.
+        … of a completed document.
         """
         optional = _given({"p_notes": notes})
         answer: rows.TaskAnswer = await self.rpc(
@@ -532,7 +532,7 @@ class Client(abc.ABC):
     async def erase_case(self, *, case_id: str) -> rows.CaseAnswer:
         """Owner or HAC: remove a case with its documents, files and texts, for good.
 
-        Audit lines stay.
+        Audit entries are kept.
         """
         answer: rows.CaseAnswer = await self.rpc("erase_case", p_case_id=case_id)
         return answer
@@ -692,9 +692,9 @@ class Client(abc.ABC):
         return answer
 
     async def grant_role(self, *, user_id: str, role: str | None = None) -> rows.RoleAnswer:
-        """HAC: give somebody a role.
+        """HAC: grant a role to a user.
 
-        It counts at once.
+        It has effect at once.
         """
         optional = _given({"p_role": role})
         answer: rows.RoleAnswer = await self.rpc("grant_role", p_user_id=user_id, **optional)
@@ -717,7 +717,7 @@ class Client(abc.ABC):
         return answer
 
     async def list_action_types(self) -> list[str]:
-        """The words for actions in the audit log, for a filter."""
+        """The action types of the audit log, for a filter."""
         answer: list[str] = await self.rpc("list_action_types")
         return answer
 
@@ -734,10 +734,10 @@ class Client(abc.ABC):
         before_id: str | None = None,
         limit: int = 50,
     ) -> list[rows.ListedAct]:
-        """What hac_logs shows to the caller, newest first, from an index: by the address of …
+        """Entries of hac_logs that the caller may see, newest first, by index: filtered by …
 
-        … who did it, by action, case, document and time. Goes on after the line p_before_id of
-        p_before. Addresses of others are for HAC.
+        … address of the user, action, case, document and time. Continues after the entry
+        p_before_id of p_before. Only HAC sees addresses of other users.
         """
         optional = _given(
             {
@@ -771,7 +771,7 @@ class Client(abc.ABC):
         return answer
 
     async def list_case_people(self, *, case_id: str) -> list[rows.CasePerson]:
-        """For the people of a case and HAC: its owner, and whom it is shared with, by address."""
+        """For members of a case and HAC: its owner and the users it is shared with, by address."""
         answer: list[rows.CasePerson] = await self.rpc("list_case_people", p_case_id=case_id)
         return answer
 
@@ -787,9 +787,7 @@ class Client(abc.ABC):
     ) -> list[rows.ListedCase]:
         """Cases the caller may see, newest first, whose name contains p_search; p_deleted …
 
-        … shows the bin instead. Goes on after the case of p_before_id, which came at p_before. role
-        is what the caller is to it. Of its newest hundred documents it says how many are there and
-        completed, and whether there are_more; of open tasks (attention), up to a hundred.
+        … lists the bin instead. Continues after the case p_before_id, created at p_before.
         """
         optional = _given(
             {"p_search": search, "p_kind": kind, "p_before": before, "p_before_id": before_id}
@@ -878,10 +876,9 @@ class Client(abc.ABC):
         after_id: str | None = None,
         limit: int = 50,
     ) -> list[rows.DoubtfulDocument]:
-        """Documents with pages that wait for a person, longest waiting first: how many …
+        """Documents with pages that wait for review, longest waiting first.
 
-        … pages, how many of them without text, and the least confidence. Goes on after the document
-        of p_after_id, which was completed at p_after.
+        Continues after the document p_after_id, completed at p_after.
         """
         optional = _given({"p_case_id": case_id, "p_after": after, "p_after_id": after_id})
         answer: list[rows.DoubtfulDocument] = await self.rpc(
@@ -911,10 +908,10 @@ class Client(abc.ABC):
         after_id: str | None = None,
         limit: int = 50,
     ) -> list[rows.ListedPerson]:
-        """HAC: who can sign in, by address; whose address contains p_search, who is …
+        """HAC: users who can sign in, by address; p_search filters by a part of the address, …
 
-        … (p_admin) or is not of HAC. Goes on after p_after, the address of p_after_id. Counts the
-        cases that are theirs or shared with them.
+        … p_admin by the role admin. Continues after p_after, the address of p_after_id. cases
+        counts owned and shared cases.
         """
         optional = _given(
             {"p_search": search, "p_admin": admin, "p_after": after, "p_after_id": after_id}
@@ -935,8 +932,8 @@ class Client(abc.ABC):
     ) -> list[rows.ListedTask]:
         """HAC: open tasks, the most urgent first, then the oldest, with the document they …
 
-        … are about. Goes on after the task of p_after_id, of that urgency and made at p_after.
-        p_whose is all, mine or unassigned.
+        … are about. Continues after the task p_after_id, of urgency p_after_urgency, created at
+        p_after. p_whose is all, mine or unassigned.
         """
         optional = _given(
             {
@@ -1045,9 +1042,9 @@ class Client(abc.ABC):
         return answer
 
     async def page_versions(self, *, document_id: str, page_number: int) -> list[rows.PageVersion]:
-        """The last 200 versions that people made of a page, newest first, with who and when; …
+        """The last 200 versions that users saved of a page, newest first, with author and …
 
-        … their texts are in page_corrections.
+        … time; texts are in page_corrections.
         """
         answer: list[rows.PageVersion] = await self.rpc(
             "page_versions", p_document_id=document_id, p_page_number=page_number
@@ -1330,7 +1327,7 @@ class Client(abc.ABC):
         return answer
 
     async def restore_case(self, *, case_id: str) -> rows.CaseAnswer:
-        """Owner or HAC: take a deleted case back, with the documents that were put away with it."""
+        """Owner or HAC: restore a deleted case with the documents that were deleted with it."""
         answer: rows.CaseAnswer = await self.rpc("restore_case", p_case_id=case_id)
         return answer
 
@@ -1353,9 +1350,9 @@ class Client(abc.ABC):
         return answer
 
     async def revoke_role(self, *, user_id: str, role: str | None = None) -> rows.RoleAnswer:
-        """HAC: take a role from somebody, at once.
+        """HAC: revoke the role of a user, at once.
 
-        Never that of the last administrator, and not one's own.
+        Refused for the last administrator and for the caller.
         """
         optional = _given({"p_role": role})
         answer: rows.RoleAnswer = await self.rpc("revoke_role", p_user_id=user_id, **optional)
@@ -1506,7 +1503,7 @@ class Client(abc.ABC):
         return answer
 
     async def set_task_priority(self, *, task_id: str, priority: str) -> rows.TaskAnswer:
-        """HAC: make a task low, normal, high or urgent."""
+        """HAC: set the priority of a task: low, normal, high or urgent."""
         answer: rows.TaskAnswer = await self.rpc(
             "set_task_priority", p_task_id=task_id, p_priority=priority
         )
@@ -1550,7 +1547,10 @@ class Client(abc.ABC):
     async def share_case(
         self, *, case_id: str, user_id: str, role: str | None = "viewer"
     ) -> rows.CaseAnswer:
-        """Owner or HAC: let somebody see a case (viewer) or work in it (editor); null ends it."""
+        """Owner or HAC: share a case with a user as viewer or editor; a null role removes …
+
+        … the user.
+        """
         answer: rows.CaseAnswer = await self.rpc(
             "share_case", p_case_id=case_id, p_user_id=user_id, p_role=role
         )
@@ -1559,7 +1559,7 @@ class Client(abc.ABC):
     async def share_case_by_email(
         self, *, case_id: str, email: str, role: str = "viewer"
     ) -> rows.CaseAnswer:
-        """Owner or HAC: share_case with whoever signs in with this address."""
+        """Owner or HAC: share_case with the user who has this address."""
         answer: rows.CaseAnswer = await self.rpc(
             "share_case_by_email", p_case_id=case_id, p_email=email, p_role=role
         )
@@ -1679,9 +1679,9 @@ class Client(abc.ABC):
         return answer
 
     async def type_text(self, *, document_id: str, pages: object) -> rows.TypeTextAnswer:
-        """HAC: complete a document that waits for a person with what the person read: …
+        """HAC: complete a document in pending_review with text typed by hand: …
 
-        … [{"page_number", "text"}, …]. Reading it again does not undo this.
+        … [{"page_number", "text"}, …]. A later OCR run does not undo it.
         """
         answer: rows.TypeTextAnswer = await self.rpc(
             "type_text", p_document_id=document_id, p_pages=pages

@@ -157,7 +157,7 @@ class CaseContentsAnswer(TypedDict):
 
 
 class CaseMembers(TypedDict):
-    """Whom a case is shared with: viewers read, editors also upload, cancel and read again."""
+    """Users a case is shared with: viewers read, editors also upload, cancel and read again."""
 
     case_id: str
     user_id: str
@@ -696,9 +696,10 @@ class GivenBackDocument(TypedDict):
 
 
 class HacActs(TypedDict):
-    """A line for every human act and every decision of a machine that is not a result.
+    """An entry for every human act and every automatic decision except results.
 
-    Outlives what it speaks of, so it references nothing. Read it through hac_logs.
+    Entries outlive the objects they describe, so there are no foreign keys. Read it through
+    hac_logs.
     """
 
     id: str
@@ -715,7 +716,7 @@ class HacActs(TypedDict):
 
 
 class HacLogs(TypedDict):
-    """The audit log: a line for every automatic completion and every human act."""
+    """The audit log: an entry for every automatic completion and every human act."""
 
     id: str
     case_id: str | None
@@ -789,7 +790,7 @@ class Lanes(TypedDict):
 
 
 class ListedAct(TypedDict):
-    """A line of the audit log with the names it refers to; about_email is the person whose …
+    """An entry of the audit log with the names it refers to; about_email is the user whose …
 
     … rights were changed.
     """
@@ -841,8 +842,8 @@ class ListedAlertRule(TypedDict):
 class ListedCase(TypedDict):
     """A case in a list.
 
-    role is what the caller is to it; documents and completed are counted among its newest hundred,
-    are_more says that it has more, and attention counts open tasks, up to a hundred.
+    role is the role of the caller; documents and completed count its newest hundred documents,
+    are_more says whether it has more, and attention counts open tasks, up to a hundred.
     """
 
     case_id: str
@@ -1136,7 +1137,7 @@ class OrchestrateVolumesAnswer(TypedDict):
 
 
 class PageCorrections(TypedDict):
-    """What people made of the text of pages: every version, with who and when."""
+    """Every version that users saved of a page, with author and time."""
 
     document_id: str
     page_number: int
@@ -1156,9 +1157,9 @@ class PageCorrections(TypedDict):
 
 
 class PageDoubts(TypedDict):
-    """Pages that wait for a person: machines could not read them, or are unsure.
+    """Pages that wait for review: failed, without text, or of low confidence.
 
-    A row goes when somebody approves the page.
+    Approving a page removes its row.
     """
 
     document_id: str
@@ -1529,9 +1530,9 @@ class TypeTextAnswer(TypedDict):
 
 
 class UserRoles(TypedDict):
-    """Who is what.
+    """The roles of users.
 
-    Asked at every act, so taking a role away works at once.
+    Every call reads them, so a revoked role has no effect from the next call on.
     """
 
     user_id: str

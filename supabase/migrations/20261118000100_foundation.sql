@@ -1,11 +1,14 @@
--- Foundation: schemas, extensions, the workers' role, default privileges, checks of arguments.
+-- Foundation: schemas, extensions, the role of workers, default privileges, checks of arguments.
 --
--- Expects what Supabase brings: the roles anon, authenticated and service_role, and schema auth.
--- Schema public holds what clients may see, schema private everything else; the API does not expose
--- private. Every function pins its search_path, and nothing is granted by default: each object's
--- grants stand beside it.
+-- The migrations expect a Supabase project: the roles anon, authenticated and service_role, and the
+-- schema auth. Schema public holds the tables and functions that clients may use; schema private
+-- holds the rest, and the API does not expose it. Users and their roles are in the next file.
 --
--- Functions named require_… raise SQLSTATE 22023 (invalid argument) with a hint, or return.
+-- Every function pins its search_path. Nothing is granted by default: the grants of an object stand
+-- beside it.
+--
+-- A function named require_… returns if its argument is valid, and otherwise raises SQLSTATE 22023
+-- (invalid argument) with a hint.
 
 create schema if not exists private;
 comment on schema private is
@@ -28,7 +31,7 @@ end;
 $$;
 
 -- Long-lived workers log in as this role. It may execute the workers' functions, and nothing else.
--- It has no password, so nobody can log in until an operator gives it one.
+-- It has no password, so no login is possible until an operator sets one.
 do $$
 begin
   if not exists (select 1 from pg_catalog.pg_roles as r where r.rolname = 'pagewarden_worker') then
@@ -98,7 +101,7 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_list(text, jsonb) is 'Refuse what is not a list of objects, of sensible length (22023).';
+comment on function private.require_list(text, jsonb) is 'Refuse a value that is not a list of at most 10,000 objects (22023).';
 
 create function private.require_page_size(p_limit integer)
 returns void
@@ -113,7 +116,7 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_page_size(integer) is 'Refuse lists without end (22023).';
+comment on function private.require_page_size(integer) is 'Refuse a page size that is not 1 to 200 (22023).';
 
 create function private.require_seconds(p_what text, p_seconds integer, p_least integer)
 returns void
@@ -129,9 +132,9 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_seconds(text, integer, integer) is 'Refuse a time that makes no sense (22023).';
+comment on function private.require_seconds(text, integer, integer) is 'Refuse a duration outside p_least to 43200 seconds (22023).';
 
-create function private.like_part(p_text text)
+create function private.like_pattern(p_text text)
 returns text
 language sql
 immutable
@@ -140,9 +143,9 @@ set search_path = ''
 as $$
   select '%' || regexp_replace(lower(p_text), '([\\%_])', '\\\1', 'g') || '%';
 $$;
-comment on function private.like_part(text) is 'The pattern of what contains this text, in lower case.';
+comment on function private.like_pattern(text) is 'The LIKE pattern that matches lower-case text containing p_text.';
 
-create function private.moment(p_at timestamptz)
+create function private.format_time(p_at timestamptz)
 returns text
 language sql
 stable
@@ -151,4 +154,4 @@ set search_path = ''
 as $$
   select to_char(p_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI "UTC"');
 $$;
-comment on function private.moment(timestamptz) is 'A time as messages write it.';
+comment on function private.format_time(timestamptz) is 'A time in the format of messages: YYYY-MM-DD HH24:MI UTC.';

@@ -1,11 +1,15 @@
--- Users: roles, who is an administrator (HAC), who is one of our services.
+-- Users: their roles, and the functions that check who calls.
 --
--- HAC is the team of people with the role admin who review what machines could not finish. Functions
--- for people ask auth.uid(), never current_user; a caller without the role gets SQLSTATE 42501.
--- Accounts themselves are in auth.users, which belongs to Supabase Auth.
+-- HAC (the seeds' name) is the team of users with the role admin, who review what machines could not
+-- finish. A caller is HAC if user_roles says so, and one of our services if its token has the role
+-- service_role and no subject. Functions for users read auth.uid(), never current_user; a caller
+-- without the needed role gets SQLSTATE 42501.
+--
+-- Accounts are in auth.users, which belongs to Supabase Auth. Rights on a single case are in the
+-- next file (case_rank).
 
 create type public.app_role as enum ('admin', 'user');
-comment on type public.app_role is 'admin: the people of HAC, who review what machines could not finish.';
+comment on type public.app_role is 'admin: the users of HAC, who review what machines could not finish.';
 
 create table public.user_roles (
   user_id uuid not null references auth.users (id) on delete cascade,
@@ -13,7 +17,7 @@ create table public.user_roles (
   created_at timestamptz not null default now(),
   constraint user_roles_pkey primary key (user_id, role)
 );
-comment on table public.user_roles is 'Who is what. Asked at every act, so taking a role away works at once.';
+comment on table public.user_roles is 'The roles of users. Every call reads them, so a revoked role has no effect from the next call on.';
 
 create function private.has_role(p_user_id uuid, p_role public.app_role)
 returns boolean
@@ -50,8 +54,8 @@ security invoker
 set search_path = ''
 as $$
 begin
-  -- What auth.uid() and auth.role() say, asked without them: bulk uploads call this, and as functions they
-  -- took 20 us of 200.
+  -- The settings that auth.uid() and auth.role() read, without the calls: bulk uploads call this function,
+  -- and those two took 20 of its 200 us.
   return coalesce(
       nullif(current_setting('request.jwt.claim.role', true), ''),
       nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'role'
@@ -62,7 +66,7 @@ begin
     ) is null;
 end;
 $$;
-comment on function private.is_service() is 'Whether the call comes from one of our own services, not from a person.';
+comment on function private.is_service() is 'Whether the caller is one of our services, not a user.';
 
 create function private.require_admin()
 returns void
@@ -78,7 +82,7 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_admin() is 'Refuse everybody but HAC and our own services (42501).';
+comment on function private.require_admin() is 'Refuse callers other than HAC and our services (42501).';
 
 alter table public.user_roles enable row level security;
 create policy "People see their own roles, HAC sees all"
@@ -87,7 +91,7 @@ create policy "People see their own roles, HAC sees all"
 grant select on public.user_roles to authenticated;
 grant select, insert, update, delete on public.user_roles to service_role;
 
-create function private.require_one_of_hac(p_user_id uuid)
+create function private.require_admin_user(p_user_id uuid)
 returns void
 language plpgsql
 stable
@@ -97,13 +101,13 @@ as $$
 begin
   if p_user_id is not null and not private.has_role(p_user_id, 'admin') then
     raise exception '% is not one of HAC', p_user_id
-      using errcode = '22023', hint = 'Give the task to somebody of list_people(p_admin => true).';
+      using errcode = '22023', hint = 'Assign the task to a user of list_people(p_admin => true).';
   end if;
 end;
 $$;
-comment on function private.require_one_of_hac(uuid) is 'Refuse to give work to whoever could not do it (22023).';
+comment on function private.require_admin_user(uuid) is 'Refuse a user who does not have the role admin (22023); null is fine.';
 
-create function private.name_of(p_user_id uuid)
+create function private.display_name(p_user_id uuid)
 returns text
 language sql
 stable
@@ -114,13 +118,13 @@ as $$
     (select coalesce(u.email::text, u.id::text) from auth.users as u where u.id = p_user_id), 'an operator or a machine'
   );
 $$;
-comment on function private.name_of(uuid) is 'What HAC calls somebody: the address; machines have none.';
+comment on function private.display_name(uuid) is 'The address of a user for messages; machines have none.';
 
 create function private.log_role_change()
 returns trigger
 language plpgsql
 volatile
-security definer          -- whoever may give roles may not write the log
+security definer          -- the caller may not write the log
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -136,7 +140,7 @@ begin
   return null;
 end;
 $$;
-comment on function private.log_role_change() is 'Write a line of the audit log for each role that is given or taken.';
+comment on function private.log_role_change() is 'Write an entry of the audit log for each role that is granted or revoked.';
 revoke execute on function private.log_role_change() from public;
 create trigger user_roles_log
   after insert or update or delete on public.user_roles
@@ -163,7 +167,7 @@ create function private.list_people(
 returns setof public.listed_person
 language plpgsql
 stable
-security definer          -- nobody may read auth.users
+security definer          -- callers may not read auth.users
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off   -- cases are counted person by person
 set jit = off              -- before PostgreSQL 18 a scan that is off counts as dear enough for it
@@ -213,7 +217,7 @@ as $$
 declare
   v_answer public.role_answer;
 begin
-  -- One after the other: of two who take each other's role at once, the second is of HAC no more.
+  -- Serialize: if two users revoke each other's role at once, the second call finds its caller not HAC.
   perform pg_advisory_xact_lock(hashtextextended('user_roles', 5));
   perform private.require_admin();
   if p_role is null then
@@ -246,7 +250,7 @@ begin
 end;
 $$;
 comment on function private.change_role(uuid, public.app_role, boolean) is
-  'Give or take a role; the trigger of user_roles writes the line of the log.';
+  'Grant or revoke a role; the trigger of user_roles writes the log entry.';
 grant execute on function private.change_role(uuid, public.app_role, boolean) to authenticated, service_role;
 
 create function public.grant_role(p_user_id uuid, p_role public.app_role default 'admin')
@@ -258,7 +262,7 @@ set search_path = ''
 as $$
   select private.change_role(p_user_id, p_role, true);
 $$;
-comment on function public.grant_role(uuid, public.app_role) is 'HAC: give somebody a role. It counts at once.';
+comment on function public.grant_role(uuid, public.app_role) is 'HAC: grant a role to a user. It has effect at once.';
 grant execute on function public.grant_role(uuid, public.app_role) to authenticated, service_role;
 
 create function public.revoke_role(p_user_id uuid, p_role public.app_role default 'admin')
@@ -271,7 +275,7 @@ as $$
   select private.change_role(p_user_id, p_role, false);
 $$;
 comment on function public.revoke_role(uuid, public.app_role) is
-  'HAC: take a role from somebody, at once. Never that of the last administrator, and not one''s own.';
+  'HAC: revoke the role of a user, at once. Refused for the last administrator and for the caller.';
 grant execute on function public.revoke_role(uuid, public.app_role) to authenticated, service_role;
 
 -- What people may call. Each function only calls the private one of its name, which checks the caller.
@@ -294,6 +298,6 @@ returns setof public.listed_person
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_people(p_search, p_admin, p_after, p_after_id, p_limit) $$;
 comment on function public.list_people(text, boolean, text, uuid, integer) is
-  'HAC: who can sign in, by address; whose address contains p_search, who is (p_admin) or is not of HAC. Goes on '
-  'after p_after, the address of p_after_id. Counts the cases that are theirs or shared with them.';
+  'HAC: users who can sign in, by address; p_search filters by a part of the address, p_admin by the role admin. '
+  'Continues after p_after, the address of p_after_id. cases counts owned and shared cases.';
 grant execute on function public.list_people(text, boolean, text, uuid, integer) to authenticated, service_role;

@@ -1,7 +1,11 @@
--- Cases: what documents belong to, who owns them, whom they are shared with.
+-- Cases: what documents belong to, with owner and members.
 --
 -- Row-level security of documents, pages and results goes through the case: owners and members see
--- their cases, HAC sees all. Functions that change a case's documents are in case_actions.
+-- their cases, HAC sees all. case_rank() says what the caller may do: 1 viewer (read), 2 editor
+-- (upload, cancel, read again), 3 owner, HAC or service (share, delete, erase).
+--
+-- Here are creating and sharing. Functions that change all documents of a case (cancel, delete,
+-- erase, restore) and lists of cases are in case_actions.
 
 create table public.cases (
   id uuid not null default gen_random_uuid(),
@@ -18,12 +22,12 @@ create table public.cases (
   constraint cases_inbox_has_owner check (not is_inbox or user_id is not null)
 );
 comment on table public.cases is 'A set of documents with an owner. Every document belongs to one.';
-comment on column public.cases.user_id is 'The owner; null when the owner left, then only HAC sees the case.';
-comment on column public.cases.is_inbox is 'Where uploads of the owner go that name no case.';
+comment on column public.cases.user_id is 'The owner; null after the account was deleted: then only members and HAC see the case.';
+comment on column public.cases.is_inbox is 'The case for uploads of the owner that name no case.';
 create index cases_user_id_idx on public.cases (user_id);
 create unique index cases_one_inbox_of_a_kind on public.cases (user_id, kind) where is_inbox;
 create index cases_created_idx on public.cases (created_at, id);
--- Jobs are many more than other cases, among which people choose.
+-- Check jobs far outnumber other cases, and users choose among the others.
 create index cases_no_jobs_idx on public.cases (created_at, id) where kind <> 'check';
 create index cases_bin_idx on public.cases (created_at, id) where deleted_at is not null;
 
@@ -35,7 +39,7 @@ create table public.case_members (
   constraint case_members_pkey primary key (case_id, user_id),
   constraint case_members_role_is_known check (role in ('viewer', 'editor'))
 );
-comment on table public.case_members is 'Whom a case is shared with: viewers read, editors also upload, cancel and read again.';
+comment on table public.case_members is 'Users a case is shared with: viewers read, editors also upload, cancel and read again.';
 create index case_members_user_id_idx on public.case_members (user_id);
 
 create function private.my_case_ids()
@@ -49,7 +53,7 @@ as $$
   union all
   select m.case_id from public.case_members as m where m.user_id = auth.uid();
 $$;
-comment on function private.my_case_ids() is 'The cases the signed-in person owns or shares.';
+comment on function private.my_case_ids() is 'The cases that the signed-in user owns or is a member of.';
 grant execute on function private.my_case_ids() to authenticated;
 
 alter table public.cases enable row level security;
@@ -69,7 +73,7 @@ create function private.case_rank(p_case_id uuid)
 returns integer
 language sql
 stable
-security definer          -- the one who asks may not read the case
+security definer          -- the caller may not be allowed to read the case
 set search_path = pg_catalog, pg_temp
 as $$
   select case
@@ -104,8 +108,8 @@ end;
 $$;
 comment on function private.require_case_rank(uuid, integer) is 'Refuse a caller of a lower rank (42501).';
 
--- A document belongs to a case that is there. A foreign key would say the same, and its check would take a third
--- of the time of a bulk upload; so the upload locks its case once, and these two triggers see to everybody else.
+-- Each document belongs to an existing case. The check of a foreign key would take a third of the time of a bulk
+-- upload; instead the upload locks its case once, and two triggers check all other changes.
 create function private.require_live_case(p_case_id uuid)
 returns void
 language plpgsql
@@ -122,7 +126,7 @@ begin
 end;
 $$;
 comment on function private.require_live_case(uuid) is
-  'Refuse a case that is not there (22023), and keep it from going away meanwhile.';
+  'Refuse a missing or deleted case (22023), and lock it against deletion until the transaction ends.';
 
 create function private.create_case(p_name text, p_kind text, p_owner uuid, p_inbox boolean)
 returns uuid
@@ -147,9 +151,9 @@ begin
     raise exception 'there is no user %', v_owner using errcode = '22023', hint = 'Sign the person up first.';
   end if;
   if p_inbox and v_owner is null then
-    raise exception 'an inbox belongs to somebody' using errcode = '22023', hint = 'Name its owner in p_owner.';
+    raise exception 'an inbox needs an owner' using errcode = '22023', hint = 'Name its owner in p_owner.';
   end if;
-  -- "do update" and not "do nothing": the second of two at once must see the case of the first.
+  -- "do update", not "do nothing": the second of two concurrent calls must return the case of the first.
   insert into public.cases as c (user_id, kind, name, is_inbox)
   values (v_owner, p_kind, p_name, coalesce(p_inbox, false))
   on conflict (user_id, kind) where is_inbox do update set updated_at = now(), deleted_at = null
@@ -193,7 +197,7 @@ begin
   return v_answer;
 end;
 $$;
-comment on function private.case_refusal(text, uuid) is 'The answer to a call that changed nothing about a case, with its reason.';
+comment on function private.case_refusal(text, uuid) is 'The answer to a refused change of a case, with its reason.';
 
 create function private.share_case(p_case_id uuid, p_user_id uuid, p_role text)
 returns public.case_answer
@@ -239,13 +243,13 @@ create function private.share_case_by_email(p_case_id uuid, p_email text, p_role
 returns public.case_answer
 language plpgsql
 volatile
-security definer          -- nobody may read auth.users
+security definer          -- callers may not read auth.users
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_user_id uuid;
 begin
-  -- First, so that only who could share the case learns whether somebody has the address.
+  -- First, so that only an owner learns whether an account with this address exists.
   perform private.require_case_rank(p_case_id, 3);
   perform private.require_text('p_email', p_email, 300);
   if (p_role in ('viewer', 'editor')) is not true then
@@ -278,7 +282,7 @@ returns uuid
 language sql volatile security invoker set search_path = ''
 as $$ select private.create_case(p_name, p_kind, p_owner, p_inbox) $$;
 comment on function public.create_case(text, text, uuid, boolean) is
-  'Create a case and return its id. p_inbox: the one where the owner''s uploads go that name none; made once.';
+  'Create a case and return its id. p_inbox: the case for the owner''s uploads that name none; it is created once.';
 grant execute on function public.create_case(text, text, uuid, boolean) to authenticated, service_role;
 
 create function public.share_case(p_case_id uuid, p_user_id uuid, p_role text default 'viewer')
@@ -286,7 +290,7 @@ returns public.case_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.share_case(p_case_id, p_user_id, p_role) $$;
 comment on function public.share_case(uuid, uuid, text) is
-  'Owner or HAC: let somebody see a case (viewer) or work in it (editor); null ends it. Nullable: p_role.';
+  'Owner or HAC: share a case with a user as viewer or editor; a null role removes the user. Nullable: p_role.';
 grant execute on function public.share_case(uuid, uuid, text) to authenticated, service_role;
 
 create function public.share_case_by_email(p_case_id uuid, p_email text, p_role text default 'viewer')
@@ -294,5 +298,5 @@ returns public.case_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.share_case_by_email(p_case_id, p_email, p_role) $$;
 comment on function public.share_case_by_email(uuid, text, text) is
-  'Owner or HAC: share_case with whoever signs in with this address.';
+  'Owner or HAC: share_case with the user who has this address.';
 grant execute on function public.share_case_by_email(uuid, text, text) to authenticated, service_role;

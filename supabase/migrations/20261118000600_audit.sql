@@ -1,7 +1,11 @@
--- Audit log: a line for every human act and every automatic decision.
+-- Audit log: an entry for every human act and every automatic decision.
 --
--- hac_acts is the table; hac_logs, which the seeds name, is a view that also shows every completion.
--- Lines reference nothing, because they outlive what they describe.
+-- hac_acts is the table; log_act() writes it. hac_logs, which the seeds name, is a view that adds an
+-- entry for every completion, taken from the results. Entries have no foreign keys, because they
+-- outlive the objects they describe.
+--
+-- list_acts() reads both by index, newest first: find_acts() and find_results() each take the newest
+-- p_limit entries that match, and list_acts() merges them.
 
 create table public.hac_acts (
   id uuid not null default gen_random_uuid(),
@@ -18,9 +22,9 @@ create table public.hac_acts (
   constraint hac_acts_pkey primary key (id)
 );
 comment on table public.hac_acts is
-  'A line for every human act and every decision of a machine that is not a result. Outlives what it speaks of, '
-  'so it references nothing. Read it through hac_logs.';
-comment on column public.hac_acts.user_id is 'Who did it; null when a machine did.';
+  'An entry for every human act and every automatic decision except results. Entries outlive the objects they describe, '
+  'so there are no foreign keys. Read it through hac_logs.';
+comment on column public.hac_acts.user_id is 'The user who acted; null for machines.';
 alter table public.hac_acts enable row level security;
 create policy "Acts are visible to the people of the case and to HAC"
   on public.hac_acts for select to authenticated
@@ -32,7 +36,7 @@ create index hac_acts_document_idx on public.hac_acts (document_id, created_at, 
 create index hac_acts_user_idx on public.hac_acts (user_id, created_at, id) where user_id is not null;
 create index hac_acts_action_idx on public.hac_acts (action_type, created_at, id);
 
--- An automatic completion is already written down once, as a result; the log shows it as a line.
+-- An automatic completion is stored once, as a result; the view shows it as an entry.
 create view public.hac_logs
 with (security_invoker = true)
 as
@@ -46,7 +50,7 @@ select r.id, d.case_id, r.document_id, null, 'ocr_completed',
 from public.ocr_processing_logs as r
 join public.documents as d on d.id = r.document_id;
 comment on view public.hac_logs is
-  'The audit log: a line for every automatic completion and every human act. '
+  'The audit log: an entry for every automatic completion and every human act. '
   'Nullable: case_id, document_id, user_id, action_description, field_changed, old_value, new_value, metadata.';
 grant select on public.hac_logs to authenticated, service_role;
 
@@ -67,7 +71,7 @@ begin
   return new;
 end;
 $$;
-comment on function private.insert_hac_log() is 'A line written by hand into the log is an act.';
+comment on function private.insert_hac_log() is 'Insert into hac_acts what is inserted into the view.';
 create trigger hac_logs_insert
   instead of insert on public.hac_logs
   for each row execute function private.insert_hac_log();
@@ -97,7 +101,7 @@ as $$
   );
 $$;
 comment on function private.log_act(uuid, uuid, text, text, text, text, jsonb) is
-  'Write a line of the audit log; p_old and p_new are statuses.';
+  'Write an entry of the audit log; p_old and p_new are statuses.';
 
 create type private.acts_filter as (
   user_id uuid,
@@ -110,7 +114,7 @@ create type private.acts_filter as (
   rows integer
 );
 comment on type private.acts_filter is
-  'What of the audit log is wanted; case_ids null: of all cases, and of none. Goes on after before and before_id.';
+  'Filter of the audit log; case_ids null: entries of all cases and of none. Continues after before and before_id.';
 
 create function private.find_acts(p_filter private.acts_filter)
 returns setof public.hac_acts
@@ -178,7 +182,7 @@ declare
   v_rows integer := p_filter.rows;
   v_ids uuid[];
 begin
-  -- Few documents are looked up one by one; for many it is quicker to go through the results, newest first.
+  -- A few documents are looked up one by one; for many, a scan of the results from the newest on is faster.
   if v_document is not null then
     v_ids := array[v_document];
   elsif v_cases is not null then
@@ -197,7 +201,7 @@ begin
     order by r.created_at desc, r.id desc
     limit v_rows;
   else
-    -- Not by a condition: a planner may take it for a reason to go through all results.
+    -- Lateral, not a condition: for a condition the planner may scan all results.
     return query
     select r.id, d.case_id, r.document_id, null::uuid, 'ocr_completed',
       format('OCR completed for %s (confidence: %s%%)', d.name, coalesce(round(r.confidence_score * 100, 2)::text, 'unknown')),
@@ -213,7 +217,7 @@ begin
 end;
 $$;
 comment on function private.find_results(private.acts_filter) is
-  'The newest results that match, as lines of the log, as hac_logs shows them.';
+  'The newest results that match, in the form of hac_logs.';
 
 create type public.listed_act as (
   id uuid,
@@ -232,7 +236,7 @@ create type public.listed_act as (
   about_email text
 );
 comment on type public.listed_act is
-  'A line of the audit log with the names it refers to; about_email is the person whose rights were changed. '
+  'An entry of the audit log with the names it refers to; about_email is the user whose rights were changed. '
   'Nullable: user_id, email, description, case_id, case_name, document_id, document_name, field_changed, old_value, '
   'new_value, about_email.';
 
@@ -268,7 +272,7 @@ begin
     coalesce(p_since, '-infinity'), coalesce(p_before, 'infinity'),
     coalesce(p_before_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'), p_limit
   );
-  -- With two upper bounds a scan of the index would begin at either of them.
+  -- One upper bound: with two, the index scan may start at the wrong one.
   if p_until < v_filter.before then
     v_filter.before := p_until;
     v_filter.before_id := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
@@ -277,7 +281,7 @@ begin
     v_filter.case_ids := array(select i.id from private.my_case_ids() as i (id) where p_case_id is null or i.id = p_case_id);
   end if;
   if p_email is not null then
-    -- People may look for what they did themselves; whom else an address belongs to they do not learn.
+    -- Users may search for their own entries only, so that they cannot probe for addresses.
     select u.id into v_filter.user_id from auth.users as u
     where u.email = lower(btrim(p_email)) and (v_all or u.id = auth.uid());
     if not found then
@@ -324,7 +328,7 @@ stable
 security definer          -- only the words, of which there are a few
 set search_path = pg_catalog, pg_temp
 as $$
-  -- From word to word through the index, instead of over all lines.
+  -- A loose index scan: one step for each action type instead of one for each entry.
   with recursive word as (
     (select a.action_type from public.hac_acts as a order by a.action_type limit 1)
     union all
@@ -360,8 +364,8 @@ as $$ select * from private.list_acts(p_email, p_action_type, p_case_id, p_docum
 comment on function public.list_acts(
   text, text, uuid, uuid, timestamptz, timestamptz, timestamptz, uuid, integer
 ) is
-  'What hac_logs shows to the caller, newest first, from an index: by the address of who did it, by action, case, '
-  'document and time. Goes on after the line p_before_id of p_before. Addresses of others are for HAC.';
+  'Entries of hac_logs that the caller may see, newest first, by index: filtered by address of the user, action, case, '
+  'document and time. Continues after the entry p_before_id of p_before. Only HAC sees addresses of other users.';
 grant execute on function public.list_acts(
   text, text, uuid, uuid, timestamptz, timestamptz, timestamptz, uuid, integer
 ) to authenticated, service_role;
@@ -370,5 +374,5 @@ create function public.list_action_types()
 returns setof text
 language sql stable security invoker set search_path = ''
 as $$ select private.list_action_types() $$;
-comment on function public.list_action_types() is 'The words for actions in the audit log, for a filter.';
+comment on function public.list_action_types() is 'The action types of the audit log, for a filter.';
 grant execute on function public.list_action_types() to authenticated, service_role;

@@ -1,7 +1,11 @@
--- Tasks: what waits for a person.
+-- Tasks: work that waits for a user of HAC.
 --
--- Workers and triggers open and close tasks through open_task and close_tasks; HAC lists, assigns and
--- ends them.
+-- Workers and triggers open and close tasks through open_task() and close_tasks(); a document has at
+-- most one open task of a kind. HAC lists, assigns, prioritizes and ends tasks; only tasks created by
+-- hand and finished reviews are ended by hand, the others close when their cause is resolved.
+--
+-- The table tasks is in documents, because documents refer to it. assign_task() compares the previous
+-- assignee, so of two concurrent calls one is refused (TASK_TAKEN).
 
 create function private.open_task(
   p_case_id uuid,
@@ -24,7 +28,7 @@ as $$
   do update set description = excluded.description, metadata = excluded.metadata, updated_at = now();
 $$;
 comment on function private.open_task(uuid, uuid, text, text, text, text, jsonb) is
-  'Give people something to do; a document has one open task of a kind.';
+  'Create a task, or update the open task of the same document and kind.';
 
 create function private.close_tasks(p_document_id uuid, p_status text, p_kinds text[])
 returns void
@@ -96,9 +100,9 @@ create function private.list_tasks(
 returns setof public.listed_task
 language plpgsql
 stable
-security definer          -- names of people are not the caller's to read
+security definer          -- the caller may not read names of users
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_custom_plan   -- what is not asked for must not be in the way of an index
+set plan_cache_mode = force_custom_plan   -- filters that are null must not prevent an index scan
 as $$
 declare
   v_me uuid := auth.uid();
@@ -118,7 +122,7 @@ begin
   end if;
   return query
   select t.id, t.kind, t.title, t.description, t.priority, t.urgency, t.status, t.assigned_to,
-    case when t.assigned_to is not null then private.name_of(t.assigned_to) end, t.created_at, t.metadata,
+    case when t.assigned_to is not null then private.display_name(t.assigned_to) end, t.created_at, t.metadata,
     t.document_id, d.name::text, d.ocr_status::text, d.lane::text, d.file_extension::text, d.mime_type::text,
     d.size_bytes::bigint, d.page_count::integer, t.case_id, c.name::text
   from public.tasks as t
@@ -198,7 +202,7 @@ begin
   perform private.require_text('p_title', p_title, 500);
   perform private.require_optional_text('p_description', nullif(p_description, ''), 10000);
   perform private.require_priority(p_priority);
-  perform private.require_one_of_hac(p_assigned_to);
+  perform private.require_admin_user(p_assigned_to);
   insert into public.tasks (title, description, priority, assigned_to, status)
   values (
     p_title, nullif(p_description, ''), p_priority, p_assigned_to,
@@ -229,7 +233,7 @@ begin
   return v_task;
 end;
 $$;
-comment on function private.lock_task(uuid) is 'The task, locked, for one of HAC (42501 otherwise).';
+comment on function private.lock_task(uuid) is 'Lock a task and return it; 42501 for callers other than HAC.';
 
 create function private.task_refusal(p_task public.tasks, p_task_id uuid)
 returns public.task_answer
@@ -241,12 +245,12 @@ as $$
   select case
     when (p_task).id is null then private.task_unchanged('TASK_NOT_FOUND', 'there is no such task', p_task_id)
     when (p_task).done_at is not null then private.task_unchanged('TASK_ENDED', format(
-      'it is %s already, by %s at %s', (p_task).status, private.name_of((p_task).done_by), private.moment((p_task).done_at)
+      'it is %s already, by %s at %s', (p_task).status, private.display_name((p_task).done_by), private.format_time((p_task).done_at)
     ), p_task_id)
   end;
 $$;
 comment on function private.task_refusal(public.tasks, uuid) is
-  'Why nothing can be done with a task any more: it is gone, or somebody ended it; null when something can.';
+  'The refusal for a missing or ended task; null for an open one.';
 
 create function private.assign_task(p_task_id uuid, p_user_id uuid, p_from uuid)
 returns public.task_answer
@@ -258,14 +262,14 @@ as $$
 declare
   v_task public.tasks := private.lock_task(p_task_id);
 begin
-  perform private.require_one_of_hac(p_user_id);
+  perform private.require_admin_user(p_user_id);
   if v_task.id is null or v_task.done_at is not null then
     return private.task_refusal(v_task, p_task_id);
   end if;
   if v_task.assigned_to is distinct from p_from then
     return private.task_unchanged('TASK_TAKEN', case
-      when v_task.assigned_to is null then format('it was given back at %s', private.moment(v_task.updated_at))
-      else format('%s has had it since %s', private.name_of(v_task.assigned_to), private.moment(v_task.updated_at))
+      when v_task.assigned_to is null then format('it was given back at %s', private.format_time(v_task.updated_at))
+      else format('%s has had it since %s', private.display_name(v_task.assigned_to), private.format_time(v_task.updated_at))
     end, p_task_id);
   end if;
   update public.tasks as t
@@ -317,7 +321,7 @@ declare
   v_ocr_status text;
   v_task public.tasks;
 begin
-  -- The document first, as everywhere.
+  -- Lock the document first, in the order that all functions use.
   select d.ocr_status into v_ocr_status from public.documents as d
   where d.id = (select t.document_id from public.tasks as t where t.id = p_task_id)
   for share;
@@ -363,8 +367,8 @@ returns setof public.listed_task
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_tasks(p_kind, p_whose, p_priority, p_after_urgency, p_after, p_after_id, p_limit) $$;
 comment on function public.list_tasks(text, text, text, integer, timestamptz, uuid, integer) is
-  'HAC: open tasks, the most urgent first, then the oldest, with the document they are about. Goes on after the task of '
-  'p_after_id, of that urgency and made at p_after. p_whose is all, mine or unassigned.';
+  'HAC: open tasks, the most urgent first, then the oldest, with the document they are about. Continues after the task '
+  'p_after_id, of urgency p_after_urgency, created at p_after. p_whose is all, mine or unassigned.';
 grant execute on function public.list_tasks(text, text, text, integer, timestamptz, uuid, integer)
   to authenticated, service_role;
 
@@ -377,7 +381,7 @@ create function public.create_task(
 returns public.task_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.create_task(p_title, p_description, p_priority, p_assigned_to) $$;
-comment on function public.create_task(text, text, text, uuid) is 'HAC: note something that somebody of HAC is to do.';
+comment on function public.create_task(text, text, text, uuid) is 'HAC: create a task for HAC.';
 grant execute on function public.create_task(text, text, text, uuid) to authenticated, service_role;
 
 create function public.assign_task(p_task_id uuid, p_user_id uuid default null, p_from uuid default null)
@@ -385,14 +389,14 @@ returns public.task_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.assign_task(p_task_id, p_user_id, p_from) $$;
 comment on function public.assign_task(uuid, uuid, uuid) is
-  'HAC: give a task to one of HAC, or back to all (null). p_from is who had it; if that is no longer so, nothing changes.';
+  'HAC: assign a task to a user of HAC, or to none (null). p_from is the previous assignee; if it is not, TASK_TAKEN.';
 grant execute on function public.assign_task(uuid, uuid, uuid) to authenticated, service_role;
 
 create function public.set_task_priority(p_task_id uuid, p_priority text)
 returns public.task_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.set_task_priority(p_task_id, p_priority) $$;
-comment on function public.set_task_priority(uuid, text) is 'HAC: make a task low, normal, high or urgent.';
+comment on function public.set_task_priority(uuid, text) is 'HAC: set the priority of a task: low, normal, high or urgent.';
 grant execute on function public.set_task_priority(uuid, text) to authenticated, service_role;
 
 create function public.end_task(
@@ -404,5 +408,5 @@ returns public.task_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.end_task(p_task_id, p_status, p_notes) $$;
 comment on function public.end_task(uuid, text, text) is
-  'HAC: end a task as done or cancelled that nothing else ends: one made by hand, or a look at pages that proved fine.';
+  'HAC: end a task as done or cancelled, if it was created by hand or is the review of a completed document.';
 grant execute on function public.end_task(uuid, text, text) to authenticated, service_role;

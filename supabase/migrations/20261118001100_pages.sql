@@ -201,7 +201,7 @@ begin
   update public.documents as d
   set run_id = d.open_run_id, open_run_id = null, page_count = coalesce(v_count, 0)
   where d.id = p_document.id;
-  perform private.note_doubts(p_document, p_document.open_run_id, p_now);
+  perform private.record_doubtful_pages(p_document, p_document.open_run_id, p_now);
   select count(*) filter (where w.status = 'failed'), count(*) filter (where w.status = 'unread')
   into v_failed, v_unread
   from public.page_doubts as w where w.document_id = p_document.id;

@@ -383,7 +383,7 @@ begin
     elsif v_document.claimed_at is distinct from v_item.claimed_at then
       v_skipped := private.refused(null::public.skipped_document, 'DOCUMENT_LOCKED', v_document.id);
       v_skipped.name := v_document.name;
-      v_skipped.message := format('%s has it since %s', v_document.locked_by, private.moment(v_document.claimed_at));
+      v_skipped.message := format('%s has it since %s', v_document.locked_by, private.format_time(v_document.claimed_at));
       v_answer.skipped := v_answer.skipped || v_skipped;
     else
       v_given_back.document_id := v_document.id;
@@ -417,7 +417,7 @@ begin
   v_skipped.name := p_document.name;
   v_skipped.message := format('it is %s now', replace(p_document.ocr_status, '_', ' ')) || coalesce(
     (
-      select format('; last act: %s, by %s at %s', replace(h.action_type, '_', ' '), private.name_of(h.user_id), private.moment(h.created_at))
+      select format('; last act: %s, by %s at %s', replace(h.action_type, '_', ' '), private.display_name(h.user_id), private.format_time(h.created_at))
       from public.hac_acts as h
       where h.case_id = p_document.case_id and h.document_id = p_document.id
       order by h.created_at desc limit 1
@@ -466,7 +466,7 @@ begin
     from public.ocr_errors as e where e.document_id = p_document_id
     union all
     select a.created_at, 'act', a.action_type, null, null, null, null, a.action_description, a.metadata,
-      case when a.user_id is null then null when v_hac or a.user_id = auth.uid() then private.name_of(a.user_id) else 'HAC or a member' end
+      case when a.user_id is null then null when v_hac or a.user_id = auth.uid() then private.display_name(a.user_id) else 'HAC or a member' end
     from public.hac_acts as a where a.case_id = v_case_id and a.document_id = p_document_id
     union all
     select r.created_at, 'result', 'completed', r.attempt, r.worker_id, concat_ws(' ', r.ocr_engine, r.ocr_version), null,

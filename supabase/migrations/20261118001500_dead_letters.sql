@@ -186,19 +186,19 @@ begin
   v_answer.document_id := p_letter.document_id;
   v_answer.name := p_letter.document_name;
   v_answer.status := p_letter.status;
-  v_answer.resolved_by := private.name_of(p_letter.reviewed_by);
+  v_answer.resolved_by := private.display_name(p_letter.reviewed_by);
   v_answer.resolved_at := p_letter.reviewed_at;
   if p_letter.status = 'investigating' then
     v_answer.error := 'BEING_INVESTIGATED';
     v_answer.message := format(
-      '%s has been investigating it since %s', v_answer.resolved_by, private.moment(p_letter.reviewed_at)
+      '%s has been investigating it since %s', v_answer.resolved_by, private.format_time(p_letter.reviewed_at)
     );
   else
     v_answer.error := 'ALREADY_RESOLVED';
     v_answer.message := format(
       '%s by %s at %s; its document is %s',
       case p_letter.status when 'manual' then 'sent to be typed' else p_letter.status end,
-      v_answer.resolved_by, private.moment(p_letter.reviewed_at), replace(p_ocr_status, '_', ' ')
+      v_answer.resolved_by, private.format_time(p_letter.reviewed_at), replace(p_ocr_status, '_', ' ')
     );
   end if;
   return v_answer;
@@ -267,7 +267,7 @@ begin
   v_answer.dlq_id := p_dlq_id;
   v_answer.document_id := v_document.id;
   if v_letter.status = 'investigating' and v_letter.reviewed_by <> auth.uid() then
-    v_answer.investigated_by := private.name_of(v_letter.reviewed_by);
+    v_answer.investigated_by := private.display_name(v_letter.reviewed_by);
   end if;
   return v_answer;
 end;
@@ -382,7 +382,7 @@ begin
   select l.id, l.document_id, l.document_name, l.case_id, c.name::text, d.lane::text, d.ocr_status::text,
     d.page_count::integer, l.status, l.error_category, l.error_group, l.last_error_message, l.failure_count,
     l.first_failed_at, l.last_failed_at,
-    case when v_hac and l.reviewed_at is not null then private.name_of(l.reviewed_by) end, l.reviewed_at, l.resolution_notes
+    case when v_hac and l.reviewed_at is not null then private.display_name(l.reviewed_by) end, l.reviewed_at, l.resolution_notes
   from private.matching_dead_letters(jsonb_strip_nulls(p_filter), p_before, p_before_id, p_limit) as l
   join public.documents as d on d.id = l.document_id
   join public.cases as c on c.id = l.case_id

@@ -1,4 +1,10 @@
--- What people do with whole cases: list, cancel, delete, restore, erase.
+-- Case actions: cancel, delete, restore or erase a case with its documents; lists of cases.
+--
+-- cancel stops unfinished documents; delete moves the case and its documents to the bin, restore
+-- brings both back; erase removes them with files and texts for good. end_case() holds the first,
+-- second and fourth: it locks the case, then its documents by id, in the order of all functions.
+--
+-- Creating and sharing cases are in cases, actions on one document in document_actions.
 
 create function private.end_case(p_case_id uuid, p_how text, p_now timestamptz default now())
 returns public.case_answer
@@ -39,7 +45,7 @@ begin
     end loop;
   end if;
   if p_how = 'delete' then
-    -- All at once: one by one, a hundred thousand would take minutes.
+    -- In one statement: a loop over 100,000 documents would take minutes.
     perform private.close_dead_letter_and_tasks(t.document_id) from (
       select distinct t.document_id from public.tasks as t
       where t.case_id = p_case_id and t.document_id = any (v_ids) and t.status in ('pending', 'in_progress')
@@ -47,10 +53,10 @@ begin
     update public.documents as d set deleted_at = clock_timestamp(), updated_at = p_now where d.id = any (v_ids);
     perform private.log_act(p_case_id, d.id, 'deleted', d.name) from public.documents as d where d.id = any (v_ids);
   end if;
-  -- Nothing of it waits any more; what comes later starts level with the others.
+  -- The case has no queued documents left; later uploads start with a fresh turn.
   delete from private.fair_turns as t where t.case_id = p_case_id;
   if p_how = 'delete' then
-    -- Deleted twice, it is still since the first time: by that its documents are found again.
+    -- A second delete keeps the first time, because restore_case finds the documents by it.
     update public.cases as c set deleted_at = coalesce(c.deleted_at, p_now), updated_at = p_now where c.id = p_case_id;
   elsif p_how = 'erase' then
     delete from public.cases as c where c.id = p_case_id;
@@ -73,7 +79,7 @@ set search_path = ''
 as $$
   select private.end_case(p_case_id, 'cancel');
 $$;
-comment on function public.cancel_case(uuid) is 'Owner or HAC: stop every document of a case that is not at its end.';
+comment on function public.cancel_case(uuid) is 'Owner or HAC: cancel every unfinished document of a case.';
 grant execute on function public.cancel_case(uuid) to authenticated, service_role;
 
 create function public.delete_case(p_case_id uuid)
@@ -85,7 +91,7 @@ set search_path = ''
 as $$
   select private.end_case(p_case_id, 'delete');
 $$;
-comment on function public.delete_case(uuid) is 'Owner or HAC: put a case and its documents away.';
+comment on function public.delete_case(uuid) is 'Owner or HAC: move a case and its documents to the bin.';
 grant execute on function public.delete_case(uuid) to authenticated, service_role;
 
 create function public.erase_case(p_case_id uuid)
@@ -98,7 +104,7 @@ as $$
   select private.end_case(p_case_id, 'erase');
 $$;
 comment on function public.erase_case(uuid) is
-  'Owner or HAC: remove a case with its documents, files and texts, for good. Audit lines stay.';
+  'Owner or HAC: remove a case with its documents, files and texts, for good. Audit entries are kept.';
 grant execute on function public.erase_case(uuid) to authenticated, service_role;
 
 create function private.restore_case(p_case_id uuid, p_now timestamptz default now())
@@ -122,7 +128,7 @@ begin
     return private.case_refusal('WRONG_STATE', p_case_id);
   end if;
   update public.cases as c set deleted_at = null, updated_at = p_now where c.id = p_case_id;
-  -- Those that were put away with it; what was in the bin before stays there, and of a name there is one.
+  -- Restore the documents deleted with the case, not those deleted before it, and one document of each name.
   perform 1 from public.documents as d where d.case_id = p_case_id order by d.id for update;
   v_ids := array(
     select distinct on (d.name) d.id from public.documents as d
@@ -159,8 +165,8 @@ create type public.listed_case as (
   attention bigint
 );
 comment on type public.listed_case is
-  'A case in a list. role is what the caller is to it; documents and completed are counted among its newest hundred, '
-  'are_more says that it has more, and attention counts open tasks, up to a hundred. Nullable: owner_email.';
+  'A case in a list. role is the role of the caller; documents and completed count its newest hundred documents, '
+  'are_more says whether it has more, and attention counts open tasks, up to a hundred. Nullable: owner_email.';
 
 create function private.list_cases(
   p_search text,
@@ -173,7 +179,7 @@ create function private.list_cases(
 returns setof public.listed_case
 language plpgsql
 stable
-security definer          -- nobody may read auth.users, and only HAC sees tasks
+security definer          -- callers may not read auth.users or tasks
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
 as $$
@@ -187,7 +193,7 @@ begin
   perform private.require_page_size(p_limit);
   perform private.require_optional_text('p_search', nullif(p_search, ''), 1000);
   if p_deleted is null then
-    raise exception 'p_deleted must be true or false' using errcode = '22023', hint = 'Look into the bin, or not.';
+    raise exception 'p_deleted must be true or false' using errcode = '22023', hint = 'With true it lists the bin.';
   end if;
   v_ids := array(
     select c.id from public.cases as c
@@ -199,7 +205,7 @@ begin
     order by c.created_at desc, c.id desc
     limit p_limit
   );
-  -- Of each the newest hundred are looked at, so that a page costs the same however large its cases are.
+  -- Count only the newest hundred documents of each case, so that the cost of a page has a bound.
   return query
   select c.id, c.name, c.kind, c.is_inbox, u.email::text,
     case when c.user_id = auth.uid() then 'owner' else coalesce(m.role, 'hac') end,
@@ -284,7 +290,7 @@ create function private.list_case_people(p_case_id uuid)
 returns setof public.case_person
 language plpgsql
 stable
-security definer          -- nobody may read auth.users
+security definer          -- callers may not read auth.users
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -311,7 +317,7 @@ returns public.case_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.restore_case(p_case_id) $$;
 comment on function public.restore_case(uuid) is
-  'Owner or HAC: take a deleted case back, with the documents that were put away with it.';
+  'Owner or HAC: restore a deleted case with the documents that were deleted with it.';
 grant execute on function public.restore_case(uuid) to authenticated, service_role;
 
 create function public.list_cases(
@@ -326,10 +332,8 @@ returns setof public.listed_case
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_cases(p_search, p_kind, p_deleted, p_before, p_before_id, p_limit) $$;
 comment on function public.list_cases(text, text, boolean, timestamptz, uuid, integer) is
-  'Cases the caller may see, newest first, whose name contains p_search; p_deleted shows the bin instead. Goes on '
-  'after the case of p_before_id, which came at p_before. role is what the caller is to it. Of its newest hundred '
-  'documents it says how many are there and completed, and whether there are_more; of open tasks (attention), up to '
-  'a hundred.';
+  'Cases the caller may see, newest first, whose name contains p_search; p_deleted lists the bin instead. Continues '
+  'after the case p_before_id, created at p_before.';
 grant execute on function public.list_cases(text, text, boolean, timestamptz, uuid, integer)
   to authenticated, service_role;
 
@@ -338,8 +342,8 @@ returns setof public.case_contents_answer
 language sql stable security invoker set search_path = ''
 as $$ select * from private.case_contents(p_case_id) $$;
 comment on function public.case_contents(uuid) is
-  'For the people of a case and HAC: how many documents it has, how many more are in the bin, what all of them '
-  'hold, and how many are in which status.';
+  'For members of a case and HAC: its number of documents, of those in the bin, of pages, files and bytes, and the '
+  'number of documents in each status.';
 grant execute on function public.case_contents(uuid) to authenticated, service_role;
 
 create function public.list_case_people(p_case_id uuid)
@@ -347,5 +351,5 @@ returns setof public.case_person
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_case_people(p_case_id) $$;
 comment on function public.list_case_people(uuid) is
-  'For the people of a case and HAC: its owner, and whom it is shared with, by address.';
+  'For members of a case and HAC: its owner and the users it is shared with, by address.';
 grant execute on function public.list_case_people(uuid) to authenticated, service_role;

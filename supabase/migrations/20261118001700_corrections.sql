@@ -1,7 +1,13 @@
--- Corrections: a person's version of a page, doubtful pages, typed text.
+-- Corrections: versions of a page made by users, doubtful pages, text typed by hand.
 --
--- A correction lies over what was read and is never overwritten by a later reading; page_texts shows
--- the text that counts. Doubtful pages are listed for review.
+-- A correction replaces the text of an OCR run for readers and is kept when the document is read
+-- again; page_texts shows the current text: the latest correction, or else what was read (version 0).
+-- Each save adds a row to page_corrections. A save names the version it is based on and is refused
+-- (EDITED_MEANWHILE) if another was saved since.
+--
+-- page_doubts lists pages of completed documents that failed, have no text or a low confidence; a row
+-- is removed when a user approves the page. type_text() completes a document that machines gave up
+-- on. The runs and pages themselves are in documents and pages.
 
 create function private.is_doubtful(p_status text, p_confidence numeric)
 returns boolean
@@ -12,7 +18,7 @@ set search_path = ''
 as $$
   select p_status in ('failed', 'unread') or coalesce(p_confidence < 0.8, false);
 $$;
-comment on function private.is_doubtful(text, numeric) is 'Whether a person should look at what was read.';
+comment on function private.is_doubtful(text, numeric) is 'Whether a page needs review: failed, without text, or of low confidence.';
 
 create table public.page_corrections (
   document_id uuid not null references public.documents (id) on delete cascade,
@@ -34,11 +40,11 @@ create table public.page_corrections (
   constraint page_corrections_number_starts_at_one check (page_number > 0 and version > 0),
   constraint page_corrections_lines_is_a_list check (jsonb_typeof(lines) = 'array')
 );
-comment on table public.page_corrections is 'What people made of the text of pages: every version, with who and when.';
-comment on column public.page_corrections.run_id is 'The reading that was corrected; a later one does not undo it.';
+comment on table public.page_corrections is 'Every version that users saved of a page, with author and time.';
+comment on column public.page_corrections.run_id is 'The OCR run that was corrected; a later run does not undo the correction.';
 comment on column public.page_corrections.lines is 'As in ocr_pages; empty where only the text was given.';
-comment on column public.page_corrections.width is 'With height: of the image that the lines have their places on.';
-comment on column public.page_corrections.approved is 'Somebody says that the page is right as it is.';
+comment on column public.page_corrections.width is 'With height: the size of the image that the boxes of lines refer to.';
+comment on column public.page_corrections.approved is 'Whether the author approved the page as correct.';
 create unique index page_corrections_latest_idx on public.page_corrections (document_id, page_number) where is_latest;
 create index page_corrections_search_idx on public.page_corrections using gin (text_search) where is_latest;
 create index page_corrections_case_idx on public.page_corrections (case_id);
@@ -59,7 +65,7 @@ create table public.page_doubts (
   constraint page_doubts_pkey primary key (document_id, page_number)
 );
 comment on table public.page_doubts is
-  'Pages that wait for a person: machines could not read them, or are unsure. A row goes when somebody approves the page.';
+  'Pages that wait for review: failed, without text, or of low confidence. Approving a page removes its row.';
 comment on column public.page_doubts.created_at is 'When the document was completed: the same for all of its pages.';
 create index page_doubts_created_idx on public.page_doubts (created_at, document_id);
 create index page_doubts_case_idx on public.page_doubts (case_id, created_at, document_id);
@@ -112,7 +118,7 @@ comment on view public.page_texts is
   'Nullable: run_id, confidence, width, height, language, error, corrected_by, corrected_at.';
 grant select on public.page_texts to authenticated, service_role;
 
-create function private.note_doubts(p_document public.documents, p_run_id bigint, p_now timestamptz)
+create function private.record_doubtful_pages(p_document public.documents, p_run_id bigint, p_now timestamptz)
 returns void
 language plpgsql
 volatile
@@ -125,15 +131,15 @@ begin
   select o.document_id, o.page_number, o.case_id, o.status, o.confidence, p_now
   from public.ocr_pages as o
   where o.run_id = p_run_id and private.is_doubtful(o.status, o.confidence)
-    and p_document.lane <> 'check'   -- the check says what is doubtful
+    and p_document.lane <> 'check'   -- a check has a review of its own
     and not exists (
       select 1 from public.page_corrections as c
       where c.document_id = o.document_id and c.page_number = o.page_number and c.is_latest and c.approved
     );
 end;
 $$;
-comment on function private.note_doubts(public.documents, bigint, timestamptz) is
-  'Write down which pages of a reading wait for a person; not those that somebody approved before.';
+comment on function private.record_doubtful_pages(public.documents, bigint, timestamptz) is
+  'Record the pages of a run that wait for review, except those approved before.';
 
 create type public.doubtful_document as (
   document_id uuid,
@@ -201,7 +207,7 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_page_text(text, text) is 'Refuse text that cannot be that of a page (22023).';
+comment on function private.require_page_text(text, text) is 'Refuse a page text of more than 10 MB (22023).';
 
 create type public.correct_page_answer as (
   success boolean,
@@ -218,7 +224,7 @@ comment on type public.correct_page_answer is
   'The answer to a correction. After EDITED_MEANWHILE, version, text, corrected_by and corrected_at are those of the page '
   'as it is now. Nullable: error, message, document_id, page_number, version, text, corrected_by, corrected_at.';
 
-create function private.edited_meanwhile(p_page public.page_texts)
+create function private.version_conflict(p_page public.page_texts)
 returns public.correct_page_answer
 language plpgsql
 immutable
@@ -239,10 +245,10 @@ begin
   return v_answer;
 end;
 $$;
-comment on function private.edited_meanwhile(public.page_texts) is
-  'The answer to an edit of an older version: what the page says now, so that nothing is lost.';
+comment on function private.version_conflict(public.page_texts) is
+  'The refusal of an edit of an older version, with the current text.';
 
-create function private.page_words(p_document_id uuid, p_run_id bigint, p_page_number integer)
+create function private.page_search_vector(p_document_id uuid, p_run_id bigint, p_page_number integer)
 returns tsvector
 language sql
 stable
@@ -257,9 +263,9 @@ as $$
     (select o.text_search from public.ocr_pages as o where o.run_id = p_run_id and o.page_number = p_page_number)
   );
 $$;
-comment on function private.page_words(uuid, bigint, integer) is 'The words of a page as it is now.';
+comment on function private.page_search_vector(uuid, bigint, integer) is 'The search vector of the current text of a page.';
 
--- A text that stays is approved without looking for its words again.
+-- An approval without a change reuses the search vector.
 create function private.add_correction(p_page public.page_texts, p_text text, p_lines jsonb, p_approved boolean)
 returns void
 language plpgsql
@@ -269,7 +275,7 @@ set search_path = ''
 as $$
 declare
   v_words tsvector := case
-    when p_text = (p_page).text then private.page_words((p_page).document_id, (p_page).run_id, (p_page).page_number)
+    when p_text = (p_page).text then private.page_search_vector((p_page).document_id, (p_page).run_id, (p_page).page_number)
     else private.search_vector(p_text, (p_page).language)
   end;
 begin
@@ -294,9 +300,9 @@ begin
 end;
 $$;
 comment on function private.add_correction(public.page_texts, text, jsonb, boolean) is
-  'Put a version over a page. The caller has locked the document and asked for rights.';
+  'Add a version of a page. The caller has locked the document and checked rights.';
 
-create function private.end_review(p_document public.documents)
+create function private.close_review_task(p_document public.documents)
 returns void
 language plpgsql
 volatile
@@ -304,7 +310,7 @@ security invoker
 set search_path = ''
 as $$
 begin
-  -- One that waits to be typed is done when it is typed.
+  -- The task of a document in pending_review ends when its text is typed.
   if p_document.ocr_status <> 'pending_review' and not exists (
     select 1 from public.page_doubts as w where w.document_id = p_document.id and w.status in ('failed', 'unread')
   ) then
@@ -312,8 +318,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.end_review(public.documents) is
-  'Once somebody has approved every page that machines could not read, the task to do so is done.';
+comment on function private.close_review_task(public.documents) is
+  'Close the review task of a document when all pages that machines could not read are approved.';
 
 create function private.correct_page(
   p_document_id uuid,
@@ -355,7 +361,7 @@ begin
     return v_answer;
   end if;
   if p_base_version is distinct from v_page.version then
-    return private.edited_meanwhile(v_page);
+    return private.version_conflict(v_page);
   end if;
   v_changed := p_text <> v_page.text or p_lines <> v_page.lines;
   if coalesce(v_changed, false) or (p_approved and not v_page.approved) then
@@ -363,7 +369,7 @@ begin
       v_page, coalesce(p_text, v_page.text),
       coalesce(p_lines, case when p_text <> v_page.text then '[]' else v_page.lines end), coalesce(p_approved, false)
     );
-    perform private.end_review(v_document);
+    perform private.close_review_task(v_document);
     v_page.version := v_page.version + 1;
   end if;
   v_answer.success := true;
@@ -391,7 +397,7 @@ create function private.page_versions(p_document_id uuid, p_page_number integer)
 returns setof public.page_version
 language plpgsql
 stable
-security definer          -- nobody may read auth.users
+security definer          -- callers may not read auth.users
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -399,7 +405,7 @@ begin
   return query
   select c.version, c.author, u.email::text, c.approved, length(c.text), c.created_at
   from public.page_corrections as c
-  -- Addresses of HAC are for HAC, those of the case for everybody in it.
+  -- Members see addresses of members; only HAC sees addresses of HAC.
   left join auth.users as u on u.id = c.author and (
     private.is_admin() or private.is_service()
     or exists (select 1 from public.cases as k where k.id = c.case_id and k.user_id = c.author)
@@ -455,7 +461,7 @@ begin
       select max(p.page_number) from jsonb_to_recordset(p_pages) as p (page_number integer)
     )), p_now
   ));
-  -- As versions that somebody approved, so that reading again does not undo them.
+  -- Save them as approved versions, so that a later run does not undo them.
   perform private.add_correction(t, coalesce(p.text, ''), '[]', true)
   from jsonb_to_recordset(p_pages) as p (page_number integer, text text)
   join public.page_texts as t on t.document_id = p_document_id and t.page_number = p.page_number
@@ -478,8 +484,8 @@ returns setof public.doubtful_document
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_doubts(p_case_id, p_after, p_after_id, p_limit) $$;
 comment on function public.list_doubts(uuid, timestamptz, uuid, integer) is
-  'Documents with pages that wait for a person, longest waiting first: how many pages, how many of them without text, '
-  'and the least confidence. Goes on after the document of p_after_id, which was completed at p_after.';
+  'Documents with pages that wait for review, longest waiting first. Continues after the document p_after_id, '
+  'completed at p_after.';
 grant execute on function public.list_doubts(uuid, timestamptz, uuid, integer) to authenticated, service_role;
 
 create function public.correct_page(
@@ -494,9 +500,9 @@ returns public.correct_page_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.correct_page(p_document_id, p_page_number, p_base_version, p_text, p_lines, p_approved) $$;
 comment on function public.correct_page(uuid, integer, integer, text, jsonb, boolean) is
-  'Owner, editor or HAC: put a text over what was read of a page, or approve it; without p_text it stays as it is. '
-  'p_base_version is the version of page_texts that was edited; when it is no longer the latest, nothing changes and '
-  'the answer has the latest. What changes nothing makes no version.';
+  'Owner, editor or HAC: correct the text of a page, or approve it; without p_text the text is kept. p_base_version is '
+  'the version that was edited; if it is not the latest, the call is refused and the answer has the latest. A call that '
+  'changes nothing adds no version.';
 grant execute on function public.correct_page(uuid, integer, integer, text, jsonb, boolean) to authenticated, service_role;
 
 create function public.page_versions(p_document_id uuid, p_page_number integer)
@@ -504,7 +510,7 @@ returns setof public.page_version
 language sql stable security invoker set search_path = ''
 as $$ select * from private.page_versions(p_document_id, p_page_number) $$;
 comment on function public.page_versions(uuid, integer) is
-  'The last 200 versions that people made of a page, newest first, with who and when; their texts are in page_corrections.';
+  'The last 200 versions that users saved of a page, newest first, with author and time; texts are in page_corrections.';
 grant execute on function public.page_versions(uuid, integer) to authenticated, service_role;
 
 create function public.type_text(p_document_id uuid, p_pages jsonb)
@@ -512,6 +518,6 @@ returns public.type_text_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.type_text(p_document_id, p_pages) $$;
 comment on function public.type_text(uuid, jsonb) is
-  'HAC: complete a document that waits for a person with what the person read: [{"page_number", "text"}, …]. '
-  'Reading it again does not undo this.';
+  'HAC: complete a document in pending_review with text typed by hand: [{"page_number", "text"}, …]. A later OCR run does '
+  'not undo it.';
 grant execute on function public.type_text(uuid, jsonb) to authenticated, service_role;

@@ -115,7 +115,7 @@ begin
     v_documents
   )
   using coalesce(p_before, 'infinity'), coalesce(p_before_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'), p_deleted,
-    p_status, p_lane, private.like_part(p_name), v_cases, p_limit, v_ids;
+    p_status, p_lane, private.like_pattern(p_name), v_cases, p_limit, v_ids;
 end;
 $$;
 comment on function private.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer) is
