@@ -235,7 +235,7 @@ begin
   if not v_answer.success then
     v_answer.message := case v_answer.error
       when 'PERSON_NOT_FOUND' then 'there is no such person'
-      when 'LAST_ADMIN' then 'this is the last administrator; give the role to somebody else first'
+      when 'LAST_ADMIN' then 'this is the last administrator; give the role to another user first'
       when 'OWN_ROLE' then 'this is your own role; ask another administrator to take it'
     end;
     return v_answer;

@@ -190,7 +190,7 @@ begin
   v_answer.message := case p_error
     when 'CASE_NOT_FOUND' then 'there is no such case'
     when 'WRONG_STATE' then 'the case is not in the bin'
-    when 'PERSON_NOT_FOUND' then 'nobody with this address can sign in; ask an administrator to add them'
+    when 'PERSON_NOT_FOUND' then 'no user with this address can sign in; ask an administrator to add them'
     when 'ALREADY_OWNER' then 'it is this person''s own case'
   end;
   v_answer.case_id := p_case_id;

@@ -236,7 +236,7 @@ declare
 begin
   v_answer.success := false;
   v_answer.error := 'EDITED_MEANWHILE';
-  v_answer.message := 'somebody else changed this page meanwhile; compare, and save again';
+  v_answer.message := 'this page was changed meanwhile; compare, and save again';
   v_answer.document_id := p_page.document_id;
   v_answer.version := p_page.version;
   v_answer.text := p_page.text;

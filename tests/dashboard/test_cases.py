@@ -38,7 +38,7 @@ async def test_a_case_is_made_shared_and_taken_away_again(place: places.Place) -
 
         await page.get_by_label("Share with").fill("nobody@example.org")
         await page.get_by_role("button", name="Share").click()
-        await expect(notice).to_contain_text("nobody with this address can sign in")
+        await expect(notice).to_contain_text("no user with this address can sign in")
         await page.get_by_label("Share with").fill(other.email.upper())
         await page.get_by_role("button", name="Share").click()
         row = page.locator("tbody tr", has_text=other.email)

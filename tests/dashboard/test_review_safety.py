@@ -59,7 +59,7 @@ async def test_two_people_at_one_page_lose_nothing(place: places.Place) -> None:
         await page.locator("#lines textarea").nth(1).fill("we wrote to yon")
         await page.keyboard.press("Control+Enter")
         conflict = page.locator(".conflict")
-        await expect(conflict).to_contain_text("somebody else changed this page meanwhile")
+        await expect(conflict).to_contain_text("this page was changed meanwhile")
         await expect(conflict).to_contain_text(f"version 1 by {editor.email}")
         await expect(conflict.locator("td")).to_have_text(["we wrote to yon", "we write to you"])
         await expect(page.locator("#lines textarea").nth(1)).to_have_value("we wrote to yon")
