@@ -55,8 +55,9 @@ fmt: setup ## Format the code and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-generate: setup ## Write what follows from the migrations: the typed client, its types, digests
+generate: setup ## Write what follows from the code: the typed client, its types, digests, the reference
 	PYTHONPATH=. $(BIN)/python scripts/generate.py
+	$(BIN)/python scripts/reference.py
 
 lock: ## Choose the versions of the dependencies anew (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
