@@ -412,6 +412,15 @@ Python, in [`client.py`](../pagewarden/database/client.py).
 A function for people (role `authenticated`) comes in two parts: `public.x` is what the API shows,
 and only calls `private.x`, which checks the caller and does the work. A function for workers or
 services alone has its body in `public`. `anon` may call nothing.
+
+One search finds each thing, because each stands once:
+
+| question | search |
+|---|---|
+| Where is `sweep_documents` defined, who may call it, what calls it? | `git grep sweep_documents` |
+| What writes dead letters? | `git grep 'into public.ocr_dead_letter'` |
+| When does a worker meet `LOCK_LOST`? | `git grep "'LOCK_LOST'" -- supabase` |
+| What does `set_function` answer? | `git grep set_function_answer` |
 """
 
 
