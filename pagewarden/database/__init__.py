@@ -1,4 +1,4 @@
-"""The one way to Postgres: rpc() and select(), directly or over HTTP.
+"""The one way to Postgres: a method for each function, and select(), directly or over HTTP.
 
 Whatever a call returns or raises is the same over both transports: values are what PostgREST's
 JSON would hold, errors are ours, by SQLSTATE.
