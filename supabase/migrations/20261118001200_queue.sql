@@ -923,7 +923,7 @@ begin
         || private.refused(null::public.refused_document, v_refusal, v_item.document_id);
       continue;
     end if;
-    if p_outage and private.fail_own_outage(v_document, p_reason, p_now) then
+    if p_outage is true and private.fail_own_outage(v_document, p_reason, p_now) then
       v_answer.failed := v_answer.failed || v_document.id;
       continue;
     end if;

@@ -230,7 +230,8 @@ create trigger documents_update_check_job
     and new.ocr_status in ('completed', 'failed', 'dead_letter', 'cancelled')
   )
   execute function private.update_check_job_of_document();
-create trigger documents_deleted_update_check_job
+-- Triggers fire by name: documents_remove_from_list goes first, so that the queue is locked before the job.
+create trigger documents_removed_update_check_job
   after delete on public.documents
   for each row
   when (old.lane = 'check')

@@ -352,3 +352,29 @@ async def test_a_text_that_comes_whole_may_have_fewer_pages(database: databases.
     async with admin.transaction(force_rollback=True):
         await admin.execute("delete from ocr_pages where page_number = 5")
         assert await queries.violations(admin) == ["a completed document has all its pages"]
+
+
+async def test_a_release_that_says_null_of_an_outage_reports_none(
+    database: databases.Database,
+) -> None:
+    """The document is back in its queue, uncounted, though it met an outage of its own before."""
+    factory = await factories.Factory.of(database)
+    claim = await factory.claimed()
+    conn = await database.connect()
+    await conn.execute(
+        "insert into ocr_errors (document_id, case_id, lane, kind, attempt, error_category,"
+        " error_message, created_at) select id, case_id, lane, 'outage', 1, 'transient', 'away',"
+        " now() - interval '1 hour' from documents where id = %s",
+        [claim.document_id],
+    )
+    await conn.execute("update lanes set recovered_at = now()")
+    await conn.execute("update documents set max_attempts = 1")
+    given = [{"document_id": str(claim.document_id), "lock_token": str(claim.lock_token)}]
+
+    await queries.rows(
+        conn, "select public.release_documents(%s, 'the store is away', null)", [Jsonb(given)]
+    )
+
+    row = await queries.one(conn, "select ocr_status, attempts, retry_count from documents")
+    assert row == {"ocr_status": "queued", "attempts": 0, "retry_count": 0}
+    assert await queries.violations(conn) == []
