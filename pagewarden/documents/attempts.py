@@ -100,14 +100,13 @@ class Attempt:
             complete = await self._completion(len(saved))
             seconds = time.monotonic() - started
             answer = await persistence.persist(
-                lambda: complete(
-                    confidence=sum(confidences) / len(confidences) if confidences else None,
-                    processing_time_ms=round(seconds * 1000),
-                    engine=run.engine,
-                    version=run.version,
-                    profile=run.profile,
-                    page_count=page_count or None,
-                )
+                complete,
+                confidence=sum(confidences) / len(confidences) if confidences else None,
+                processing_time_ms=round(seconds * 1000),
+                engine=run.engine,
+                version=run.version,
+                profile=run.profile,
+                page_count=page_count or None,
             )
         if not _is_done(answer):
             # The attempt is counted, and the next one reads exactly what is missing.
@@ -121,9 +120,7 @@ class Attempt:
         """Choose the call that completes the document, and give it the result."""
         if self.claim.lane == manners.CHECK:
             asked = await persistence.persist(
-                lambda: self.database.get_check(
-                    document_id=self.claim.id, lock_token=self.claim.lock_token
-                )
+                self.database.get_check, document_id=self.claim.id, lock_token=self.claim.lock_token
             )
             _is_done(asked)
             if asked["images"]:
@@ -142,15 +139,14 @@ class Attempt:
 
     async def _save(self, run: claims.Run, pages: Sequence[claims.Page]) -> list[int]:
         answer = await persistence.persist(
-            lambda: self.database.save_document_pages(
-                document_id=self.claim.id,
-                lock_token=self.claim.lock_token,
-                pages=[page.as_json() for page in pages],
-                engine=run.engine,
-                version=run.version,
-                profile=run.profile,
-                page_count=pages[-1].of if pages else None,
-            )
+            self.database.save_document_pages,
+            document_id=self.claim.id,
+            lock_token=self.claim.lock_token,
+            pages=[page.as_json() for page in pages],
+            engine=run.engine,
+            version=run.version,
+            profile=run.profile,
+            page_count=pages[-1].of if pages else None,
         )
         _is_done(answer)
         for page in pages:
@@ -162,11 +158,10 @@ class Attempt:
         while True:
             await asyncio.sleep(self.heartbeat_seconds)
             answer = await persistence.persist(
-                lambda: self.database.extend_document_lock(
-                    document_id=self.claim.id,
-                    lock_token=self.claim.lock_token,
-                    lock_timeout=round(self.lock_seconds),
-                )
+                self.database.extend_document_lock,
+                document_id=self.claim.id,
+                lock_token=self.claim.lock_token,
+                lock_timeout=round(self.lock_seconds),
             )
             if not answer["success"]:
                 return
@@ -185,14 +180,13 @@ class Attempt:
         if known and known.outage:
             return await self._give_back(words, outage=True)
         answer = await persistence.persist(
-            lambda: self.database.fail_document(
-                document_id=self.claim.id,
-                lock_token=self.claim.lock_token,
-                error_message=words,
-                error_details={"type": type(error).__name__},
-                error_category=str(known.category if known else errors.Category.UNKNOWN),
-                retry_after=_retry_after(error),
-            )
+            self.database.fail_document,
+            document_id=self.claim.id,
+            lock_token=self.claim.lock_token,
+            error_message=words,
+            error_details={"type": type(error).__name__},
+            error_category=str(known.category if known else errors.Category.UNKNOWN),
+            retry_after=_retry_after(error),
         )
         return Outcome.FAILED if answer["success"] else self._lost()
 
@@ -207,7 +201,7 @@ class Attempt:
     async def _give_back(self, reason: str, *, outage: bool) -> Outcome:
         held = {"document_id": self.claim.id, "lock_token": self.claim.lock_token}
         answer = await persistence.persist(
-            lambda: self.database.release_documents(documents=[held], reason=reason, outage=outage)
+            self.database.release_documents, documents=[held], reason=reason, outage=outage
         )
         if not answer["success"]:
             return self._lost()

@@ -206,26 +206,24 @@ class Turn:
 
     async def _beat(self) -> bool:
         answer = await persistence.persist(
-            lambda: self.database.extend_volume_lock(
-                task_id=self.grant.task_id,
-                token=self.grant.token,
-                lock_seconds=math.ceil(self.lock_seconds),
-                pages_done=self.progress.done,
-                pages_total=self.progress.total,
-            )
+            self.database.extend_volume_lock,
+            task_id=self.grant.task_id,
+            token=self.grant.token,
+            lock_seconds=math.ceil(self.lock_seconds),
+            pages_done=self.progress.done,
+            pages_total=self.progress.total,
         )
         return answer["success"]
 
     async def _complete(self, done: stages.Done) -> Outcome:
         answer = await persistence.persist(
-            lambda: self.database.complete_volume_stage(
-                task_id=self.grant.task_id,
-                token=self.grant.token,
-                pages=done.pages,
-                failed_pages=done.failed_pages,
-                skipped=done.skipped,
-                metrics=dict(done.metrics),
-            )
+            self.database.complete_volume_stage,
+            task_id=self.grant.task_id,
+            token=self.grant.token,
+            pages=done.pages,
+            failed_pages=done.failed_pages,
+            skipped=done.skipped,
+            metrics=dict(done.metrics),
         )
         return Outcome.DONE if answer["success"] else Outcome.LOST
 
@@ -243,13 +241,12 @@ class Turn:
         words = errors.in_words(error)
         log.warning("stage_failed", **self._named(), error=words)
         answer = await persistence.persist(
-            lambda: self.database.fail_volume_stage(
-                task_id=self.grant.task_id,
-                token=self.grant.token,
-                error={"type": type(error).__name__, "message": words},
-                category=str(category),
-                retry_after=_retry_after(error),
-            )
+            self.database.fail_volume_stage,
+            task_id=self.grant.task_id,
+            token=self.grant.token,
+            error={"type": type(error).__name__, "message": words},
+            category=str(category),
+            retry_after=_retry_after(error),
         )
         return Outcome.FAILED if answer["success"] else Outcome.LOST
 
@@ -266,9 +263,11 @@ class Turn:
 
     async def _give_back(self, reason: str, *, outage: bool) -> Outcome:
         answer = await persistence.persist(
-            lambda: self.database.release_volume_stage(
-                task_id=self.grant.task_id, token=self.grant.token, reason=reason, outage=outage
-            )
+            self.database.release_volume_stage,
+            task_id=self.grant.task_id,
+            token=self.grant.token,
+            reason=reason,
+            outage=outage,
         )
         if not answer["success"]:
             return Outcome.LOST

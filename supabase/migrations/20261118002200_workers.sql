@@ -99,16 +99,10 @@ begin
   ),
   holder as (
     select h.worker_id, count(*) as in_hand, max(h.locked_at) as heard_at, max(h.lock_expires_at) as held_until,
-      array(
-        select f::public.worker_document
-        from (
-          select k.id, k.name::text, k.lane::text, k.claimed_at, k.page_count,
-            (select count(*) from public.ocr_pages as o where o.run_id = k.open_run_id) as pages_done
-          from held as k
-          where k.worker_id = h.worker_id and k.place <= 3
-          order by k.place
-        ) as f
-      ) as documents
+      array_agg((
+        h.id, h.name::text, h.lane::text, h.claimed_at, h.page_count,
+        (select count(*) from public.ocr_pages as o where o.run_id = h.open_run_id)
+      )::public.worker_document order by h.place) filter (where h.place <= 3) as documents
     from held as h group by h.worker_id
   ),
   result as (

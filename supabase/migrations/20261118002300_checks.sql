@@ -521,7 +521,7 @@ comment on type public.get_check_answer is
 create function public.get_check(p_document_id uuid, p_lock_token uuid default null)
 returns public.get_check_answer
 language plpgsql
-stable
+volatile                  -- a refusal is counted, and PostgREST calls what is stable in a transaction that only reads
 security definer          -- workers hold no rights on tables
 set search_path = pg_catalog, pg_temp
 as $$
