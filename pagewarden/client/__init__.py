@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from pagewarden.client.answers import Accepted, Hit, Progress, Stage
-from pagewarden.client.client import Client, Search, Wishes, connected, opened
-from pagewarden.client.sessions import Session, Sessions
+from pagewarden.client.auth import Session, Sessions
+from pagewarden.client.client import (
+    Client,
+    Search,
+    Wishes,
+    connected,
+    opened,
+    translated,
+    until_ended,
+)
+from pagewarden.client.http import Accepted, Hit, Progress, Stage
 
 __all__ = [
     "Accepted",
@@ -18,4 +26,6 @@ __all__ = [
     "Wishes",
     "connected",
     "opened",
+    "translated",
+    "until_ended",
 ]

@@ -1,7 +1,8 @@
-"""A Pagewarden server as its clients use it."""
+"""A Pagewarden server as its clients use it: upload, wait, search, and take the text."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import os
@@ -11,11 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from pagewarden import errors, patience
-from pagewarden.client import answers, calls, credentials, sending, sessions
+from pagewarden.client import auth, http
 from pagewarden.files import settling
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
     from pathlib import Path
     from typing import BinaryIO
 
@@ -28,6 +29,12 @@ T = TypeVar("T")
 # A server that is restarted, or switched off for a moment, is waited for.
 PATIENCE = patience.Patience((0.5, 1.0, 2.0, 4.0, 8.0, 15.0), longest_wait=120.0)
 _NO_PATIENCE = patience.Patience(())
+
+CHUNK_BYTES = 1 << 20
+SHORTEST_SECONDS = 0.2
+LONGEST_SECONDS = 5.0
+_GROWTH = 1.5
+_SHARE = 0.2  # of the time that is left
 
 _FUNCTIONS = "/functions/v1"
 _ADDRESS = re.compile(r"https?://[^\s/?#]+")
@@ -75,7 +82,7 @@ class Client:
     """
 
     def __init__(
-        self, server: calls.Calls, caller: credentials.Credentials, waiting: patience.Patience
+        self, server: http.Calls, caller: auth.Credentials, waiting: patience.Patience
     ) -> None:
         self._server = server
         self._caller = caller
@@ -99,12 +106,12 @@ class Client:
         name: str | None = None,
         wishes: Wishes = NO_WISHES,
         sent: Callable[[int], None] = _ignore,
-    ) -> answers.Accepted:
+    ) -> http.Accepted:
         """Send a file; sent is told how many bytes are on their way, from 0 on at every try."""
         encoded = urllib.parse.quote(os.fsencode(name or path.name), safe="")
 
         async def send(shown: dict[str, str]) -> httpx.Response:
-            with sending.opened(path) as outgoing:
+            with open_file(path) as outgoing:
                 about = {"X-File-Name": encoded, "Content-Length": str(outgoing.size)}
                 return await self._server.call(
                     "POST",
@@ -115,17 +122,17 @@ class Client:
                 )
 
         answer = await self._patiently(send)
-        return answers.Accepted.model_validate_json(answer.content)
+        return http.Accepted.model_validate_json(answer.content)
 
-    async def status(self, document_id: str) -> answers.Progress:
+    async def status(self, document_id: str) -> http.Progress:
         """Ask how far a document is."""
         answer = await self._ask("GET", f"/documents/{document_id}")
-        return answers.Progress.model_validate_json(answer.content)
+        return http.Progress.model_validate_json(answer.content)
 
-    async def search(self, wanted: Search) -> list[answers.Hit]:
+    async def search(self, wanted: Search) -> list[http.Hit]:
         """Find pages that say it, the best first."""
         answer = await self._ask("GET", "/documents", wanted.params())
-        return answers.HITS.validate_json(answer.content)
+        return http.HITS.validate_json(answer.content)
 
     async def cancel(self, document_id: str) -> None:
         """Have a document not read, or not read on."""
@@ -196,20 +203,20 @@ async def opened(
     settings: Settings,
     url: str | None = None,
     *,
-    kept: sessions.Sessions | None = None,
+    kept: auth.Sessions | None = None,
     waiting: patience.Patience = PATIENCE,
 ) -> AsyncIterator[Client]:
     """Have a client of the server at this address, otherwise of that in the settings."""
     async with connected(settings, url) as server:
-        caller = credentials.find(settings, server, kept or sessions.Sessions())
+        caller = auth.find(settings, server, kept or auth.Sessions())
         await server.require_there()
         yield Client(server, caller, waiting)
 
 
 @contextlib.asynccontextmanager
-async def connected(settings: Settings, url: str | None = None) -> AsyncIterator[calls.Calls]:
+async def connected(settings: Settings, url: str | None = None) -> AsyncIterator[http.Calls]:
     """Have a way to the server, whoever calls."""
-    server = calls.Calls(address(url) if url else settings.site_url)
+    server = http.Calls(address(url) if url else settings.site_url)
     try:
         yield server
     finally:
@@ -229,3 +236,73 @@ def address(url: str) -> str:
 def _begin_again(target: BinaryIO) -> None:
     target.seek(0)
     target.truncate()
+
+
+def pause(idle_polls: int, seconds_left: float | None) -> float:
+    """Say how long to wait before asking again, after so many answers with nothing new."""
+    growing = SHORTEST_SECONDS * _GROWTH ** min(idle_polls, 20)
+    hinted = LONGEST_SECONDS if seconds_left is None else seconds_left * _SHARE
+    return min(max(hinted, SHORTEST_SECONDS), growing, LONGEST_SECONDS)
+
+
+async def until_ended(
+    client: Client,
+    document_id: str,
+    *,
+    seen: Callable[[http.Progress], None],
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> http.Progress:
+    """Ask until the document is read, or until it is clear that it will not be."""
+    last, idle_polls = None, 0
+    while True:
+        progress = await client.status(document_id)
+        seen(progress)
+        if progress.stage is not http.Stage.UNDER_WAY:
+            return progress
+        idle_polls = idle_polls + 1 if progress == last else 0
+        last = progress
+        await sleep(pause(idle_polls, progress.seconds_left))
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """An open file with the bytes it had when it was opened; what is added is for next time."""
+
+    path: Path
+    file: BinaryIO
+    size: int
+
+    async def chunks(self, sent: Callable[[int], None]) -> AsyncIterator[bytes]:
+        """Read it from the beginning; sent is told how many bytes were taken."""
+        self.file.seek(0)
+        position = 0
+        sent(position)
+        while position < self.size:
+            with translated(self.path):
+                wanted = min(CHUNK_BYTES, self.size - position)
+                chunk = await settling.in_thread(self.file.read, wanted)
+            if not chunk:
+                raise errors.LocalFileError(
+                    f"{self.path} became shorter while it was sent; send it when it is finished"
+                )
+            yield chunk
+            position += len(chunk)
+            sent(position)
+
+
+@contextlib.contextmanager
+def open_file(path: Path) -> Iterator[Outgoing]:
+    """Open a file that is to be sent."""
+    with translated(path):
+        file = path.open("rb")
+    with file:
+        yield Outgoing(path, file, os.fstat(file.fileno()).st_size)
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise an error of ours for what the system says of a file."""
+    try:
+        yield
+    except OSError as exc:
+        raise errors.LocalFileError(f"{path} cannot be used ({exc.strerror or exc})") from exc

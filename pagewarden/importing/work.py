@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pagewarden import client, errors, side_by_side
-from pagewarden.client import sending
 from pagewarden.files import settling
 from pagewarden.importing import summary
 
@@ -112,5 +111,5 @@ class Import:
 
 
 def _digest(path: Path) -> str:
-    with sending.translated(path), path.open("rb") as file:
+    with client.translated(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -8,7 +8,6 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from pagewarden import bars, client, errors, side_by_side
-from pagewarden.client import waiting
 from pagewarden.exports import files as export_files
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class Work:
 
     async def _fetch(self, item: inputs.Input, accepted: client.Accepted, bar: shown.Bar) -> None:
         """Wait for the text, and put it where it belongs."""
-        progress = await waiting.until_ended(self._client, accepted.document_id, seen=bar.read)
+        progress = await client.until_ended(self._client, accepted.document_id, seen=bar.read)
         self._outcome.results[item] = []
         if progress.stage is client.Stage.NOT_READ:
             self._fail(item, f"{progress.trouble}; ask {accepted.status_url}")

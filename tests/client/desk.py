@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from typer import testing
 
 from pagewarden import cli, client, errors, patience, settings
-from pagewarden.client import sign_in
+from pagewarden.client import auth
 from pagewarden.documents import read_pages
 from tests.documents import readers
 from tests.exports import samples
@@ -88,7 +88,7 @@ class Desk:
         with contextlib.suppress(errors.SignInRefused):
             await self.signing.users.add(ADA, PASSWORD, is_admin=False)
         async with client.connected(self.chosen()) as server, self.kept.locked():
-            session = await sign_in.with_password(server, ADA, PASSWORD, {})
+            session = await auth.with_password(server, ADA, PASSWORD, {})
             self.kept.keep(self.house.url, session)
 
     @contextlib.asynccontextmanager

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from pagewarden import client, errors
 from pagewarden.client import client as clients
-from pagewarden.client import waiting
 from pagewarden.database import tables
 from tests.client import breaking
 from tests.client.desk import TEXT, Desk
@@ -34,7 +33,7 @@ async def test_a_file_goes_in_and_its_text_comes_out(desk: Desk) -> None:
         accepted = await ada.upload(path, wishes=wishes, sent=sent.append)
         before = await ada.status(accepted.document_id)
         await desk.house.read()
-        after = await waiting.until_ended(ada, accepted.document_id, seen=lambda _seen: None)
+        after = await clients.until_ended(ada, accepted.document_id, seen=lambda _seen: None)
         text = io.BytesIO()
         await ada.save_text(accepted.document_id, "txt", text)
 
@@ -63,7 +62,7 @@ async def test_a_document_can_be_cancelled(desk: Desk) -> None:
     async with desk.connected() as ada:
         accepted = await ada.upload(desk.file())
         await ada.cancel(accepted.document_id)
-        progress = await waiting.until_ended(ada, accepted.document_id, seen=lambda _seen: None)
+        progress = await clients.until_ended(ada, accepted.document_id, seen=lambda _seen: None)
     assert progress.stage is client.Stage.NOT_READ
     assert "upload it again" in progress.trouble
 
@@ -164,7 +163,7 @@ async def test_a_file_that_changes_meanwhile_is_not_sent_by_half(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that grows is sent as it was; one that shrinks is not sent; one that is gone, neither."""
-    monkeypatch.setattr("pagewarden.client.sending.CHUNK_BYTES", 100_000)
+    monkeypatch.setattr("pagewarden.client.client.CHUNK_BYTES", 100_000)
     content = house.PNG + b"\0" * 400_000
 
     def change(path: Path, size: int) -> None:
@@ -200,13 +199,13 @@ def test_the_server_is_asked_neither_too_often_nor_too_seldom(
     polls: int, seconds_left: float | None
 ) -> None:
     """Between a fifth of a second and five, and at once more often when it is nearly done."""
-    pause = waiting.pause(polls, seconds_left)
-    assert waiting.SHORTEST_SECONDS <= pause <= waiting.LONGEST_SECONDS
+    pause = clients.pause(polls, seconds_left)
+    assert clients.SHORTEST_SECONDS <= pause <= clients.LONGEST_SECONDS
     assert (
-        waiting.pause(polls, 0)
-        == waiting.SHORTEST_SECONDS
+        clients.pause(polls, 0)
+        == clients.SHORTEST_SECONDS
         <= pause
-        <= waiting.pause(polls + 1, None)
+        <= clients.pause(polls + 1, None)
     )
 
 

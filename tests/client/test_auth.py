@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pagewarden import client, errors
-from pagewarden.client import calls, credentials
+from pagewarden.client import auth, http
 from tests.client.desk import ADA, Desk
 from tests.functions import house
 from tests.support import polling
@@ -136,17 +136,17 @@ async def test_the_secret_key_goes_nowhere_but_home(desk: Desk) -> None:
     """Another address gets it only when the settings name that address; none is ever made."""
     chosen = desk.chosen(supabase_key=house.KEYS.secret_key + "x" * 20)
     for url, is_home in ((desk.house.url, True), ("http://elsewhere.example.org", False)):
-        server = calls.Calls(url)
+        server = http.Calls(url)
         if is_home:
-            assert credentials.find(chosen, server, desk.kept).account == "service"
+            assert auth.find(chosen, server, desk.kept).account == "service"
         else:
             with pytest.raises(errors.NotSignedIn):
-                credentials.find(chosen, server, desk.kept)
+                auth.find(chosen, server, desk.kept)
         await server.aclose()
 
-    server = calls.Calls(desk.house.url)
+    server = http.Calls(desk.house.url)
     with pytest.raises(errors.NotSignedIn):
-        credentials.find(desk.chosen(), server, desk.kept)
+        auth.find(desk.chosen(), server, desk.kept)
     await server.aclose()
     assert not (desk.folder / "nothing").exists()
 
