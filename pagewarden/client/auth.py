@@ -1,4 +1,4 @@
-"""Who calls: credentials of a call, sign-in, and sessions on disk that only their owner reads."""
+"""Credentials of a call, sign-in and sign-out, and sessions on disk."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from pagewarden.client import http
     from pagewarden.settings import Settings
 
-# A token that ends so soon may end on the way.
-EARLY_SECONDS = 60.0
+# A token that expires sooner may do so before the server checks it.
+EXPIRY_MARGIN_SECONDS = 60.0
 _LOCK_POLL_SECONDS = 0.05
 _TOKEN = "/auth/v1/token"  # noqa: S105  # a path
 _LOGOUT = "/auth/v1/logout"
 
 
 class Credentials(Protocol):
-    """Whoever calls; account tells one from another, and is no secret."""
+    """Authenticate calls; account identifies the caller and is not secret."""
 
     @property
     def account(self) -> str:
-        """Name whoever calls."""
+        """Name the caller."""
 
     async def headers(self) -> dict[str, str]:
-        """Give what a call carries."""
+        """Return the headers of a call."""
 
     async def renew(self, refused: dict[str, str]) -> None:
-        """Get others in the place of those that were refused, or raise NotSignedIn."""
+        """Replace headers that the server refused, or raise NotSignedIn."""
 
 
-class Key:
+class KeyCredentials:
     """The secret key of this installation."""
 
     account = "service"
@@ -53,40 +53,42 @@ class Key:
         self._url = url
 
     async def headers(self) -> dict[str, str]:
-        """Give the key."""
+        """Return the header with the key."""
         return {"apikey": self._secret}
 
     async def renew(self, refused: dict[str, str]) -> None:  # noqa: ARG002  # of the protocol
-        """Give up: there is only one key."""
+        """Raise NotSignedIn: there is no other key."""
         raise errors.NotSignedIn(
             f"{self._url} does not know the secret key of this installation; sign in with "
             "`pagewarden login`"
         )
 
 
-class Person:
-    """Somebody who signed in; the session is refreshed when it is about to end."""
+class SessionCredentials:
+    """A signed-in user; the session is refreshed before it expires."""
 
-    def __init__(self, server: http.Calls, kept: Sessions, publishable_key: str | None) -> None:
+    def __init__(
+        self, server: http.Connection, sessions: SessionStore, publishable_key: str | None
+    ) -> None:
         self._server = server
-        self._kept = kept
-        self._session = _require(kept.get(server.url), server.url)
-        self._apikey = apikey(publishable_key)
+        self._sessions = sessions
+        self._session = _require(sessions.get(server.url), server.url)
+        self._apikey = apikey_header(publishable_key)
         self._refreshing = asyncio.Lock()
 
     @property
     def account(self) -> str:
-        """Give the address."""
+        """Return the e-mail address."""
         return self._session.email
 
     async def headers(self) -> dict[str, str]:
-        """Give a token that counts."""
-        if not _is_fresh(self._session):
+        """Return a valid token."""
+        if not _is_valid(self._session):
             await self._refresh(self._session)
         return self._headers()
 
     async def renew(self, refused: dict[str, str]) -> None:
-        """Refresh the session, unless that was done while the call was under way."""
+        """Refresh the session, unless another task did so during the call."""
         if refused == self._headers():
             await self._refresh(self._session)
 
@@ -94,39 +96,41 @@ class Person:
         return {"Authorization": f"Bearer {self._session.access_token}", **self._apikey}
 
     async def _refresh(self, old: Session) -> None:
-        """Get another session than the old one: that of another task or process, or a new one."""
-        async with self._refreshing, self._kept.locked():
+        """Replace the old session, by that of another task or process if there is one."""
+        async with self._refreshing, self._sessions.locked():
             url = self._server.url
-            self._session = _require(self._kept.get(url), url)
-            if self._session != old and _is_fresh(self._session):
+            self._session = _require(self._sessions.get(url), url)
+            if self._session != old and _is_valid(self._session):
                 return
             try:
-                self._session = await go_on(self._server, self._session, self._apikey)
+                self._session = await refresh(self._server, self._session, self._apikey)
             except errors.NotSignedIn:
-                self._kept.remove(url)
+                self._sessions.remove(url)
                 raise
-            self._kept.keep(url, self._session)
+            self._sessions.save(url, self._session)
 
 
-def find(settings: Settings, server: http.Calls, kept: Sessions) -> Credentials:
-    """Find out who calls: whoever signed in there, otherwise the installation itself."""
-    if kept.get(server.url) is not None:
-        return Person(server, kept, settings.publishable_key)
-    # The key goes nowhere but to the installation it belongs to.
+def find_credentials(
+    settings: Settings, server: http.Connection, sessions: SessionStore
+) -> Credentials:
+    """Use the session at this server, or else the secret key of this installation."""
+    if sessions.get(server.url) is not None:
+        return SessionCredentials(server, sessions, settings.publishable_key)
+    # The key is sent only to the installation it belongs to.
     if server.url in {settings.site_url, settings.supabase_url}:
         secret = keys.find_secret_key(settings)
         if secret is not None:
-            return Key(secret, server.url)
-    return Person(server, kept, settings.publishable_key)
+            return KeyCredentials(secret, server.url)
+    return SessionCredentials(server, sessions, settings.publishable_key)
 
 
-def apikey(publishable_key: str | None) -> dict[str, str]:
-    """Give the header that a Supabase project wants beside a token."""
+def apikey_header(publishable_key: str | None) -> dict[str, str]:
+    """Return the header that a Supabase project requires beside a token."""
     return {"apikey": publishable_key} if publishable_key else {}
 
 
-def _is_fresh(session: Session) -> bool:
-    return session.expires_at > time.time() + EARLY_SECONDS
+def _is_valid(session: Session) -> bool:
+    return session.expires_at > time.time() + EXPIRY_MARGIN_SECONDS
 
 
 def _require(session: Session | None, url: str) -> Session:
@@ -139,58 +143,60 @@ class _User(pydantic.BaseModel):
     email: str
 
 
-class _Grant(pydantic.BaseModel):
+class _TokenResponse(pydantic.BaseModel):
     access_token: str
     refresh_token: str
     expires_in: float
     user: _User
 
     def session(self) -> Session:
-        # By our own clock, which may differ from the server's.
+        # By the local clock, which may differ from the server's.
         expires_at = time.time() + self.expires_in
         return Session(self.user.email, self.access_token, self.refresh_token, expires_at)
 
 
-async def with_password(
-    server: http.Calls, email: str, password: str, headers: Mapping[str, str]
+async def sign_in(
+    server: http.Connection, email: str, password: str, headers: Mapping[str, str]
 ) -> Session:
-    """Sign in; a wrong address or password is NotSignedIn."""
+    """Sign in with a password; raise NotSignedIn if address or password is wrong."""
     try:
-        return await _granted(server, "password", headers, email=email, password=password)
+        return await _request_tokens(server, "password", headers, email=email, password=password)
     except errors.CallRefused as exc:
         raise errors.NotSignedIn(
-            f"{server.url} does not let you in: {exc}. Passwords are given out with "
+            f"{server.url} refused the sign-in: {exc}. An administrator resets passwords with "
             "`pagewarden user reset`"
         ) from exc
 
 
-async def go_on(server: http.Calls, session: Session, headers: Mapping[str, str]) -> Session:
-    """Use up the refresh token; a session that has ended is NotSignedIn."""
+async def refresh(server: http.Connection, session: Session, headers: Mapping[str, str]) -> Session:
+    """Exchange the refresh token for a new session; raise NotSignedIn if it has ended."""
     try:
-        return await _granted(server, "refresh_token", headers, refresh_token=session.refresh_token)
+        return await _request_tokens(
+            server, "refresh_token", headers, refresh_token=session.refresh_token
+        )
     except errors.CallRefused as exc:
         raise errors.NotSignedIn(
             f"your session at {server.url} has ended; sign in again with `pagewarden login`"
         ) from exc
 
 
-async def sign_out(server: http.Calls, headers: Mapping[str, str]) -> None:
-    """End the session that these headers are of; others of the same person go on."""
+async def sign_out(server: http.Connection, headers: Mapping[str, str]) -> None:
+    """End the session of these headers; other sessions of the user remain."""
     await server.call("POST", _LOGOUT, params={"scope": "local"}, headers=headers)
 
 
-async def _granted(
-    server: http.Calls, kind: str, headers: Mapping[str, str], **given: str
+async def _request_tokens(
+    server: http.Connection, grant_type: str, headers: Mapping[str, str], **fields: str
 ) -> Session:
-    answer = await server.call(
-        "POST", _TOKEN, params={"grant_type": kind}, json=given, headers=headers
+    response = await server.call(
+        "POST", _TOKEN, params={"grant_type": grant_type}, json=fields, headers=headers
     )
-    return _Grant.model_validate_json(answer.content).session()
+    return _TokenResponse.model_validate_json(response.content).session()
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The tokens of somebody who signed in; expires_at is in seconds since 1970."""
+    """Tokens of a signed-in user; expires_at is in seconds since 1970."""
 
     email: str
     access_token: str = field(repr=False)
@@ -202,85 +208,85 @@ _CONTENT = pydantic.TypeAdapter(dict[str, Session])
 
 
 def default_path() -> Path:
-    """Give the place in the user's folder for settings."""
+    """Return the default path, below the user's configuration folder."""
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(base) / "pagewarden" / "session.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Sessions:
-    """The sessions of one person, by the address of the server; change them when locked()."""
+class SessionStore:
+    """Sessions of one user by server URL, in a private file; hold locked() to change them."""
 
     path: Path = field(default_factory=default_path)
 
     def get(self, url: str) -> Session | None:
-        """Find the session at this server."""
+        """Return the session at this server."""
         return self._all().get(url)
 
-    def keep(self, url: str, session: Session) -> None:
-        """Put a session in the place of the last one at this server."""
+    def save(self, url: str, session: Session) -> None:
+        """Save the session at this server."""
         self._write(self._all() | {url: session})
 
     def remove(self, url: str) -> None:
-        """Forget the session at this server."""
-        self._write({known: kept for known, kept in self._all().items() if known != url})
+        """Remove the session at this server."""
+        self._write({key: session for key, session in self._all().items() if key != url})
 
     @contextlib.asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        """Keep every other process from changing the sessions.
+        """Lock the sessions against changes by other processes.
 
-        A refresh token can be used once, so of two processes only one may use it.
+        A refresh token is valid once, so only one process may use it.
         """
-        with self._translated():
+        with self._translate_errors():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            number = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            descriptor = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            while not _is_locked(number):  # noqa: ASYNC110  # other processes set no event of ours
+            while not _is_locked(descriptor):  # noqa: ASYNC110  # another process holds the lock
                 await asyncio.sleep(_LOCK_POLL_SECONDS)
             yield
         finally:
-            os.close(number)
+            os.close(descriptor)
 
     def _all(self) -> dict[str, Session]:
-        with self._translated():
+        with self._translate_errors():
             if not self.path.exists():
                 return {}
             return _CONTENT.validate_json(self.path.read_bytes())
 
     def _write(self, sessions: dict[str, Session]) -> None:
-        """Replace the file when the new one is complete and on disk."""
-        with self._translated():
+        """Replace the file atomically."""
+        with self._translate_errors():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            number, unfinished = tempfile.mkstemp(dir=self.path.parent)  # open to its owner only
+            descriptor, temporary = tempfile.mkstemp(dir=self.path.parent)  # mode 0600
             try:
-                with os.fdopen(number, "wb") as file:
+                with os.fdopen(descriptor, "wb") as file:
                     file.write(_CONTENT.dump_json(sessions))
                     file.flush()
-                    os.fsync(number)
-                Path(unfinished).replace(self.path)
+                    os.fsync(descriptor)
+                Path(temporary).replace(self.path)
             except BaseException:
-                Path(unfinished).unlink(missing_ok=True)
+                Path(temporary).unlink(missing_ok=True)
                 raise
 
     @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as exc:
             raise errors.LocalFileError(
-                f"{self.path} cannot be used ({exc.strerror}); see to it, or set XDG_CONFIG_HOME "
-                "to a folder of yours"
+                f"{self.path} cannot be used ({exc.strerror}); correct that, or set "
+                "XDG_CONFIG_HOME to a folder that you can write"
             ) from exc
         except pydantic.ValidationError as exc:
-            # Not its own words, for they quote the tokens.
+            # Do not chain the message: it quotes the tokens.
             raise errors.LocalFileError(
-                f"{self.path} is broken; remove it, and sign in again"
+                f"{self.path} is corrupt; remove it, and sign in again"
             ) from exc.__cause__
 
 
-def _is_locked(number: int) -> bool:
+def _is_locked(descriptor: int) -> bool:
     try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

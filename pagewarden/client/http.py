@@ -1,4 +1,4 @@
-"""HTTP calls of a server, its answers as objects, and what goes wrong as errors of ours."""
+"""HTTP calls to a server, models of its responses, and its errors as ours."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
 CONNECT_SECONDS = 5.0
-# Where files go to a store far away, the answer comes when they have arrived there.
-SILENCE_SECONDS = 120.0
+# The server answers an upload after its store has the file, which may be a remote one.
+READ_SECONDS = 120.0
 
-# It may well be otherwise in a moment: too slow, too many, not there, no room.
-_PASSING = frozenset({408, 429, 502, 503, 504, 507})
+# Timeout, rate limit, service unavailable, no space: a retry may succeed.
+_TRANSIENT_STATUSES = frozenset({408, 429, 502, 503, 504, 507})
 
 
-class Calls:
-    """A server by its address, such as https://ocr.example.org."""
+class Connection:
+    """HTTP connections to one server, such as https://ocr.example.org."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._http = httpx.AsyncClient(
             base_url=url,
-            timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS, pool=None),
-            # No proxy leads to this machine, whatever the environment says.
+            timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS, pool=None),
+            # Never use a proxy from the environment for a loopback address.
             trust_env=not weak_secrets.is_this_machine(url),
         )
 
@@ -38,13 +38,13 @@ class Calls:
         """Close the connections."""
         await self._http.aclose()
 
-    async def require_there(self) -> None:
-        """See that anybody answers, before anything is begun."""
-        with self._translated():
+    async def require_reachable(self) -> None:
+        """Raise ServerAway if the server does not respond."""
+        with self._translate_errors():
             await self._http.get("/healthz")
 
     async def call(self, method: str, path: str, **options: Any) -> httpx.Response:  # noqa: ANN401
-        """Make a call; an answer that is none of success is raised."""
+        """Make a call and read its response; raise an error unless it succeeded."""
         async with self.stream(method, path, **options) as response:
             await self._read(response)
             return response
@@ -56,34 +56,34 @@ class Calls:
         path: str,
         **options: Any,  # noqa: ANN401  # those of httpx
     ) -> AsyncIterator[httpx.Response]:
-        """Make a call whose answer is read by the caller, with chunks()."""
+        """Make a call; the caller reads the response with chunks()."""
         request = self._http.build_request(method, path, **options)
-        with self._translated():
+        with self._translate_errors():
             response = await self._http.send(request, stream=True)
         try:
             if not response.is_success:
                 await self._read(response)
-                raise refusal(response)
+                raise to_error(response)
             yield response
         finally:
             await response.aclose()
 
     async def chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
-        """Read an answer piece by piece."""
-        pieces = response.aiter_bytes()
+        """Read a response in chunks."""
+        stream = response.aiter_bytes()
         while True:
-            with self._translated():
-                piece = await anext(pieces, None)
-            if piece is None:
+            with self._translate_errors():
+                chunk = await anext(stream, None)
+            if chunk is None:
                 return
-            yield piece
+            yield chunk
 
     async def _read(self, response: httpx.Response) -> None:
-        with self._translated():
+        with self._translate_errors():
             await response.aread()
 
     @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
@@ -97,8 +97,8 @@ class Calls:
             ) from exc
 
 
-class Accepted(pydantic.BaseModel, frozen=True):
-    """The document that a file has become; existing says that it had been there before."""
+class UploadedDocument(pydantic.BaseModel, frozen=True):
+    """The document of an uploaded file; existing means that the server already had it."""
 
     document_id: str
     case_id: str
@@ -109,27 +109,27 @@ class Accepted(pydantic.BaseModel, frozen=True):
     status_url: str
 
 
-class Stage(enum.Enum):
-    """What can be said of a document to whoever waits for its text."""
+class State(enum.Enum):
+    """Whether a document has text, will have it, or will not without a person."""
 
-    UNDER_WAY = enum.auto()
+    IN_PROGRESS = enum.auto()
     READ = enum.auto()
     NOT_READ = enum.auto()
 
 
-# What is to be done about a document whose text no machine will bring.
+# What a person has to do when no text will come by itself.
 _REMEDIES: Mapping[str, str] = {
-    "pending": "its type is not known; somebody has to route it",
-    "dead_letter": "machines gave up; somebody has to look at it",
-    "pending_review": "somebody has to type it",
-    "extraction_failed": "its file could not be had; fetch it again",
-    "failed": "it was given up; have it read again, or upload a better scan",
+    "pending": "its type is unknown; an administrator has to route it",
+    "dead_letter": "it is a dead letter; an administrator has to review it",
+    "pending_review": "a person has to type its text",
+    "extraction_failed": "its file could not be fetched; fetch it again",
+    "failed": "reading failed; retry it, or upload a better scan",
     "cancelled": "it was cancelled; upload it again if you want it read",
 }
 
 
 class Progress(pydantic.BaseModel, frozen=True):
-    """How far a document is; seconds_left is an estimate, None when nobody knows."""
+    """Progress of a document; seconds_left is an estimate, None if unknown."""
 
     document_id: str
     name: str
@@ -141,26 +141,26 @@ class Progress(pydantic.BaseModel, frozen=True):
     seconds_left: float | None
 
     @property
-    def stage(self) -> Stage:
-        """Tell whether it is worth while to wait."""
+    def state(self) -> State:
+        """Say whether waiting makes sense."""
         if self.ocr_status == "completed":
-            return Stage.READ
-        return Stage.NOT_READ if self.ocr_status in _REMEDIES else Stage.UNDER_WAY
+            return State.READ
+        return State.NOT_READ if self.ocr_status in _REMEDIES else State.IN_PROGRESS
 
     @property
     def unread(self) -> int:
-        """Count the pages that could not be read, of a document that is completed."""
+        """Count the unreadable pages of a completed document."""
         return max((self.page_count or 0) - self.pages_done, 0)
 
     @property
-    def trouble(self) -> str:
-        """Say why there is no text, and what is to be done."""
+    def problem(self) -> str:
+        """Say why there is no text, and what to do."""
         remedy = _REMEDIES.get(self.ocr_status, "it is not read yet")
         return f"{remedy} ({self.error})" if self.error else remedy
 
 
 class Hit(pydantic.BaseModel, frozen=True):
-    """A page that says what was searched for; headline is a part of it, hits marked «so»."""
+    """A page that matches a search; headline is an excerpt with hits marked «so»."""
 
     document_id: str
     case_id: str
@@ -173,18 +173,18 @@ class Hit(pydantic.BaseModel, frozen=True):
 HITS = pydantic.TypeAdapter(list[Hit])
 
 
-def refusal(response: httpx.Response) -> errors.PagewardenError:
-    """Make an error of an answer that is none of success; its body has been read."""
-    code, message = _words(response)
+def to_error(response: httpx.Response) -> errors.PagewardenError:
+    """Turn a failed response into an error; its body must have been read."""
+    code, message = _error_details(response)
     if response.status_code == httpx.codes.UNAUTHORIZED:
         return errors.NotSignedIn(message)
-    if response.status_code in _PASSING:
+    if response.status_code in _TRANSIENT_STATUSES:
         return errors.ServerAway(message, retry_after=_retry_after(response))
     return errors.CallRefused(message, status=response.status_code, code=code)
 
 
-def _words(response: httpx.Response) -> tuple[str, str]:
-    """Find the code and the message, of functions or of the sign-in."""
+def _error_details(response: httpx.Response) -> tuple[str, str]:
+    """Extract code and message from an error of the functions or of the sign-in."""
     try:
         body = response.json()
     except ValueError:
@@ -194,12 +194,12 @@ def _words(response: httpx.Response) -> tuple[str, str]:
     message = body.get("message") or body.get("msg")
     code = body.get("error") or body.get("error_code") or ""
     if not message:
-        where = response.request.url.copy_with(query=None)
-        message = f"{where} answered {response.status_code}; is there a Pagewarden server?"
+        url = response.request.url.copy_with(query=None)
+        message = f"{url} answered {response.status_code}; is there a Pagewarden server?"
     hint = body.get("hint")
     return str(code), f"{message} ({hint})" if hint and hint not in message else str(message)
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    said = response.headers.get("retry-after", "")
-    return float(said) if said.isdecimal() else None
+    value = response.headers.get("retry-after", "")
+    return float(value) if value.isdecimal() else None

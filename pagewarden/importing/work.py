@@ -32,7 +32,7 @@ class Import:
 
     looker: looking.Looker
     server: client.Client
-    wishes: client.Wishes
+    wishes: client.UploadOptions
     seen: shown.Shown
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -102,7 +102,7 @@ class Import:
         if entry.document_id is not None and not self.looker.again:
             return False
         accepted = await self.server.upload(
-            found.path, name=entry.name, wishes=self.wishes, sent=file.send
+            found.path, name=entry.name, options=self.wishes, on_sent=file.send
         )
         await settling.in_thread(known.finish, entry, accepted.document_id)
         said = "already there" if accepted.existing else "uploaded"
@@ -111,5 +111,5 @@ class Import:
 
 
 def _digest(path: Path) -> str:
-    with client.translated(path), path.open("rb") as file:
+    with client.translate_file_errors(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
