@@ -16,8 +16,8 @@ from prometheus_client import parser
 from pagewarden.bench import system
 from tests.database import factories
 from tests.functions import house
-from tests.observability import programs
 from tests.support import databases, otlp, polling
+from tests.telemetry import programs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -12,17 +12,18 @@ import uuid
 import pytest
 import structlog
 
-from pagewarden import errors, tracing
-from pagewarden.tracing import otlp as otlp_module
+from pagewarden import errors, telemetry
+from pagewarden.telemetry import otlp as otlp_module
+from pagewarden.telemetry import tracing
 from tests.support import otlp
 
 IMPORTED = """
 import sys
-from pagewarden import tracing
 from pagewarden.commands import work
-with tracing.sending("worker", None), tracing.span("x", document="{document}"):
-    tracing.note(pages=1)
-    tracing.past("y", 0, document="{document}")
+from pagewarden.telemetry import tracing
+with tracing.send_spans("worker", None), tracing.span("x", document="{document}"):
+    tracing.set_attributes(pages=1)
+    tracing.record_span("y", 0, document="{document}")
 print([name for name in sys.modules if name.startswith(("opentelemetry", "google.protobuf"))])
 """
 DOCUMENT = uuid.UUID("c0ffee00-1234-4abc-8def-0123456789ab")
@@ -46,12 +47,12 @@ def test_an_endpoint_without_the_packages_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They are an extra."""
-    monkeypatch.delitem(sys.modules, "pagewarden.tracing.otlp")
-    monkeypatch.delattr(tracing, "otlp")
+    monkeypatch.delitem(sys.modules, "pagewarden.telemetry.otlp")
+    monkeypatch.delattr(telemetry, "otlp")
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with (
         pytest.raises(errors.SettingsError, match=r"pagewarden\[tracing\]"),
-        tracing.sending("worker", "http://127.0.0.1:4318"),
+        tracing.send_spans("worker", "http://127.0.0.1:4318"),
     ):
         pass
 
@@ -59,7 +60,7 @@ def test_an_endpoint_without_the_packages_says_what_to_install(
 async def test_spans_of_a_context_are_of_its_document_and_below_each_other() -> None:
     """Tasks inherit it; what is about no document is in no trace."""
     about = {"document": str(DOCUMENT), "worker": "w"}
-    with otlp.receiving() as received, tracing.sending("test", f"{received.url}/v1/traces/"):
+    with otlp.receiving() as received, tracing.send_spans("test", f"{received.url}/v1/traces/"):
         with tracing.span("about nothing"):
             pass
         with structlog.contextvars.bound_contextvars(**about), tracing.span("outer", pages=3):
@@ -76,18 +77,20 @@ async def test_spans_of_a_context_are_of_its_document_and_below_each_other() -> 
 
 async def _inner() -> None:
     with tracing.span("inner"):
-        tracing.note(more=True)
+        tracing.set_attributes(more=True)
 
 
 def test_an_error_is_told_without_its_secrets() -> None:
     """By its class and its words; it is raised all the same."""
-    with otlp.receiving() as received, tracing.sending("test", received.url):
+    with otlp.receiving() as received, tracing.send_spans("test", received.url):
         with (
             pytest.raises(OSError, match="hidden"),
             tracing.span("fetch", document=str(DOCUMENT)),
         ):
             raise OSError("https://ada:hidden@store.example is away")
-        tracing.past("upload", tracing.now(), is_root=True, document=str(DOCUMENT), token="hidden")
+        tracing.record_span(
+            "upload", tracing.now(), is_root=True, document=str(DOCUMENT), token="hidden"
+        )
     failed, root = received.spans
     assert failed.is_error
     assert failed.about["error.type"] == "OSError"
@@ -104,7 +107,7 @@ def test_a_receiver_that_does_not_answer_keeps_nobody_from_stopping(
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        with tracing.sending("test", f"http://127.0.0.1:{silent.getsockname()[1]}"):
-            tracing.past("upload", tracing.now(), is_root=True, document=str(DOCUMENT))
+        with tracing.send_spans("test", f"http://127.0.0.1:{silent.getsockname()[1]}"):
+            tracing.record_span("upload", tracing.now(), is_root=True, document=str(DOCUMENT))
             began = time.monotonic()
         assert time.monotonic() - began < 2

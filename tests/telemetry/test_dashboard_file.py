@@ -12,7 +12,8 @@ import pytest
 from functions import standing
 from gpu_service import door
 from gpu_service import meters as gpu_meters
-from pagewarden import meters, settings
+from pagewarden import settings
+from pagewarden.telemetry import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ def _counted() -> dict[str, str]:
     entrance = door.Door(places=1, waiting=1, retry_after=1)
     gpu = gpu_meters.Meters(entrance)
     found = {name: meaning for name, (meaning, _) in standing.GAUGES.items()}
-    for registry in (meters.Meters().registry, gpu.registry):
+    for registry in (metrics.Metrics().registry, gpu.registry):
         for family in registry.collect():
             name = f"{family.name}_total" if family.type == "counter" else family.name
             found[name] = family.documentation

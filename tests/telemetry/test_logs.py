@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from pagewarden import errors, logs, settings
+from pagewarden import errors, settings
+from pagewarden.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

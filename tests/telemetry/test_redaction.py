@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pagewarden import redaction
+from pagewarden.telemetry import redaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,8 +48,8 @@ def _own_secrets() -> Iterator[None]:
 )
 def test_what_looks_like_a_secret_is_hidden_and_the_rest_is_left(said: str, left: str) -> None:
     """Whoever reads the line still knows what it speaks of."""
-    assert redaction.text(said) == left
-    assert redaction.text(left) == left
+    assert redaction.redact_text(said) == left
+    assert redaction.redact_text(left) == left
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_what_looks_like_a_secret_is_hidden_and_the_rest_is_left(said: str, left
 )
 def test_ordinary_words_are_left_as_they_are(said: str) -> None:
     """A log full of holes helps nobody."""
-    assert redaction.text(said) == said
+    assert redaction.redact_text(said) == said
 
 
 def test_fields_named_for_secrets_are_hidden_however_deep() -> None:
     """Numbers are none: how many tokens a page took may be known."""
-    found = redaction.redacted(
+    found = redaction.redact(
         {"lock_token": "x", "tokens": 7, "headers": {"Cookie": "x"}, "pages": [{"api_key": "x"}]}
     )
     assert found == {
@@ -87,9 +87,9 @@ def test_a_secret_that_is_known_is_found_wherever_it_stands(
 ) -> None:
     """By itself, as it is in a URL, and as a URL has it encoded."""
     encoded = urllib.parse.quote(password, safe="")
-    redaction.conceal(f"postgresql://ada:{encoded}@db.example.org/x")
+    redaction.register_secrets(f"postgresql://ada:{encoded}@db.example.org/x")
     shown = json.dumps(
-        redaction.redacted({"a": f"{before}{password}{after}", "b": [f"({encoded})"]}),
+        redaction.redact({"a": f"{before}{password}{after}", "b": [f"({encoded})"]}),
         ensure_ascii=False,
     )
     assert json.dumps(password, ensure_ascii=False)[1:-1] not in shown
@@ -98,6 +98,9 @@ def test_a_secret_that_is_known_is_found_wherever_it_stands(
 
 def test_a_short_secret_makes_no_holes_in_ordinary_words() -> None:
     """The password of a database may be the name of the database."""
-    redaction.conceal("postgresql://postgres:postgres@db/postgres")
-    assert redaction.text("connected to postgres") == "connected to postgres"
-    assert redaction.text("postgresql://postgres:postgres@db/x") == "postgresql://postgres:***@db/x"
+    redaction.register_secrets("postgresql://postgres:postgres@db/postgres")
+    assert redaction.redact_text("connected to postgres") == "connected to postgres"
+    assert (
+        redaction.redact_text("postgresql://postgres:postgres@db/x")
+        == "postgresql://postgres:***@db/x"
+    )
