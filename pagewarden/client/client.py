@@ -11,9 +11,8 @@ import urllib.parse
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from pagewarden import errors, patience
+from pagewarden import concurrency, errors, retry
 from pagewarden.client import auth, http
-from pagewarden.files import settling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # Long enough for a server to restart.
-PATIENCE = patience.Patience((0.5, 1.0, 2.0, 4.0, 8.0, 15.0), longest_wait=120.0)
-_NO_PATIENCE = patience.Patience(())
+RETRY_POLICY = retry.RetryPolicy((0.5, 1.0, 2.0, 4.0, 8.0, 15.0), max_wait=120.0)
+_NO_RETRIES = retry.RetryPolicy(())
 
 CHUNK_BYTES = 1 << 20
 MIN_POLL_SECONDS = 0.2
@@ -82,11 +81,14 @@ class Client:
     """
 
     def __init__(
-        self, server: http.Connection, credentials: auth.Credentials, waiting: patience.Patience
+        self,
+        server: http.Connection,
+        credentials: auth.Credentials,
+        retry_policy: retry.RetryPolicy,
     ) -> None:
         self._connection = server
         self._credentials = credentials
-        self._patience = waiting
+        self._retry_policy = retry_policy
         self._is_reachable = True
 
     @property
@@ -157,7 +159,7 @@ class Client:
         """Download the text, in a format of pagewarden.exports, to a new file."""
 
         async def save(headers: dict[str, str]) -> None:
-            await settling.in_thread(_truncate, target)
+            await concurrency.run_in_thread(_truncate, target)
             async with self._connection.stream(
                 "GET",
                 f"{_FUNCTIONS}/documents/{document_id}/export",
@@ -165,7 +167,7 @@ class Client:
                 headers=headers,
             ) as response:
                 async for chunk in self._connection.chunks(response):
-                    await settling.in_thread(target.write, chunk)
+                    await concurrency.run_in_thread(target.write, chunk)
 
         await self._with_retries(save)
 
@@ -181,9 +183,9 @@ class Client:
 
     async def _with_retries(self, call: Callable[[dict[str, str]], Awaitable[T]]) -> T:
         """Retry transient failures; after ServerAway do not retry until a call succeeds."""
-        waiting = self._patience if self._is_reachable else _NO_PATIENCE
+        policy = self._retry_policy if self._is_reachable else _NO_RETRIES
         try:
-            result = await waiting.persist(functools.partial(self._call_once, call))
+            result = await policy.call(functools.partial(self._call_once, call))
         except errors.ServerAway:
             self._is_reachable = False
             raise
@@ -206,13 +208,13 @@ async def open_client(
     url: str | None = None,
     *,
     sessions: auth.SessionStore | None = None,
-    waiting: patience.Patience = PATIENCE,
+    retry_policy: retry.RetryPolicy = RETRY_POLICY,
 ) -> AsyncIterator[Client]:
     """Open a client of the server at this URL, by default that of the settings."""
     async with open_connection(settings, url) as server:
         credentials = auth.find_credentials(settings, server, sessions or auth.SessionStore())
         await server.require_reachable()
-        yield Client(server, credentials, waiting)
+        yield Client(server, credentials, retry_policy)
 
 
 @contextlib.asynccontextmanager
@@ -284,7 +286,7 @@ class UploadFile:
         while position < self.size:
             with translate_file_errors(self.path):
                 size = min(CHUNK_BYTES, self.size - position)
-                chunk = await settling.in_thread(self.file.read, size)
+                chunk = await concurrency.run_in_thread(self.file.read, size)
             if not chunk:
                 raise errors.LocalFileError(
                     f"{self.path} became shorter during the upload; retry when it is complete"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from pagewarden import errors, waking
+from pagewarden import concurrency, errors, waking
 from pagewarden.documents import attempts, claims, reporting
 from pagewarden.telemetry import metrics, tracing
 
@@ -53,7 +53,7 @@ class Worker:
                 while shift.goes_on:
                     bell.clear()
                     if not await self.serve(shift.over):
-                        await waking.wait(bell, shift.over, seconds=self.idle_seconds)
+                        await concurrency.wait(bell, shift.over, seconds=self.idle_seconds)
 
     async def serve(self, over: asyncio.Event) -> bool:
         """Read the next document, if there is one; over makes us give it back."""
@@ -186,5 +186,5 @@ class _Shift:
 
     async def end(self, stop: asyncio.Event) -> None:
         """Wait for the order to stop, as long as the budget lasts."""
-        await waking.wait(stop, seconds=self._budget)
+        await concurrency.wait(stop, seconds=self._budget)
         self.over.set()

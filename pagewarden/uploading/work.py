@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from pagewarden import bars, client, errors, side_by_side
+from pagewarden import bars, client, concurrency, errors
 from pagewarden.exports import files as export_files
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Work:
 
     async def run(self, items: Sequence[inputs.Input]) -> None:
         """Upload them, a few at a time; those that are uploaded are waited for together."""
-        await side_by_side.run(map(self._guarded, items))
+        await concurrency.run_all(map(self._guarded, items))
 
     async def _guarded(self, item: inputs.Input) -> None:
         """Deal with one file; an error of its own is only noted."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import testing
 
-from pagewarden import cli, client, errors, patience, settings
+from pagewarden import cli, client, errors, retry, settings
 from pagewarden.client import auth
 from pagewarden.documents import read_pages
 from tests.documents import readers
@@ -101,9 +101,9 @@ class Desk:
         session = self.sessions.get(self.house.url)
         if url is not None and session is not None:
             self.sessions.save(url, session)
-        waiting = patience.Patience((0.1, 0.2, 0.4), self.naps, longest_wait=120)
+        policy = retry.RetryPolicy((0.1, 0.2, 0.4), self.naps, max_wait=120)
         opening = client.open_client(
-            self.chosen(**changes), url, sessions=self.sessions, waiting=waiting
+            self.chosen(**changes), url, sessions=self.sessions, retry_policy=policy
         )
         async with opening as made:
             yield made
