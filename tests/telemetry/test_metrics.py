@@ -1,4 +1,4 @@
-"""Meters on a port of their own: where, and for whom."""
+"""Metrics served on a port of their own."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def _chosen(home: Path, port: int | None = 0, **changes: object) -> settings.Set
     return settings.Settings.model_validate({**given, "metrics_port": port, **changes})
 
 
-def test_without_a_port_nothing_is_served(tmp_path: Path) -> None:
-    """That is the default."""
+def test_no_server_without_a_port(tmp_path: Path) -> None:
+    """The default is no port."""
     with observed.serve_metrics(_chosen(tmp_path, None)) as url:
         assert url is None
 
 
-def test_processes_of_a_machine_take_the_next_ports(tmp_path: Path) -> None:
-    """With one setting for all of them; each says where it is."""
+def test_processes_use_successive_ports(tmp_path: Path) -> None:
+    """All have the same setting."""
     with contextlib.ExitStack() as served:
         first = served.enter_context(observed.serve_metrics(_chosen(tmp_path)))
         port = httpx.URL(first or "").port
@@ -49,8 +49,8 @@ def test_processes_of_a_machine_take_the_next_ports(tmp_path: Path) -> None:
         httpx.get(first or "")
 
 
-def test_an_address_that_is_not_ours_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    """Before anything is read."""
+def test_unusable_address_is_a_settings_error(tmp_path: Path) -> None:
+    """The message names the setting."""
     chosen = _chosen(tmp_path, 54340, metrics_host="192.0.2.1")
     with (
         pytest.raises(errors.SettingsError, match=r"192\.0\.2\.1.*PAGEWARDEN_METRICS_HOST"),
@@ -59,8 +59,8 @@ def test_an_address_that_is_not_ours_is_refused_with_what_to_do(tmp_path: Path) 
         pass
 
 
-def test_ports_that_are_all_taken_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not look for ever."""
+def test_error_if_no_port_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for a port is bounded."""
     monkeypatch.setattr(metrics, "MAX_EXTRA_PORTS", 0)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -73,8 +73,8 @@ def test_ports_that_are_all_taken_are_said(tmp_path: Path, monkeypatch: pytest.M
             pass
 
 
-def test_a_server_answers_whoever_may_and_nothing_else(tmp_path: Path) -> None:
-    """Behind a proxy only with a key; other paths, methods and rubbish are refused."""
+def test_only_allowed_requests_get_metrics(tmp_path: Path) -> None:
+    """Through a proxy only with a key; other paths, methods and malformed requests are refused."""
     with observed.serve_metrics(_chosen(tmp_path)) as url, httpx.Client() as client:
         assert url is not None
         passed_on = {"X-Forwarded-For": "198.51.100.7"}

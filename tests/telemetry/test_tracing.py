@@ -1,4 +1,4 @@
-"""Traces that nobody wants cost nothing; those that somebody wants stop nobody."""
+"""Spans cost nothing while tracing is off, and never block a program."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ print([name for name in sys.modules if name.startswith(("opentelemetry", "google
 DOCUMENT = uuid.UUID("c0ffee00-1234-4abc-8def-0123456789ab")
 
 
-def test_nothing_is_imported_for_traces_that_nobody_wants() -> None:
-    """Neither by a worker, nor by its spans."""
+def test_opentelemetry_is_not_imported_without_endpoint() -> None:
+    """Neither by the worker nor by its spans."""
     program = IMPORTED.format(document=DOCUMENT)
     said = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
@@ -38,15 +38,15 @@ def test_nothing_is_imported_for_traces_that_nobody_wants() -> None:
     assert said.stdout.strip() == "[]"
 
 
-def test_a_span_that_nobody_wants_is_always_the_same_thing() -> None:
-    """Nothing is made for it."""
+def test_span_without_endpoint_is_a_shared_object() -> None:
+    """No object is created for it."""
     assert tracing.span("a", document=str(DOCUMENT)) is tracing.span("b")
 
 
-def test_an_endpoint_without_the_packages_says_what_to_install(
+def test_endpoint_without_packages_is_a_settings_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They are an extra."""
+    """The message names the extra to install."""
     monkeypatch.delitem(sys.modules, "pagewarden.telemetry.otlp")
     monkeypatch.delattr(telemetry, "otlp")
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
@@ -57,8 +57,8 @@ def test_an_endpoint_without_the_packages_says_what_to_install(
         pass
 
 
-async def test_spans_of_a_context_are_of_its_document_and_below_each_other() -> None:
-    """Tasks inherit it; what is about no document is in no trace."""
+async def test_spans_nest_in_the_trace_of_their_document() -> None:
+    """Tasks inherit the context; without a document there is no span."""
     about = {"document": str(DOCUMENT), "worker": "w"}
     with otlp.receiving() as received, tracing.send_spans("test", f"{received.url}/v1/traces/"):
         with tracing.span("about nothing"):
@@ -80,8 +80,8 @@ async def _inner() -> None:
         tracing.set_attributes(more=True)
 
 
-def test_an_error_is_told_without_its_secrets() -> None:
-    """By its class and its words; it is raised all the same."""
+def test_span_error_has_no_secrets() -> None:
+    """It has class and message, and the exception is raised."""
     with otlp.receiving() as received, tracing.send_spans("test", received.url):
         with (
             pytest.raises(OSError, match="hidden"),
@@ -99,10 +99,10 @@ def test_an_error_is_told_without_its_secrets() -> None:
     assert (root.parent, root.id) == ("", failed.parent)
 
 
-def test_a_receiver_that_does_not_answer_keeps_nobody_from_stopping(
+def test_unresponsive_receiver_does_not_block_the_exit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is left is given up after a moment."""
+    """Remaining spans are dropped after a timeout."""
     monkeypatch.setattr(otlp_module, "CLOSE_SECONDS", 0.2)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

@@ -45,29 +45,29 @@ def _chosen(home: Path, **changes: object) -> settings.Settings:
         ("192.0.2.7", {"authorization": "Bearer "}, False),
     ],
 )
-def test_who_may_read_them(
+def test_access_to_metrics(
     tmp_path: Path, peer: str | None, headers: dict[str, str], *, may: bool
 ) -> None:
-    """Programs of this machine that mean it, and who has the token or the secret key."""
+    """Allowed for loopback callers, and with the token or the secret key."""
     door = scrapers.door(_chosen(tmp_path), KEY)
     assert door.admits(peer, headers) is may
 
 
-def test_nobody_is_believed_to_be_near_where_people_come_through_a_proxy(tmp_path: Path) -> None:
-    """It may be on this machine, and say nothing of those behind it."""
+def test_loopback_is_not_trusted_behind_a_proxy(tmp_path: Path) -> None:
+    """The proxy may be on this machine and add no headers."""
     door = scrapers.door(_chosen(tmp_path, site_url="https://pagewarden.example.org"), KEY)
     assert not door.admits("127.0.0.1", HERE)
     assert door.admits("127.0.0.1", {**HERE, "authorization": f"Bearer {TOKEN}"})
 
 
-def test_without_keys_no_bearer_opens(tmp_path: Path) -> None:
-    """An empty one does not, either."""
+def test_empty_bearer_is_refused_without_keys(tmp_path: Path) -> None:
+    """Without a key, only loopback callers are allowed."""
     door = scrapers.door(_chosen(tmp_path, metrics_token=None), None)
     assert not door.admits("192.0.2.7", {"authorization": "Bearer "})
     assert door.admits("127.0.0.1", HERE)
 
 
-def test_a_token_that_is_too_weak_is_refused() -> None:
-    """Others could guess it."""
+def test_weak_token_is_refused() -> None:
+    """It could be guessed."""
     with pytest.raises(ValueError, match="PAGEWARDEN_METRICS_TOKEN"):
         settings.Settings(metrics_token=SecretStr("secret"))
