@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, cast
 from fastapi import Depends, Request
 
 from dashboard import entrances, navigation
-from pagewarden import database, keys, lazy, tokens
+from pagewarden import concurrency, database, keys, tokens
 from pagewarden.checks import parcels
 from pagewarden.volumes import editions
 
@@ -144,7 +144,7 @@ class Parts:
     take_in: TakeIn
     jobs: Jobs
     links: Links
-    volumes: lazy.Lazy[Volumes]
+    volumes: concurrency.Lazy[Volumes]
     pages: tuple[navigation.Page, ...]
     stopping: asyncio.Event
 

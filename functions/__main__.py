@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from functions import app
-from pagewarden import logs, settings, tracing
+from pagewarden import settings
+from pagewarden.telemetry import logs, tracing
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -56,7 +57,7 @@ def main() -> None:
     # uvicorn repeats the signal it was stopped by, once it has; there may be traces left to send.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    with tracing.sending("functions", chosen.otlp_endpoint):
+    with tracing.send_spans("functions", chosen.otlp_endpoint):
         server.run()
     if not server.started:
         sys.exit(3)

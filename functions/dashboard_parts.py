@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from dashboard import app as dashboard
 from dashboard import entrances, parts
 from functions import answers, exporting, job_intake, links, upload_to_dropbox
-from pagewarden import errors, lazy
+from pagewarden import concurrency, errors
 from pagewarden.checks import languages, parcels
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def opened(used: services.Services) -> AsyncIterator[parts.Parts]:
 
         return volume_pages.opened(used.settings)
 
-    async with _entrance(used) as entrance, lazy.opened(volumes) as lazy_volumes:
+    async with _entrance(used) as entrance, concurrency.open_lazily(volumes) as lazy_volumes:
         yield parts.Parts(
             used.settings.site_url,
             used.database,

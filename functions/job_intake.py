@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pydantic
 
 from functions import answers, callbacks, forms, services, storing
-from pagewarden import bars, files, meters
+from pagewarden import bars, files
 from pagewarden import database as databases
 from pagewarden.checks import archives, parcels
+from pagewarden.telemetry import metrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -356,8 +357,8 @@ async def _submit(
             request_digest=order.digest if order.wishes.key else None,
         )
         answer = answers.require_success(await databases.with_retries(call, database=used.database))
-    meters.here().uploads.labels("check").inc(len(order.pictures))
-    meters.here().upload_bytes.inc(sum(picture.size for picture in order.pictures))
+    metrics.current().uploads.labels("check").inc(len(order.pictures))
+    metrics.current().upload_bytes.inc(sum(picture.size for picture in order.pictures))
     if answer["existing"]:
         await storing.remove(used.store, paths.values())
     return Submitted(answer["job_id"], existing=bool(answer["existing"]))

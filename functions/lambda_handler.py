@@ -23,7 +23,8 @@ from functions import (
     volume_orchestrator,
     webhooks,
 )
-from pagewarden import keys, logs, settings
+from pagewarden import keys, settings
+from pagewarden.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
 
 from functions import answers
-from pagewarden import meters
+from pagewarden.telemetry import metrics
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -83,7 +83,7 @@ class _Exchange:
         method = self.scope["method"]
         route = route_of(self.scope)
         labels = (method if method in _METHODS else "other", route)
-        counted = meters.here()
+        counted = metrics.current()
         counted.requests.labels(*labels, str(self.status)).inc()
         counted.request_seconds.labels(*labels).observe(seconds)
         # The path is not written: it may name files, and the query may have signatures.

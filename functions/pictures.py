@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from functions import services
-    from pagewarden import lazy
+    from pagewarden import concurrency
     from pagewarden.files.interface import FileStore
     from pagewarden.reading import reader
 
@@ -42,7 +42,7 @@ class Pictures:
     """Draws pages of stored files."""
 
     store: FileStore
-    exporter: lazy.Lazy[reader.Reader]
+    exporter: concurrency.Lazy[reader.Reader]
     signer: signing.Signer
     originals: kept.Kept
     drawn: kept.Kept

@@ -6,15 +6,16 @@ import asyncio
 import signal
 import sys
 
-from pagewarden import database, keys, logs, metrics_server, settings
+from pagewarden import database, keys, observed, settings
 from pagewarden.local import scheduler, stack
+from pagewarden.telemetry import logs
 
 
 def main(url: str) -> None:
     """Keep the schedules of edge_function_config, until told to stop."""
     logs.configure()
     chosen = settings.load()
-    with metrics_server.serving(chosen):
+    with observed.serve_metrics(chosen):
         asyncio.run(_keep(chosen, url))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 from fastapi import Depends, Request
 
 from functions import pace
-from pagewarden import database, files, keys, lazy, tokens
+from pagewarden import concurrency, database, files, keys, tokens
 from pagewarden.documents import lane_reader, store_reader
 from pagewarden.local import stack
 from pagewarden.local.sign_in import service as sign_in
@@ -42,7 +42,7 @@ class Services:
     keys: keys.Keys
     verifier: tokens.Verifier
     reader: claims.Reader
-    exporter: lazy.Lazy[readers.Reader]
+    exporter: concurrency.Lazy[readers.Reader]
     sign_in: sign_in.Service | None = None
     at_work: dict[str, asyncio.Lock] = field(default_factory=dict)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -75,7 +75,7 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
                     settings, store, link, wishes=store_reader.Wishes.usual(settings)
                 )
             ),
-            await enter(lazy.opened(make_exporter)),
+            await enter(concurrency.open_lazily(make_exporter)),
             signing_in,
         )
 

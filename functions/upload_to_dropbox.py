@@ -13,9 +13,10 @@ from pydantic import BaseModel, Field
 
 from functions import answers, callbacks, callers, incoming, services, storing
 from pagewarden import database as databases
-from pagewarden import errors, meters, tracing
+from pagewarden import errors
 from pagewarden.database import rows, tables
 from pagewarden.reading import formats
+from pagewarden.telemetry import metrics, tracing
 
 NAME = "upload-to-dropbox"
 
@@ -126,10 +127,10 @@ async def take_in(
 def _note(
     answer: rows.SafeDocumentReuploadV2Answer, lane: str | None, size: int, began: int
 ) -> None:
-    meters.here().uploads.labels(lane or "none").inc()
-    meters.here().upload_bytes.inc(size)
+    metrics.current().uploads.labels(lane or "none").inc()
+    metrics.current().upload_bytes.inc(size)
     structlog.contextvars.bind_contextvars(document=answer["document_id"])
-    tracing.past("upload", began, is_root=not answer["existing"], lane=lane, bytes=size)
+    tracing.record_span("upload", began, is_root=not answer["existing"], lane=lane, bytes=size)
 
 
 async def _case(fields: dict[str, str], is_service: bool, database: databases.Database) -> str:  # noqa: FBT001

@@ -11,8 +11,9 @@ import uvicorn
 from pydantic import HttpUrl
 
 from gpu_service import app, plans
-from pagewarden import errors, logs, settings
+from pagewarden import errors, settings
 from pagewarden.reading import engines
+from pagewarden.telemetry import logs
 
 # Documents that take longer are cut off, and resume where they are.
 GRACE_SECONDS = 8

@@ -119,7 +119,7 @@ def main() -> None:
 
 def _prepare() -> None:
     """Do what is to be done before each command, but not for the overview."""
-    from pagewarden import logs  # noqa: PLC0415  # takes as long to import as all of the overview
+    from pagewarden.telemetry import logs  # noqa: PLC0415  # takes as long to import as all of the overview
 
     logs.configure()
 

@@ -9,7 +9,8 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pagewarden import errors, redaction, signatures
+from pagewarden import errors, signatures
+from pagewarden.telemetry import redaction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +43,7 @@ def load(settings: Settings) -> Keys:
     Its home must be there, so it is started before. From then on they are in no log.
     """
     found = _find(settings)
-    redaction.conceal(found.secret_key, found.jwt_secret, found.webhook_secret)
+    redaction.register_secrets(found.secret_key, found.jwt_secret, found.webhook_secret)
     return found
 
 

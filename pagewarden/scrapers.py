@@ -14,11 +14,6 @@ if TYPE_CHECKING:
 
     from pagewarden.settings import Settings
 
-REFUSAL = (
-    "metrics are for this machine, or for who has PAGEWARDEN_METRICS_TOKEN or the secret key; "
-    "send it as Authorization: Bearer …"
-)
-
 # With one of these, somebody behind a proxy asks, however near the proxy is.
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 

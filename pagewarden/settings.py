@@ -17,8 +17,9 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from pagewarden import errors, redaction, signatures, weak_secrets
+from pagewarden import errors, signatures, weak_secrets
 from pagewarden.reading import engines
+from pagewarden.telemetry import redaction
 
 PREFIX = "PAGEWARDEN_"
 ENV_FILE = ".env"
@@ -685,5 +686,5 @@ def load() -> Settings:
             f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in exc.errors()
         )
         raise errors.SettingsError(problems) from exc
-    redaction.conceal(*loaded.secrets())
+    redaction.register_secrets(*loaded.secrets())
     return loaded

@@ -55,29 +55,6 @@ class Hints:
                 bell.set()
 
 
-class Switch:
-    """Two events of which one is set: on, or off, as it is in the beginning."""
-
-    def __init__(self) -> None:
-        self.on, self.off = asyncio.Event(), asyncio.Event()
-        self.off.set()
-
-    def turn(self, *, on: bool) -> None:
-        """Turn it on, or off."""
-        (self.on if on else self.off).set()
-        (self.off if on else self.on).clear()
-
-
-async def wait(*events: asyncio.Event, seconds: float | None) -> None:
-    """Wait for any of the events, so long at most."""
-    waiting = [asyncio.create_task(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in waiting:
-            task.cancel()
-
-
 @contextlib.asynccontextmanager
 async def listening(url: str | None, channel: LiteralString = CHANNEL) -> AsyncIterator[Hints]:
     """Listen on a connection of our own; without a URL, or through a pooler, nothing is heard."""

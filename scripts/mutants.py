@@ -291,7 +291,7 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, _Place, _Place, str]]:
             for new in _PYTHON_FLIPS[type(op)]:
                 yield "comparison", left, right, f" {new} "
         case ast.AugAssign() | ast.Expr(value=ast.Await() | ast.Call()):
-            if not re.search(r"\b(log|meters|tracing|structlog)\.", ast.unparse(node)):
+            if not re.search(r"\b(log|metrics|tracing|structlog)\.", ast.unparse(node)):
                 yield "column", node, node, "pass"
         case ast.Constant(value=bool() as value):
             yield "constant", node, node, str(not value)

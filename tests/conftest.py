@@ -38,7 +38,7 @@ SLOW = (
     *(f"files/test_{name}.py" for name in ("contract", "dropbox", "memory", "s3")),
     *(f"functions/test_{name}.py" for name in ("end_to_end", "exports", "injection", "openapi")),
     *(f"functions/test_{name}.py" for name in ("pubsub", "serving", "workers")),
-    *("observability/test_two_programs.py", "pool/test_programs.py", "checks/test_checking.py"),
+    *("telemetry/test_two_programs.py", "pool/test_programs.py", "checks/test_checking.py"),
     *(f"reading/test_{name}.py" for name in ("cascade", "fuzz", "hostile", "pdf", "picturing")),
     *(f"reading/test_{name}.py" for name in ("rapid", "reader", "sandbox", "tesseract", "upright")),
 )

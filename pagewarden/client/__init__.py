@@ -1,21 +1,35 @@
-"""What other computers do with a Pagewarden server: sign in, upload, ask, take the text."""
+"""Client library of a Pagewarden server: sign in, upload, search, wait, download text.
+
+Begin with `open_client`. `auth` stores sessions and finds credentials, `http` makes the calls.
+Nothing here opens a database or runs OCR.
+"""
 
 from __future__ import annotations
 
-from pagewarden.client.answers import Accepted, Hit, Progress, Stage
-from pagewarden.client.client import Client, Search, Wishes, connected, opened
-from pagewarden.client.sessions import Session, Sessions
+from pagewarden.client.auth import Session, SessionStore
+from pagewarden.client.client import (
+    Client,
+    Search,
+    UploadOptions,
+    open_client,
+    open_connection,
+    translate_file_errors,
+    wait_until_finished,
+)
+from pagewarden.client.http import Hit, Progress, State, UploadedDocument
 
 __all__ = [
-    "Accepted",
     "Client",
     "Hit",
     "Progress",
     "Search",
     "Session",
-    "Sessions",
-    "Stage",
-    "Wishes",
-    "connected",
-    "opened",
+    "SessionStore",
+    "State",
+    "UploadOptions",
+    "UploadedDocument",
+    "open_client",
+    "open_connection",
+    "translate_file_errors",
+    "wait_until_finished",
 ]

@@ -1,7 +1,8 @@
-"""A Pagewarden server as its clients use it."""
+"""Client of a Pagewarden server: upload, wait, search, cancel, download text, check pictures."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import os
@@ -10,12 +11,11 @@ import urllib.parse
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from pagewarden import errors, patience
-from pagewarden.client import answers, calls, credentials, sending, sessions
-from pagewarden.files import settling
+from pagewarden import concurrency, errors, retry
+from pagewarden.client import auth, http
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
     from pathlib import Path
     from typing import BinaryIO
 
@@ -25,17 +25,23 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A server that is restarted, or switched off for a moment, is waited for.
-PATIENCE = patience.Patience((0.5, 1.0, 2.0, 4.0, 8.0, 15.0), longest_wait=120.0)
-_NO_PATIENCE = patience.Patience(())
+# Long enough for a server to restart.
+RETRY_POLICY = retry.RetryPolicy((0.5, 1.0, 2.0, 4.0, 8.0, 15.0), max_wait=120.0)
+_NO_RETRIES = retry.RetryPolicy(())
+
+CHUNK_BYTES = 1 << 20
+MIN_POLL_SECONDS = 0.2
+MAX_POLL_SECONDS = 5.0
+_POLL_GROWTH = 1.5
+_POLL_SHARE = 0.2  # of the time that is left
 
 _FUNCTIONS = "/functions/v1"
 _ADDRESS = re.compile(r"https?://[^\s/?#]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """Where a file goes, and how it is to be read; None leaves that to the server."""
+class UploadOptions:
+    """Case of an upload and how to read it; None means the server's default."""
 
     case_id: str | None = None
     language: str | None = None
@@ -43,16 +49,16 @@ class Wishes:
     profile: str | None = None
 
     def params(self) -> dict[str, str]:
-        """Give what an upload says in its query."""
+        """Return the query parameters of an upload."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-NO_WISHES = Wishes()
+DEFAULT_OPTIONS = UploadOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is searched for, and where; None does not restrict it."""
+    """A search query; None does not restrict it."""
 
     query: str
     case_id: str | None = None
@@ -60,7 +66,7 @@ class Search:
     limit: int = 20
 
     def params(self) -> dict[str, str]:
-        """Give what a search says in its query."""
+        """Return the query parameters of a search."""
         return {name: str(value) for name, value in asdict(self).items() if value is not None}
 
 
@@ -69,163 +75,240 @@ def _ignore(_position: int) -> None:
 
 
 class Client:
-    """A server, and who calls it; made by opened().
+    """A server and the credentials to call it; use open_client() to make one.
 
-    Whatever fails in passing is tried again as long as the patience lasts; then it is ServerAway.
+    Transient failures are retried; when retries are exhausted, ServerAway is raised.
     """
 
     def __init__(
-        self, server: calls.Calls, caller: credentials.Credentials, waiting: patience.Patience
+        self,
+        server: http.Connection,
+        credentials: auth.Credentials,
+        retry_policy: retry.RetryPolicy,
     ) -> None:
-        self._server = server
-        self._caller = caller
-        self._patience = waiting
-        self._is_there = True
+        self._connection = server
+        self._credentials = credentials
+        self._retry_policy = retry_policy
+        self._is_reachable = True
 
     @property
     def url(self) -> str:
-        """Give the address of the server."""
-        return self._server.url
+        """Return the URL of the server."""
+        return self._connection.url
 
     @property
     def account(self) -> str:
-        """Name whoever calls."""
-        return self._caller.account
+        """Name the caller."""
+        return self._credentials.account
 
     async def upload(
         self,
         path: Path,
         *,
         name: str | None = None,
-        wishes: Wishes = NO_WISHES,
-        sent: Callable[[int], None] = _ignore,
-    ) -> answers.Accepted:
-        """Send a file; sent is told how many bytes are on their way, from 0 on at every try."""
+        options: UploadOptions = DEFAULT_OPTIONS,
+        on_sent: Callable[[int], None] = _ignore,
+    ) -> http.UploadedDocument:
+        """Upload a file; on_sent receives the bytes sent so far, from 0 at each attempt."""
         encoded = urllib.parse.quote(os.fsencode(name or path.name), safe="")
 
-        async def send(shown: dict[str, str]) -> httpx.Response:
-            with sending.opened(path) as outgoing:
-                about = {"X-File-Name": encoded, "Content-Length": str(outgoing.size)}
-                return await self._server.call(
+        async def send(headers: dict[str, str]) -> httpx.Response:
+            with open_upload(path) as file:
+                about = {"X-File-Name": encoded, "Content-Length": str(file.size)}
+                return await self._connection.call(
                     "POST",
                     f"{_FUNCTIONS}/upload-to-dropbox",
-                    params=wishes.params(),
-                    content=outgoing.chunks(sent),
-                    headers=about | shown,
+                    params=options.params(),
+                    content=file.chunks(on_sent),
+                    headers=about | headers,
                 )
 
-        answer = await self._patiently(send)
-        return answers.Accepted.model_validate_json(answer.content)
+        response = await self._with_retries(send)
+        return http.UploadedDocument.model_validate_json(response.content)
 
-    async def status(self, document_id: str) -> answers.Progress:
-        """Ask how far a document is."""
-        answer = await self._ask("GET", f"/documents/{document_id}")
-        return answers.Progress.model_validate_json(answer.content)
+    async def status(self, document_id: str) -> http.Progress:
+        """Return the progress of a document."""
+        response = await self._ask("GET", f"/documents/{document_id}")
+        return http.Progress.model_validate_json(response.content)
 
-    async def search(self, wanted: Search) -> list[answers.Hit]:
-        """Find pages that say it, the best first."""
-        answer = await self._ask("GET", "/documents", wanted.params())
-        return answers.HITS.validate_json(answer.content)
+    async def search(self, query: Search) -> list[http.Hit]:
+        """Search pages, best matches first."""
+        response = await self._ask("GET", "/documents", query.params())
+        return http.HITS.validate_json(response.content)
 
     async def cancel(self, document_id: str) -> None:
-        """Have a document not read, or not read on."""
+        """Cancel a document."""
         await self._ask("POST", f"/documents/{document_id}/cancel")
 
     async def submit_check(self, files: Mapping[str, bytes], **fields: str) -> str:
-        """Have pictures checked against texts that come with them, and give the id of the job.
+        """Submit a check job of pictures and expected texts, and return its id.
 
-        fields are those of the API of jobs; without an idempotency_key a job may come in twice.
+        fields are those of the jobs API; without an idempotency_key a retry may create a duplicate.
         """
         parts = [("images", (name, content)) for name, content in files.items()]
 
-        async def send(shown: dict[str, str]) -> httpx.Response:
-            return await self._server.call(
-                "POST", f"{_FUNCTIONS}/jobs", data=fields, files=parts, headers=shown
+        async def send(headers: dict[str, str]) -> httpx.Response:
+            return await self._connection.call(
+                "POST", f"{_FUNCTIONS}/jobs", data=fields, files=parts, headers=headers
             )
 
-        job_id: str = (await self._patiently(send)).json()["jobId"]
+        job_id: str = (await self._with_retries(send)).json()["jobId"]
         return job_id
 
     async def save_text(self, document_id: str, format_name: str, target: BinaryIO) -> None:
-        """Write what was read, in a format of pagewarden.exports, to a new file."""
+        """Download the text, in a format of pagewarden.exports, to a new file."""
 
-        async def save(shown: dict[str, str]) -> None:
-            await settling.in_thread(_begin_again, target)
-            async with self._server.stream(
+        async def save(headers: dict[str, str]) -> None:
+            await concurrency.run_in_thread(_truncate, target)
+            async with self._connection.stream(
                 "GET",
                 f"{_FUNCTIONS}/documents/{document_id}/export",
                 params={"format": format_name},
-                headers=shown,
+                headers=headers,
             ) as response:
-                async for chunk in self._server.chunks(response):
-                    await settling.in_thread(target.write, chunk)
+                async for chunk in self._connection.chunks(response):
+                    await concurrency.run_in_thread(target.write, chunk)
 
-        await self._patiently(save)
+        await self._with_retries(save)
 
     async def _ask(
         self, method: str, path: str, params: dict[str, str] | None = None
     ) -> httpx.Response:
-        async def ask(shown: dict[str, str]) -> httpx.Response:
-            return await self._server.call(method, _FUNCTIONS + path, params=params, headers=shown)
+        async def ask(headers: dict[str, str]) -> httpx.Response:
+            return await self._connection.call(
+                method, _FUNCTIONS + path, params=params, headers=headers
+            )
 
-        return await self._patiently(ask)
+        return await self._with_retries(ask)
 
-    async def _patiently(self, call: Callable[[dict[str, str]], Awaitable[T]]) -> T:
-        """Try again what fails in passing; a server that did not come back is not waited for."""
-        waiting = self._patience if self._is_there else _NO_PATIENCE
+    async def _with_retries(self, call: Callable[[dict[str, str]], Awaitable[T]]) -> T:
+        """Retry transient failures; after ServerAway do not retry until a call succeeds."""
+        policy = self._retry_policy if self._is_reachable else _NO_RETRIES
         try:
-            answer = await waiting.persist(functools.partial(self._once, call))
+            result = await policy.call(functools.partial(self._call_once, call))
         except errors.ServerAway:
-            self._is_there = False
+            self._is_reachable = False
             raise
-        self._is_there = True
-        return answer
+        self._is_reachable = True
+        return result
 
-    async def _once(self, call: Callable[[dict[str, str]], Awaitable[T]]) -> T:
-        """Call as whoever calls; credentials that are refused are renewed once."""
-        shown = await self._caller.headers()
+    async def _call_once(self, call: Callable[[dict[str, str]], Awaitable[T]]) -> T:
+        """Call with credentials, and renew them once if the server refuses them."""
+        headers = await self._credentials.headers()
         try:
-            return await call(shown)
+            return await call(headers)
         except errors.NotSignedIn:
-            await self._caller.renew(shown)
-        return await call(await self._caller.headers())
+            await self._credentials.renew(headers)
+        return await call(await self._credentials.headers())
 
 
 @contextlib.asynccontextmanager
-async def opened(
+async def open_client(
     settings: Settings,
     url: str | None = None,
     *,
-    kept: sessions.Sessions | None = None,
-    waiting: patience.Patience = PATIENCE,
+    sessions: auth.SessionStore | None = None,
+    retry_policy: retry.RetryPolicy = RETRY_POLICY,
 ) -> AsyncIterator[Client]:
-    """Have a client of the server at this address, otherwise of that in the settings."""
-    async with connected(settings, url) as server:
-        caller = credentials.find(settings, server, kept or sessions.Sessions())
-        await server.require_there()
-        yield Client(server, caller, waiting)
+    """Open a client of the server at this URL, by default that of the settings."""
+    async with open_connection(settings, url) as server:
+        credentials = auth.find_credentials(settings, server, sessions or auth.SessionStore())
+        await server.require_reachable()
+        yield Client(server, credentials, retry_policy)
 
 
 @contextlib.asynccontextmanager
-async def connected(settings: Settings, url: str | None = None) -> AsyncIterator[calls.Calls]:
-    """Have a way to the server, whoever calls."""
-    server = calls.Calls(address(url) if url else settings.site_url)
+async def open_connection(
+    settings: Settings, url: str | None = None
+) -> AsyncIterator[http.Connection]:
+    """Open a connection to the server, without credentials."""
+    server = http.Connection(normalize_url(url) if url else settings.site_url)
     try:
         yield server
     finally:
         await server.aclose()
 
 
-def address(url: str) -> str:
-    """Make the address of a server of what somebody typed."""
+def normalize_url(url: str) -> str:
+    """Check the URL of a server as a user typed it."""
     found = url.rstrip("/")
     if _ADDRESS.fullmatch(found) is None:
         raise errors.SettingsError(
-            f"{url!r} is no address of a server; say it like https://ocr.example.org"
+            f"{url!r} is not the URL of a server; expected one such as https://ocr.example.org"
         )
     return found
 
 
-def _begin_again(target: BinaryIO) -> None:
+def _truncate(target: BinaryIO) -> None:
     target.seek(0)
     target.truncate()
+
+
+def poll_seconds(idle_polls: int, seconds_left: float | None) -> float:
+    """Return the interval before the next poll, after so many without news."""
+    growing = MIN_POLL_SECONDS * _POLL_GROWTH ** min(idle_polls, 20)
+    hinted = MAX_POLL_SECONDS if seconds_left is None else seconds_left * _POLL_SHARE
+    return min(max(hinted, MIN_POLL_SECONDS), growing, MAX_POLL_SECONDS)
+
+
+async def wait_until_finished(
+    client: Client,
+    document_id: str,
+    *,
+    on_progress: Callable[[http.Progress], None],
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> http.Progress:
+    """Poll until the document is read, or will not be read without a person."""
+    last, idle_polls = None, 0
+    while True:
+        progress = await client.status(document_id)
+        on_progress(progress)
+        if progress.state is not http.State.IN_PROGRESS:
+            return progress
+        idle_polls = idle_polls + 1 if progress == last else 0
+        last = progress
+        await sleep(poll_seconds(idle_polls, progress.seconds_left))
+
+
+@dataclass(frozen=True, slots=True)
+class UploadFile:
+    """An open file and its size when it was opened; bytes appended later are not sent."""
+
+    path: Path
+    file: BinaryIO
+    size: int
+
+    async def chunks(self, on_sent: Callable[[int], None]) -> AsyncIterator[bytes]:
+        """Read from the beginning; on_sent receives the bytes read so far."""
+        self.file.seek(0)
+        position = 0
+        on_sent(position)
+        while position < self.size:
+            with translate_file_errors(self.path):
+                size = min(CHUNK_BYTES, self.size - position)
+                chunk = await concurrency.run_in_thread(self.file.read, size)
+            if not chunk:
+                raise errors.LocalFileError(
+                    f"{self.path} became shorter during the upload; retry when it is complete"
+                )
+            yield chunk
+            position += len(chunk)
+            on_sent(position)
+
+
+@contextlib.contextmanager
+def open_upload(path: Path) -> Iterator[UploadFile]:
+    """Open a file to upload it."""
+    with translate_file_errors(path):
+        file = path.open("rb")
+    with file:
+        yield UploadFile(path, file, os.fstat(file.fileno()).st_size)
+
+
+@contextlib.contextmanager
+def translate_file_errors(path: Path) -> Iterator[None]:
+    """Raise LocalFileError for errors of the file system."""
+    try:
+        yield
+    except OSError as exc:
+        raise errors.LocalFileError(f"{path} cannot be used ({exc.strerror or exc})") from exc

@@ -36,7 +36,7 @@ def command(*, case: options.Case = None, url: options.Url = None) -> None:
         order = work.Order(wishes, formats=(), folder=None, scratch=Path(folder))
 
         async def upload() -> None:
-            async with client.opened(chosen, url) as server:
+            async with client.open_client(chosen, url) as server:
                 await work.Work(server, order, seen, outcome).run(items)
                 jobs.append(await checking.submit(server))
 

@@ -63,7 +63,7 @@ def search(  # noqa: PLR0913  # each is an option of the command
 async def _search(
     chosen: settings.Settings, url: str | None, wanted: client.Search
 ) -> list[client.Hit]:
-    async with client.opened(chosen, url) as server:
+    async with client.open_client(chosen, url) as server:
         return await server.search(wanted)
 
 

@@ -75,7 +75,7 @@ def command(  # noqa: PLR0913  # each is an option of the command
     seen, told = shown.Shown(Console(stderr=True, highlight=False)), summary.Summary()
 
     async def run() -> None:
-        async with client.opened(chosen, url) as server:
+        async with client.open_client(chosen, url) as server:
             with journal.opened(_target(server, case)) as known:
                 looker = looking.Looker(wanted, known, growing.Resting(rest), told, again=again)
                 if dry_run:

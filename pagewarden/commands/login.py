@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from pagewarden import client, errors, settings
-from pagewarden.client import credentials, sign_in
+from pagewarden.client import auth
 from pagewarden.commands import options  # noqa: TC001  # typer reads the annotations
 
 out = Console(highlight=False)
@@ -39,30 +39,30 @@ def logout(*, url: options.Url = None) -> None:
 
 
 async def _sign_in(chosen: settings.Settings, url: str | None, email: str, password: str) -> None:
-    kept = client.Sessions()
-    apikey = credentials.apikey(chosen.publishable_key)
-    async with client.connected(chosen, url) as server:
-        session = await sign_in.with_password(server, email, password, apikey)
-        async with kept.locked():
-            kept.keep(server.url, session)
+    sessions = client.SessionStore()
+    apikey = auth.apikey_header(chosen.publishable_key)
+    async with client.open_connection(chosen, url) as server:
+        session = await auth.sign_in(server, email, password, apikey)
+        async with sessions.locked():
+            sessions.save(server.url, session)
     out.print(f"signed in as {session.email} at {server.url}", soft_wrap=True, markup=False)
 
 
 async def _sign_out(chosen: settings.Settings, url: str | None) -> None:
-    kept = client.Sessions()
-    async with client.connected(chosen, url) as server:
-        if kept.get(server.url) is None:
+    sessions = client.SessionStore()
+    async with client.open_connection(chosen, url) as server:
+        if sessions.get(server.url) is None:
             out.print(f"nobody is signed in at {server.url}", soft_wrap=True, markup=False)
             return
-        person = credentials.Person(server, kept, chosen.publishable_key)
+        person = auth.SessionCredentials(server, sessions, chosen.publishable_key)
         said = f"{person.account} is signed out at {server.url}"
         try:
-            await sign_in.sign_out(server, await person.headers())
+            await auth.sign_out(server, await person.headers())
         except (errors.ServerError, errors.NotSignedIn) as exc:
             # Without its tokens, which are forgotten here, the session ends by itself.
             said = f"{said}, which was not told: {exc}"
-        async with kept.locked():
-            kept.remove(server.url)
+        async with sessions.locked():
+            sessions.remove(server.url)
     out.print(said, soft_wrap=True, markup=False)
 
 

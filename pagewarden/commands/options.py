@@ -28,13 +28,13 @@ Profile = Annotated[
 
 def wishes(
     case: str | None, lang: str | None, engine: str | None, profile: str | None
-) -> client.Wishes:
+) -> client.UploadOptions:
     """Put the options together, or say which makes no sense."""
     if engine is not None:
         inputs.known([engine], engines.ENGINES)
     if profile is not None:
         inputs.known([profile], engines.PROFILES)
-    return client.Wishes(_case_id(case), lang, engine, profile)
+    return client.UploadOptions(_case_id(case), lang, engine, profile)
 
 
 def _case_id(case: str | None) -> str | None:

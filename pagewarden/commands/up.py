@@ -20,9 +20,10 @@ from psycopg import pq
 from rich.console import Console
 from rich.text import Text
 
-from pagewarden import database, errors, keys, logs, metrics_server, settings, weak_secrets
+from pagewarden import database, errors, keys, observed, settings, weak_secrets
 from pagewarden.local import scheduler, stack, supervisor, volume_parts
 from pagewarden.local.sign_in import service as sign_in
+from pagewarden.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +47,7 @@ err = Console(stderr=True, highlight=False)
 def command() -> None:
     """Start the whole system on this machine, until Ctrl-C."""
     chosen = settings.load()
-    with metrics_server.serving(_with_port(chosen, _OWN_PORT)):
+    with observed.serve_metrics(_with_port(chosen, _OWN_PORT)):
         asyncio.run(_up(chosen))
 
 
@@ -74,7 +75,7 @@ async def _up(chosen: settings.Settings) -> None:
             group.create_task(scheduler.watch(connection, stop))
             group.create_task(timetable.run(stop))
             parts = parts_of(chosen, gpu_url, here=gpu_is_ours)
-            say = _say if logs.chosen_format() == "console" else say_in_json
+            say = _say if logs.output_format() == "console" else say_in_json
             group.create_task(supervisor.run(parts, stop, say))
             books = volume_parts.Volumes(connection, found.url, chosen, _of_volumes(chosen))
             group.create_task(books.run(stop, say))
@@ -102,7 +103,7 @@ def _of_volumes(chosen: settings.Settings) -> Mapping[str, str]:
 def _manner() -> Mapping[str, str]:
     """Have parts write their lines as we do, though they write to us and not to a terminal."""
     colours = {"FORCE_COLOR": "1"} if sys.stderr.isatty() else {}
-    return {logs.FORMAT_SETTING: logs.chosen_format(), **colours}
+    return {logs.FORMAT_SETTING: logs.output_format(), **colours}
 
 
 def _with_port(chosen: settings.Settings, number: int) -> settings.Settings:

@@ -122,7 +122,7 @@ def _run(
     outcome = work.Outcome()
 
     async def upload() -> None:
-        async with client.opened(chosen, url) as server:
+        async with client.open_client(chosen, url) as server:
             await work.Work(server, order, seen, outcome).run(items)
 
     try:

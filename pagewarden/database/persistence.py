@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import structlog
 
-from pagewarden import errors, meters
+from pagewarden import errors
+from pagewarden.telemetry import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,7 +34,7 @@ async def persist(
             return await call(*args, **params)
         except (errors.DatabaseAway, errors.Conflict) as exc:
             log.warning("database_away", call=_name(call), error=str(exc))
-            meters.here().calls_again.inc()
+            metrics.current().calls_again.inc()
             pause = RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)]
             # Not all at the same moment.
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311  # no secret

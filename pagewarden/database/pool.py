@@ -93,9 +93,9 @@ class Pool:
 
 
 def _count_reconnect() -> None:
-    from pagewarden import meters  # noqa: PLC0415  # commands that end at once count nothing
+    from pagewarden.telemetry import metrics  # noqa: PLC0415  # commands that end at once count nothing
 
-    meters.here().reconnects.inc()
+    metrics.current().reconnects.inc()
 
 
 def _is_quiet(connection: psycopg.AsyncConnection) -> bool:

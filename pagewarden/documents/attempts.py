@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from pagewarden import errors, meters, tracing
+from pagewarden import errors
 from pagewarden.database import persistence
 from pagewarden.documents import batches, checking, claims, manners
+from pagewarden.telemetry import metrics, tracing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -95,7 +96,7 @@ class Attempt:
                     saved = await self._save(run, batch)
                 page_count = max(page_count, *saved, *(page.of or page.number for page in batch))
                 confidences += [page.confidence for page in batch if page.confidence is not None]
-        tracing.note(engine=run.engine, pages=len(saved))
+        tracing.set_attributes(engine=run.engine, pages=len(saved))
         with tracing.span("complete", pages=len(saved)):
             complete = await self._completion(len(saved))
             seconds = time.monotonic() - started
@@ -150,7 +151,7 @@ class Attempt:
         )
         _is_done(answer)
         for page in pages:
-            meters.here().pages.labels(self.claim.lane, page.status).inc()
+            metrics.current().pages.labels(self.claim.lane, page.status).inc()
         return answer["saved"] or []
 
     async def _keep_alive(self) -> None:
@@ -165,7 +166,7 @@ class Attempt:
             )
             if not answer["success"]:
                 return
-            meters.here().heartbeats.inc()
+            metrics.current().heartbeats.inc()
 
     async def _report(self, error: BaseException) -> Outcome:
         """Tell the database why the reading ended."""
@@ -176,7 +177,7 @@ class Attempt:
         trace = None if known else error
         words = errors.in_words(error)
         log.warning("reading_failed", type=type(error).__name__, error=words, exc_info=trace)
-        tracing.note(error=type(error).__name__)
+        tracing.set_attributes(error=type(error).__name__)
         if known and known.outage:
             return await self._give_back(words, outage=True)
         answer = await persistence.persist(
@@ -212,7 +213,7 @@ class Attempt:
 
     def _lost(self) -> Outcome:
         log.warning("lock_lost")
-        meters.here().lock_losses.labels(self.claim.lane).inc()
+        metrics.current().lock_losses.labels(self.claim.lane).inc()
         return Outcome.LOST
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from pagewarden import errors, keys, tracing
+from pagewarden import errors, keys
 from pagewarden.documents import claims, languages, read_pages, store_reader
 from pagewarden.gpu import client as clients
 from pagewarden.gpu import protocol, ranges
 from pagewarden.reading import engines
+from pagewarden.telemetry import tracing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -71,7 +72,9 @@ class GpuReader:
                         count = line.document.page_count
                     if line.page is not None:
                         searched = languages.for_search(language)
-                        tracing.past("page", began, page=line.page.number, source=line.page.source)
+                        tracing.record_span(
+                            "page", began, page=line.page.number, source=line.page.source
+                        )
                         yield read_pages.to_page(line.page, of=count, language=searched)
                         began = tracing.now()
 

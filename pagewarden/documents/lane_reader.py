@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from pagewarden import lazy
+from pagewarden import concurrency
 from pagewarden.documents import claims, gpu_reader, manners, permits, store_reader
 from pagewarden.reading import engines
 
@@ -28,7 +28,7 @@ class LaneReader:
     """Reads documents of all lanes; what a lane needs is started for its first document."""
 
     def __init__(
-        self, here: lazy.Lazy[claims.Reader], there: lazy.Lazy[claims.Reader] | None
+        self, here: concurrency.Lazy[claims.Reader], there: concurrency.Lazy[claims.Reader] | None
     ) -> None:
         self._here = here
         self._there = there
@@ -78,5 +78,5 @@ async def opened(
     def there() -> contextlib.AbstractAsyncContextManager[claims.Reader]:
         return gpu_reader.opened(settings, store, wishes=wishes)
 
-    async with lazy.opened(here) as local, lazy.opened(there) as remote:
+    async with concurrency.open_lazily(here) as local, concurrency.open_lazily(there) as remote:
         yield LaneReader(local, remote if settings.gpu_service_url else None)

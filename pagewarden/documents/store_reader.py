@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pagewarden import errors, tracing
+from pagewarden import errors
 from pagewarden.documents import claims, languages, manners, read_pages
 from pagewarden.files import scratch
 from pagewarden.reading import engines
 from pagewarden.reading import reader as readers
+from pagewarden.telemetry import tracing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
@@ -120,7 +121,7 @@ class StoreReader:
             async with contextlib.aclosing(found):
                 began = tracing.now()
                 async for page in found:
-                    tracing.past("page", began, page=page.number, source=page.source)
+                    tracing.record_span("page", began, page=page.number, source=page.source)
                     yield read_pages.to_page(page, of=counts[-1], language=language)
                     began = tracing.now()
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from pagewarden import errors, meters, tracing, waking
+from pagewarden import concurrency, errors, waking
 from pagewarden.documents import attempts, claims, reporting
+from pagewarden.telemetry import metrics, tracing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -52,7 +53,7 @@ class Worker:
                 while shift.goes_on:
                     bell.clear()
                     if not await self.serve(shift.over):
-                        await waking.wait(bell, shift.over, seconds=self.idle_seconds)
+                        await concurrency.wait(bell, shift.over, seconds=self.idle_seconds)
 
     async def serve(self, over: asyncio.Event) -> bool:
         """Read the next document, if there is one; over makes us give it back."""
@@ -74,8 +75,8 @@ class Worker:
         """Read a document that has been claimed; stop makes us give it back."""
         with self._about(claim), _measured(claim.lane), tracing.span("attempt"):
             outcome = await self._attempt(claim, stop)
-            tracing.note(outcome=outcome)
-        meters.here().documents.labels(claim.lane, outcome).inc()
+            tracing.set_attributes(outcome=outcome)
+        metrics.current().documents.labels(claim.lane, outcome).inc()
         return outcome
 
     async def _attempt(self, claim: claims.Claim, stop: asyncio.Event) -> attempts.Outcome:
@@ -117,10 +118,10 @@ class Worker:
         if not rows:
             return None
         claim = claims.Claim.from_row(rows[0])
-        meters.here().claims.labels(claim.lane).inc()
+        metrics.current().claims.labels(claim.lane).inc()
         with self._about(claim):
             log.debug("claimed")
-            tracing.past("claim", began)
+            tracing.record_span("claim", began)
         return claim
 
     def _named(self) -> contextlib.AbstractContextManager[None]:
@@ -162,7 +163,7 @@ async def side_by_side(workers: Sequence[Worker], stop: asyncio.Event) -> None:
 
 @contextlib.contextmanager
 def _measured(lane: str) -> Iterator[None]:
-    counted, began = meters.here(), time.monotonic()
+    counted, began = metrics.current(), time.monotonic()
     with counted.in_hand.labels(lane).track_inprogress():
         yield
     counted.document_seconds.labels(lane).observe(time.monotonic() - began)
@@ -185,5 +186,5 @@ class _Shift:
 
     async def end(self, stop: asyncio.Event) -> None:
         """Wait for the order to stop, as long as the budget lasts."""
-        await waking.wait(stop, seconds=self._budget)
+        await concurrency.wait(stop, seconds=self._budget)
         self.over.set()

@@ -9,8 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pagewarden import errors
-from pagewarden.files import settling
+from pagewarden import concurrency, errors
 
 if TYPE_CHECKING:
     import io
@@ -49,11 +48,11 @@ async def save(chunks: AsyncIterator[bytes], target: Path) -> None:
         with os.fdopen(number, "wb", buffering=0) as file:
             async for chunk in chunks:
                 with translated(target.parent):
-                    await settling.in_thread(write_all, file, chunk)
+                    await concurrency.run_in_thread(write_all, file, chunk)
         with translated(target.parent):
-            await settling.in_thread(part.replace, target)
+            await concurrency.run_in_thread(part.replace, target)
     finally:
-        await settling.in_thread(part.unlink, missing_ok=True)
+        await concurrency.run_in_thread(part.unlink, missing_ok=True)
 
 
 def _of(exc: OSError, folder: Path, otherwise: str) -> errors.FileStoreError:

@@ -8,8 +8,8 @@ import itertools
 import os
 from typing import TYPE_CHECKING, Self
 
-from pagewarden import errors
-from pagewarden.files import disk, intake, interface, paths, settling, tree
+from pagewarden import concurrency, errors
+from pagewarden.files import disk, intake, interface, paths, tree
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable
@@ -42,10 +42,10 @@ class LocalFiles:
             async with contextlib.aclosing(taken.blocks(_WRITTEN)) as blocks:
                 async for block in blocks:
                     with disk.translated(self._root):
-                        await settling.in_thread(disk.write_all, part.file, block)
+                        await concurrency.run_in_thread(disk.write_all, part.file, block)
             await self._publish(part, parts)
         except BaseException:
-            await settling.in_thread(part.discard)
+            await concurrency.run_in_thread(part.discard)
             raise
         return taken.stored(path)
 
@@ -54,7 +54,7 @@ class LocalFiles:
         parts = paths.check_path(path)
         with disk.translated(self._root):
             try:
-                number = await settling.settled(
+                number = await concurrency.finish_or_undo(
                     asyncio.to_thread(tree.open_file, self._root, parts, start),
                     undo=lambda number: asyncio.to_thread(os.close, number),
                 )
@@ -62,7 +62,7 @@ class LocalFiles:
                 raise await self._absence(path) from exc
             except PermissionError as exc:
                 # Of a store that is closed to us as a whole, this is what is raised.
-                await settling.in_thread(tree.require_store, self._root)
+                await concurrency.run_in_thread(tree.require_store, self._root)
                 raise errors.FileAccessDenied(
                     f"the file {path!r} in {self._root} may not be read ({exc.strerror}); correct "
                     "its owner and mode (chown, chmod), then requeue the document"
@@ -83,7 +83,7 @@ class LocalFiles:
         parts = paths.check_path(path)
         with disk.translated(self._root):
             try:
-                await settling.in_thread(tree.remove, self._root, parts)
+                await concurrency.run_in_thread(tree.remove, self._root, parts)
             except tree.ABSENT:
                 return False
         return True
@@ -93,7 +93,7 @@ class LocalFiles:
         parts = paths.check_path(path)
         with disk.translated(self._root):
             try:
-                return await settling.in_thread(tree.look, self._root, parts)
+                return await concurrency.run_in_thread(tree.look, self._root, parts)
             except tree.ABSENT:
                 return None
 
@@ -103,7 +103,7 @@ class LocalFiles:
         with contextlib.closing(found):
             while True:
                 with disk.translated(self._root):
-                    batch = await settling.in_thread(tuple, itertools.islice(found, _LISTED))
+                    batch = await concurrency.run_in_thread(tuple, itertools.islice(found, _LISTED))
                 if not batch:
                     return
                 for entry in batch:
@@ -118,14 +118,14 @@ class LocalFiles:
         part = await self._begin()
         try:
             with disk.translated(self._root):
-                await settling.in_thread(disk.write_all, part.file, b"ping")
+                await concurrency.run_in_thread(disk.write_all, part.file, b"ping")
         finally:
-            await settling.in_thread(part.discard)
+            await concurrency.run_in_thread(part.discard)
 
     async def tidy(self, before: datetime) -> int:
         """Remove unfinished files that nobody wrote to since."""
         with disk.translated(self._root):
-            return await settling.in_thread(tree.tidy, self._root, before)
+            return await concurrency.run_in_thread(tree.tidy, self._root, before)
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,7 +140,7 @@ class LocalFiles:
 
     async def _begin(self) -> tree.Part:
         with disk.translated(self._root):
-            return await settling.settled(
+            return await concurrency.finish_or_undo(
                 asyncio.to_thread(tree.Part.create, self._root),
                 undo=lambda part: asyncio.to_thread(part.discard),
             )
@@ -148,7 +148,7 @@ class LocalFiles:
     async def _publish(self, part: tree.Part, parts: tuple[str, ...]) -> None:
         with disk.translated(self._root):
             try:
-                await settling.settled(
+                await concurrency.finish_or_undo(
                     asyncio.to_thread(part.publish, parts),
                     undo=lambda _: asyncio.to_thread(tree.remove, self._root, parts),
                 )
@@ -159,7 +159,7 @@ class LocalFiles:
                 ) from exc
 
     async def _absence(self, path: str) -> errors.FileStoreError:
-        if await settling.in_thread(tree.is_store, self._root):
+        if await concurrency.run_in_thread(tree.is_store, self._root):
             return errors.FileNotThere(f"there is no file {path!r}")
         return errors.StoreUnusable(
             f"no file was ever kept in {self._root}; is its disk there, and PAGEWARDEN_FILES right?"
@@ -167,4 +167,4 @@ class LocalFiles:
 
     async def _next(self, number: int) -> bytes:
         with disk.translated(self._root):
-            return await settling.in_thread(os.read, number, _READ)
+            return await concurrency.run_in_thread(os.read, number, _READ)

@@ -8,9 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pagewarden import client, errors, side_by_side
-from pagewarden.client import sending
-from pagewarden.files import settling
+from pagewarden import client, concurrency, errors
 from pagewarden.importing import summary
 
 if TYPE_CHECKING:
@@ -33,13 +31,13 @@ class Import:
 
     looker: looking.Looker
     server: client.Client
-    wishes: client.Wishes
+    wishes: client.UploadOptions
     seen: shown.Shown
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def require_same_server(self) -> None:
         """Refuse to believe a journal that is about another server than the one that answers."""
-        sample = await settling.in_thread(self.looker.known.some_documents, _SAMPLE)
+        sample = await concurrency.run_in_thread(self.looker.known.some_documents, _SAMPLE)
         for document_id in sample:
             try:
                 await self.server.status(document_id)
@@ -67,11 +65,11 @@ class Import:
             await self.sleep(max(poll_seconds, look.seconds / _LOOKING_SHARE))
 
     async def _round(self) -> looking.Look:
-        look = await settling.in_thread(self.looker.look)
+        look = await concurrency.run_in_thread(self.looker.look)
         files = iter(look.ready)
         if look.ready:
             with self.seen.bar(look.ready):
-                await side_by_side.run(self._take_from(files) for _ in range(SIDE_BY_SIDE))
+                await concurrency.run_all(self._take_from(files) for _ in range(SIDE_BY_SIDE))
         return look
 
     async def _take_from(self, files: Iterator[tree.Found]) -> None:
@@ -98,19 +96,21 @@ class Import:
         Killed before the last line, it is sent again, and the server knows it by name and bytes.
         """
         known = self.looker.known
-        sha256 = await settling.in_thread(_digest, found.path)
-        entry = await settling.in_thread(known.begin, self.looker.wanted.folder, found, sha256)
+        sha256 = await concurrency.run_in_thread(_digest, found.path)
+        entry = await concurrency.run_in_thread(
+            known.begin, self.looker.wanted.folder, found, sha256
+        )
         if entry.document_id is not None and not self.looker.again:
             return False
         accepted = await self.server.upload(
-            found.path, name=entry.name, wishes=self.wishes, sent=file.send
+            found.path, name=entry.name, options=self.wishes, on_sent=file.send
         )
-        await settling.in_thread(known.finish, entry, accepted.document_id)
+        await concurrency.run_in_thread(known.finish, entry, accepted.document_id)
         said = "already there" if accepted.existing else "uploaded"
         self.seen.tell(f"{found.path}: {said} as {accepted.document_id}")
         return not accepted.existing
 
 
 def _digest(path: Path) -> str:
-    with sending.translated(path), path.open("rb") as file:
+    with client.translate_file_errors(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -13,8 +13,9 @@ import httpx
 import structlog
 from croniter import croniter
 
-from pagewarden import errors, meters
+from pagewarden import errors
 from pagewarden.database import tables
+from pagewarden.telemetry import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -142,4 +143,4 @@ async def _call(client: httpx.AsyncClient, name: str) -> None:
         outcome = "completed"
     except httpx.HTTPError as exc:
         log.warning("function_failed", function=name, error=str(exc) or type(exc).__name__)
-    meters.here().scheduled_calls.labels(name, outcome).inc()
+    metrics.current().scheduled_calls.labels(name, outcome).inc()

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pagewarden import waking
+from pagewarden import concurrency, waking
 from pagewarden.local import supervisor
 from pagewarden.volumes import orchestrator, queues
 
@@ -50,14 +50,14 @@ class OnCall:
     """Keeps a part running while it is needed, and some time longer; else it costs nothing."""
 
     part: supervisor.Part
-    needed: waking.Switch
+    needed: concurrency.Toggle
     say: Callable[[str, str], None]
     linger_seconds: float = LINGER_SECONDS
 
     async def run(self, stop: asyncio.Event) -> None:
         """Start and end it, again and again, until stop is set."""
         while not stop.is_set():
-            await waking.wait(self.needed.on, stop, seconds=None)
+            await concurrency.wait(self.needed.on, stop, seconds=None)
             if not stop.is_set():
                 await self._live(stop)
 
@@ -66,8 +66,8 @@ class OnCall:
         running = asyncio.create_task(supervisor.Supervisor(self.part, self.say).run(enough))
         try:
             while self.needed.on.is_set() and not stop.is_set():
-                await waking.wait(self.needed.off, stop, seconds=None)
-                await waking.wait(self.needed.on, stop, seconds=self.linger_seconds)
+                await concurrency.wait(self.needed.off, stop, seconds=None)
+                await concurrency.wait(self.needed.on, stop, seconds=self.linger_seconds)
         finally:
             enough.set()
             await running

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from pagewarden import bars, client, errors, side_by_side
-from pagewarden.client import waiting
+from pagewarden import bars, client, concurrency, errors
 from pagewarden.exports import files as export_files
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ class Order:
     No formats: nobody waits for the text.
     """
 
-    wishes: client.Wishes
+    wishes: client.UploadOptions
     formats: Sequence[str]
     folder: Path | None
     scratch: Path
@@ -38,11 +37,11 @@ class Order:
 class Outcome:
     """What came of it all: uploads, results on disk, and messages about what went wrong."""
 
-    uploads: dict[inputs.Input, client.Accepted] = field(default_factory=dict)
+    uploads: dict[inputs.Input, client.UploadedDocument] = field(default_factory=dict)
     results: dict[inputs.Input, list[Path]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
-    def under_way(self) -> list[client.Accepted]:
+    def under_way(self) -> list[client.UploadedDocument]:
         """List what is uploaded, and was not waited for to the end."""
         return [found for item, found in self.uploads.items() if item not in self.results]
 
@@ -61,7 +60,7 @@ class Work:
 
     async def run(self, items: Sequence[inputs.Input]) -> None:
         """Upload them, a few at a time; those that are uploaded are waited for together."""
-        await side_by_side.run(map(self._guarded, items))
+        await concurrency.run_all(map(self._guarded, items))
 
     async def _guarded(self, item: inputs.Input) -> None:
         """Deal with one file; an error of its own is only noted."""
@@ -77,22 +76,26 @@ class Work:
                 why = f"{exc.strerror}: {exc.filename}" if exc.filename else str(exc)
                 self._fail(item, f"its text cannot be saved ({why}); mend that")
 
-    async def _upload(self, item: inputs.Input, bar: shown.Bar) -> client.Accepted:
+    async def _upload(self, item: inputs.Input, bar: shown.Bar) -> client.UploadedDocument:
         bar.begin_sending((await asyncio.to_thread(item.path.stat)).st_size)
         accepted = await self._client.upload(
-            item.path, name=document_name(item), wishes=self._order.wishes, sent=bar.send
+            item.path, name=document_name(item), options=self._order.wishes, on_sent=bar.send
         )
         self._outcome.uploads[item] = accepted
         said = "already there" if accepted.existing else "uploaded"
         self._shown.tell(f"{item.name}: {said} as {accepted.document_id}")
         return accepted
 
-    async def _fetch(self, item: inputs.Input, accepted: client.Accepted, bar: shown.Bar) -> None:
+    async def _fetch(
+        self, item: inputs.Input, accepted: client.UploadedDocument, bar: shown.Bar
+    ) -> None:
         """Wait for the text, and put it where it belongs."""
-        progress = await waiting.until_ended(self._client, accepted.document_id, seen=bar.read)
+        progress = await client.wait_until_finished(
+            self._client, accepted.document_id, on_progress=bar.read
+        )
         self._outcome.results[item] = []
-        if progress.stage is client.Stage.NOT_READ:
-            self._fail(item, f"{progress.trouble}; ask {accepted.status_url}")
+        if progress.state is client.State.NOT_READ:
+            self._fail(item, f"{progress.problem}; ask {accepted.status_url}")
             return
         targets = item.targets(self._order.folder or self._order.scratch, self._order.formats)
         for name, target in targets.items():

@@ -7,9 +7,9 @@ import shutil
 import zipfile
 from typing import TYPE_CHECKING
 
-from pagewarden import errors, exports
+from pagewarden import concurrency, errors, exports
 from pagewarden.exports import files as export_files
-from pagewarden.files import paths, settling
+from pagewarden.files import paths
 from pagewarden.volumes import contents
 from pagewarden.volumes.artifacts import parquet, published
 
@@ -49,7 +49,7 @@ async def export(  # noqa: PLR0913  # which volume, in what form, to where
                 texts = await stack.enter_async_context(file)
                 contents.require_made_of(texts, volume.texts)
             pages = volume.pages(texts)
-            await settling.in_thread(
+            await concurrency.run_in_thread(
                 write, format_name, pages, made, name=keys.name, languages=languages
             )
         with made.open("rb") as done, export_files.replacing(target, original=made) as out:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from pagewarden import errors, waking
+from pagewarden import concurrency, errors, waking
 from pagewarden.volumes import outbox
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Orchestrator:
     publisher: queues.Publisher | None = None
     hints: waking.Hints = field(default_factory=waking.Hints)
     sweep_seconds: float = SWEEP_SECONDS
-    busy: waking.Switch = field(default_factory=waking.Switch)
+    busy: concurrency.Toggle = field(default_factory=concurrency.Toggle)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look again and again, until stop is set; no trouble ends this."""
@@ -79,7 +79,7 @@ class Orchestrator:
             while not stop.is_set():
                 bell.clear()
                 pause = await self._turn()
-                await waking.wait(bell, stop, seconds=pause)
+                await concurrency.wait(bell, stop, seconds=pause)
 
     async def look(self) -> Seen | None:
         """Look over all volumes, and do what there is to do; None while another is at it."""

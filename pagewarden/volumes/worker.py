@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from pagewarden import errors, waking
+from pagewarden import concurrency, errors, waking
 from pagewarden.database import answers
 from pagewarden.volumes import messages, turns
 from pagewarden.volumes import stages as stages_module
@@ -59,10 +59,10 @@ class Worker:
                 bell.clear()
                 outcome = await self.serve(stop)
                 if outcome is None:
-                    await waking.wait(bell, stop, seconds=self.idle_seconds)
+                    await concurrency.wait(bell, stop, seconds=self.idle_seconds)
                 elif outcome is Outcome.OUTAGE:
                     outages += 1
-                    await waking.wait(stop, seconds=pause_after(outages))
+                    await concurrency.wait(stop, seconds=pause_after(outages))
                 elif outcome in _ENDED:
                     outages = 0
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from typer import testing
 
-from pagewarden import cli, client, errors, patience, settings
-from pagewarden.client import sign_in
+from pagewarden import cli, client, errors, retry, settings
+from pagewarden.client import auth
 from pagewarden.documents import read_pages
 from tests.documents import readers
 from tests.exports import samples
@@ -74,9 +74,9 @@ class Desk:
     naps: Naps = field(default_factory=Naps)
 
     @property
-    def kept(self) -> client.Sessions:
+    def sessions(self) -> client.SessionStore:
         """Where that person's sessions are."""
-        return client.Sessions(self.folder / "config" / "pagewarden" / "session.json")
+        return client.SessionStore(self.folder / "config" / "pagewarden" / "session.json")
 
     def chosen(self, **changes: Any) -> settings.Settings:
         """Name the server, and no key."""
@@ -87,9 +87,9 @@ class Desk:
         """Sign in as Ada, who is added before."""
         with contextlib.suppress(errors.SignInRefused):
             await self.signing.users.add(ADA, PASSWORD, is_admin=False)
-        async with client.connected(self.chosen()) as server, self.kept.locked():
-            session = await sign_in.with_password(server, ADA, PASSWORD, {})
-            self.kept.keep(self.house.url, session)
+        async with client.open_connection(self.chosen()) as server, self.sessions.locked():
+            session = await auth.sign_in(server, ADA, PASSWORD, {})
+            self.sessions.save(self.house.url, session)
 
     @contextlib.asynccontextmanager
     async def connected(
@@ -98,11 +98,13 @@ class Desk:
         """Have a client of Ada's, or by the key that the settings name."""
         if not changes:
             await self.sign_in()
-        session = self.kept.get(self.house.url)
+        session = self.sessions.get(self.house.url)
         if url is not None and session is not None:
-            self.kept.keep(url, session)
-        waiting = patience.Patience((0.1, 0.2, 0.4), self.naps, longest_wait=120)
-        opening = client.opened(self.chosen(**changes), url, kept=self.kept, waiting=waiting)
+            self.sessions.save(url, session)
+        policy = retry.RetryPolicy((0.1, 0.2, 0.4), self.naps, max_wait=120)
+        opening = client.open_client(
+            self.chosen(**changes), url, sessions=self.sessions, retry_policy=policy
+        )
         async with opening as made:
             yield made
 

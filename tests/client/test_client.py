@@ -1,4 +1,4 @@
-"""The client against a real server: what goes well, what breaks, and what is said then."""
+"""The client against a real server: uploads, errors and retries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from pagewarden import client, errors
 from pagewarden.client import client as clients
-from pagewarden.client import waiting
 from pagewarden.database import tables
 from tests.client import breaking
 from tests.client.desk import TEXT, Desk
@@ -24,17 +23,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-async def test_a_file_goes_in_and_its_text_comes_out(desk: Desk) -> None:
-    """Sent in pieces that are told of, under its own name, with the wishes; then read."""
+async def test_upload_wait_and_download_text(desk: Desk) -> None:
+    """The upload reports its progress and keeps file name and options."""
     path = desk.file("Ärzte & Co.png", house.PNG + b"\0" * 3_000_000)
     sent: list[int] = []
     async with desk.connected() as ada:
         case = str(await desk.house.factory.case(await _id_of(desk)))
-        wishes = client.Wishes(case, "deu", "rapid", "fast")
-        accepted = await ada.upload(path, wishes=wishes, sent=sent.append)
+        options = client.UploadOptions(case, "deu", "rapid", "fast")
+        accepted = await ada.upload(path, options=options, on_sent=sent.append)
         before = await ada.status(accepted.document_id)
         await desk.house.read()
-        after = await waiting.until_ended(ada, accepted.document_id, seen=lambda _seen: None)
+        after = await client.wait_until_finished(
+            ada, accepted.document_id, on_progress=lambda _progress: None
+        )
         text = io.BytesIO()
         await ada.save_text(accepted.document_id, "txt", text)
 
@@ -42,7 +43,7 @@ async def test_a_file_goes_in_and_its_text_comes_out(desk: Desk) -> None:
     assert sent[0] == 0
     assert sent == sorted(sent)
     assert sent[-1] == path.stat().st_size
-    assert (before.stage, after.stage) == (client.Stage.UNDER_WAY, client.Stage.READ)
+    assert (before.state, after.state) == (client.State.IN_PROGRESS, client.State.READ)
     assert (after.pages_done, after.page_count, after.unread) == (2, 2, 0)
     assert text.getvalue().decode() == TEXT
     (document,) = await desk.house.documents()
@@ -50,30 +51,32 @@ async def test_a_file_goes_in_and_its_text_comes_out(desk: Desk) -> None:
     assert document["size_bytes"] == path.stat().st_size
 
 
-async def test_the_same_file_again_is_already_there(desk: Desk) -> None:
-    """The answer says so, and names the same document."""
+async def test_second_upload_of_a_file_returns_the_existing_document(desk: Desk) -> None:
+    """It has the same id, and existing is set."""
     async with desk.connected() as ada:
         first, again = [await ada.upload(desk.file()) for _ in range(2)]
     assert (first.existing, again.existing) == (False, True)
     assert first.document_id == again.document_id
 
 
-async def test_a_document_can_be_cancelled(desk: Desk) -> None:
-    """Whoever waits is told that it will not be read, and what can be done."""
+async def test_cancelled_document_ends_the_wait(desk: Desk) -> None:
+    """The progress says that it will not be read, and what to do."""
     async with desk.connected() as ada:
         accepted = await ada.upload(desk.file())
         await ada.cancel(accepted.document_id)
-        progress = await waiting.until_ended(ada, accepted.document_id, seen=lambda _seen: None)
-    assert progress.stage is client.Stage.NOT_READ
-    assert "upload it again" in progress.trouble
+        progress = await client.wait_until_finished(
+            ada, accepted.document_id, on_progress=lambda _progress: None
+        )
+    assert progress.state is client.State.NOT_READ
+    assert "upload it again" in progress.problem
 
 
-async def test_a_service_uploads_with_the_key_of_the_installation(desk: Desk) -> None:
-    """Without a case it goes to the inbox of the first administrator."""
+async def test_upload_with_the_secret_key(desk: Desk) -> None:
+    """Without a case the document goes to the inbox of the first administrator."""
     admin = await desk.house.factory.user(admin=True)
-    async with desk.connected(supabase_key=house.KEYS.secret_key + "x" * 20) as nobody:
+    async with desk.connected(supabase_key=house.KEYS.secret_key + "x" * 20) as stranger:
         with pytest.raises(errors.NotSignedIn, match="does not know the secret key"):
-            await nobody.upload(desk.file())
+            await stranger.upload(desk.file())
     (desk.folder / "home").mkdir(parents=True)
     (desk.folder / "home" / "secret_key").write_text(house.KEYS.secret_key)
     async with desk.connected(home=desk.folder / "home") as service:
@@ -83,13 +86,13 @@ async def test_a_service_uploads_with_the_key_of_the_installation(desk: Desk) ->
     assert case["user_id"] == str(admin)
 
 
-async def test_a_line_that_breaks_in_the_middle_is_tried_again(desk: Desk) -> None:
-    """The file is sent from its beginning, and is there once."""
+async def test_interrupted_upload_is_retried(desk: Desk) -> None:
+    """The file is sent again from its beginning and stored once."""
     path = desk.file(content=house.PNG + b"\0" * 2_000_000)
     sent: list[int] = []
     async with breaking.line(desk.house.url, cuts=2, after=100_000) as line:
         async with desk.connected(line.url) as ada:
-            accepted = await ada.upload(path, sent=sent.append)
+            accepted = await ada.upload(path, on_sent=sent.append)
         assert line.broken == 2
     assert sent.count(0) == 3
     (document,) = await desk.house.documents()
@@ -97,8 +100,8 @@ async def test_a_line_that_breaks_in_the_middle_is_tried_again(desk: Desk) -> No
     assert len(desk.house.stored()) == 1
 
 
-async def test_a_server_that_wants_us_to_wait_is_waited_for(desk: Desk) -> None:
-    """As long as it says."""
+async def test_retry_after_is_respected(desk: Desk) -> None:
+    """The client sleeps as long as the server says."""
     switch = "update edge_function_config set enabled = %s where function_name = %s"
     conn = desk.house.factory.conn
 
@@ -109,8 +112,8 @@ async def test_a_server_that_wants_us_to_wait_is_waited_for(desk: Desk) -> None:
     assert desk.naps.taken == [60]
 
 
-async def test_patience_with_a_server_that_is_gone_is_spent_once(desk: Desk) -> None:
-    """The first call waits for it, the next ones do not; when it is back, all is well again."""
+async def test_an_unreachable_server_is_retried_for_one_call_only(desk: Desk) -> None:
+    """Later calls fail at once; after a success, retries resume."""
     async with breaking.line(desk.house.url, cuts=0) as line, desk.connected(line.url) as ada:
         accepted = await ada.upload(desk.file())
         line.cuts, line.after = 100, 0
@@ -126,45 +129,50 @@ async def test_patience_with_a_server_that_is_gone_is_spent_once(desk: Desk) -> 
         assert len(desk.naps.taken) == 6
 
 
-async def test_nobody_there_is_said_before_anything_is_done(desk: Desk) -> None:
-    """What to do is said, too."""
+async def test_open_client_fails_without_a_server(desk: Desk) -> None:
+    """The message says what to do."""
     await desk.sign_in()
     with pytest.raises(errors.ServerAway, match=r"no server at .*`pagewarden up`.*--url"):
         async with desk.connected("http://127.0.0.1:1"):
             pass
 
 
-async def test_what_is_refused_is_said_in_the_words_of_the_server(desk: Desk) -> None:
-    """With status and code; also when it hangs up before it has heard everything."""
+async def test_refused_upload_has_status_code_and_message(desk: Desk) -> None:
+    """Also if the server closes the connection before it has read the whole body."""
     large = desk.file("large.png", house.PNG + b"\0" * house.UPLOAD_LIMIT)
-    elsewhere = client.Wishes(case_id=str(uuid.uuid4()))
+    elsewhere = client.UploadOptions(case_id=str(uuid.uuid4()))
     async with desk.connected() as ada:
-        for path, wishes, status, code in (
-            (desk.file("empty.png", b""), clients.NO_WISHES, 422, "EMPTY_FILE"),
-            (desk.file("a.exe", b"\x7fELF" + b"\0" * 99), clients.NO_WISHES, 415, "FORBIDDEN_TYPE"),
-            (large, clients.NO_WISHES, 413, "FILE_TOO_LARGE"),
+        for path, options, status, code in (
+            (desk.file("empty.png", b""), clients.DEFAULT_OPTIONS, 422, "EMPTY_FILE"),
+            (
+                desk.file("a.exe", b"\x7fELF" + b"\0" * 99),
+                clients.DEFAULT_OPTIONS,
+                415,
+                "FORBIDDEN_TYPE",
+            ),
+            (large, clients.DEFAULT_OPTIONS, 413, "FILE_TOO_LARGE"),
             (desk.file(), elsewhere, 404, "CASE_NOT_FOUND"),
         ):
             with pytest.raises(errors.CallRefused) as caught:
-                await ada.upload(path, wishes=wishes)
+                await ada.upload(path, options=options)
             assert (caught.value.status, caught.value.code) == (status, code)
         accepted = await ada.upload(desk.file())
         with pytest.raises(errors.CallRefused, match="no text yet"):
             await ada.save_text(accepted.document_id, "txt", io.BytesIO())
 
 
-async def test_another_kind_of_server_is_recognised(desk: Desk) -> None:
-    """What answers there is no Pagewarden."""
+async def test_server_that_is_not_pagewarden(desk: Desk) -> None:
+    """The message asks whether the URL is that of a Pagewarden server."""
     async with serving(FastAPI()) as url, desk.connected(url) as ada:
         with pytest.raises(errors.CallRefused, match=r"answered 404; is there a Pagewarden|Not"):
             await ada.upload(desk.file())
 
 
-async def test_a_file_that_changes_meanwhile_is_not_sent_by_half(
+async def test_file_that_changes_during_the_upload(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that grows is sent as it was; one that shrinks is not sent; one that is gone, neither."""
-    monkeypatch.setattr("pagewarden.client.sending.CHUNK_BYTES", 100_000)
+    """Appended bytes are not sent; a file that shrinks or is missing is an error."""
+    monkeypatch.setattr("pagewarden.client.client.CHUNK_BYTES", 100_000)
     content = house.PNG + b"\0" * 400_000
 
     def change(path: Path, size: int) -> None:
@@ -173,10 +181,10 @@ async def test_a_file_that_changes_meanwhile_is_not_sent_by_half(
 
     async with desk.connected() as ada:
         path = desk.file("grows.png", content)
-        await ada.upload(path, sent=lambda _position: change(path, len(content) * 2))
+        await ada.upload(path, on_sent=lambda _position: change(path, len(content) * 2))
         shrinking = desk.file("shrinks.png", content)
         with pytest.raises(errors.LocalFileError, match="became shorter"):
-            await ada.upload(shrinking, sent=lambda _position: change(shrinking, 1000))
+            await ada.upload(shrinking, on_sent=lambda _position: change(shrinking, 1000))
         with pytest.raises(errors.LocalFileError, match="No such file"):
             await ada.upload(desk.folder / "none.png")
     (document,) = await desk.house.documents()
@@ -186,27 +194,25 @@ async def test_a_file_that_changes_meanwhile_is_not_sent_by_half(
 @pytest.mark.parametrize(
     "url", ["ocr.example.org", "ftp://x", "http://", "http://x/y", "http://a b"]
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
-    """Nothing is sent anywhere."""
-    with pytest.raises(errors.SettingsError, match="no address"):
-        clients.address(url)
+def test_invalid_url_is_refused(url: str) -> None:
+    """It is a settings error, before any connection."""
+    with pytest.raises(errors.SettingsError, match="not the URL of a server"):
+        clients.normalize_url(url)
 
 
 @given(
     st.integers(0, 1000),
     st.none() | st.floats(min_value=0, allow_nan=False, allow_infinity=False),
 )
-def test_the_server_is_asked_neither_too_often_nor_too_seldom(
-    polls: int, seconds_left: float | None
-) -> None:
-    """Between a fifth of a second and five, and at once more often when it is nearly done."""
-    pause = waiting.pause(polls, seconds_left)
-    assert waiting.SHORTEST_SECONDS <= pause <= waiting.LONGEST_SECONDS
+def test_poll_interval_is_bounded(polls: int, seconds_left: float | None) -> None:
+    """It is between 0.2 and 5 seconds, and shortest when the document is nearly done."""
+    interval = clients.poll_seconds(polls, seconds_left)
+    assert clients.MIN_POLL_SECONDS <= interval <= clients.MAX_POLL_SECONDS
     assert (
-        waiting.pause(polls, 0)
-        == waiting.SHORTEST_SECONDS
-        <= pause
-        <= waiting.pause(polls + 1, None)
+        clients.poll_seconds(polls, 0)
+        == clients.MIN_POLL_SECONDS
+        <= interval
+        <= clients.poll_seconds(polls + 1, None)
     )
 
 

@@ -81,7 +81,7 @@ class Round:
                 now=lambda: self.time,
             )
             seen = shown.Shown(Console(file=io.StringIO()))
-            taking = work.Import(looker, server, client.Wishes(), seen, self.sleep)
+            taking = work.Import(looker, server, client.UploadOptions(), seen, self.sleep)
             await taking.require_same_server()
             await act(taking)
         return self.told
@@ -256,11 +256,11 @@ async def test_a_session_that_ends_ends_the_import(desk: Desk) -> None:
     """There is no sense in trying the others; the next time goes on."""
     folder = fill(desk, *(f"{number}.png" for number in range(8)))
     await desk.sign_in()
-    session = desk.kept.get(desk.house.url)
+    session = desk.sessions.get(desk.house.url)
     assert session is not None
-    desk.kept.keep(desk.house.url, replace(session, access_token="stale"))
+    desk.sessions.save(desk.house.url, replace(session, access_token="stale"))
     await desk.house.factory.conn.execute("delete from auth.sessions")
-    async with client.opened(desk.chosen(), kept=desk.kept) as ada:
+    async with client.open_client(desk.chosen(), sessions=desk.sessions) as ada:
         with pytest.raises(errors.NotSignedIn, match="has ended"):
             await Round(desk, folder).run(ada)
     assert await desk.house.documents() == []

@@ -14,8 +14,8 @@ async def test_somebody_signs_in_uploads_and_signs_out(desk: Desk) -> None:
     """The upload is theirs; after signing out there is neither a file nor a session."""
     await desk.signing.users.add(ADA, PASSWORD, is_admin=False)
     wrong = await desk.typed("login", "--email", ADA, given=b"wrong\n")
-    assert (wrong.code, desk.kept.path.exists()) == (1, False)
-    assert "does not let you in: Invalid login credentials" in wrong.err
+    assert (wrong.code, desk.sessions.path.exists()) == (1, False)
+    assert "refused the sign-in: Invalid login credentials" in wrong.err
 
     signed_in = await desk.typed("login", "--email", ADA, given=PASSWORD.encode() + b"\n")
     assert (signed_in.code, signed_in.err) == (0, "")
@@ -26,7 +26,7 @@ async def test_somebody_signs_in_uploads_and_signs_out(desk: Desk) -> None:
     assert await (await desk.house.factory.conn.execute(query)).fetchone() == (ADA,)
 
     assert (await desk.typed("logout")).code == 0
-    assert desk.kept.get(desk.house.url) is None
+    assert desk.sessions.get(desk.house.url) is None
     sessions = await desk.house.factory.conn.execute("select count(*) from auth.sessions")
     assert await sessions.fetchone() == (0,)
     refused = await desk.typed("upload", desk.file())

@@ -90,7 +90,7 @@ async def test_what_goes_wrong_is_listed_and_stops_nothing_else(desk: Desk) -> N
     assert TEXT in typed.out
     said = typed.err.partition("Not done:")[2]
     assert "empty.png: empty.png is empty" in said
-    assert "letter.txt: its type is not known; somebody has to route it" in said
+    assert "letter.txt: its type is unknown; an administrator has to route it" in said
     assert "/functions/v1/documents/" in said
 
 
@@ -175,7 +175,7 @@ def test_what_people_type_is_no_markup(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "pagewarden.cli", "upload", "scan.png", "--url", "[/]"]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
-    assert ended.stderr.startswith("pagewarden: '[/]' is no address of a server")
+    assert ended.stderr.startswith("pagewarden: '[/]' is not the URL of a server")
 
 
 @pytest.mark.parametrize("words", [["upload"], ["import"], ["login"], ["logout"]])

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pagewarden import database as gateways
-from pagewarden import documents, errors, meters
+from pagewarden import documents, errors
 from pagewarden.database import tables
+from pagewarden.telemetry import metrics
 from tests.documents import readers
 from tests.support import lines, polling
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _counted(name: str, **labels: str) -> float:
-    return meters.here().registry.get_sample_value(name, labels) or 0
+    return metrics.current().registry.get_sample_value(name, labels) or 0
 
 
 async def test_every_line_about_a_document_says_which_who_and_which_attempt(

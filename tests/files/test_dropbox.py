@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from dropbox import files as library  # type: ignore[import-untyped]  # has no types
 
-from pagewarden import errors, patience
+from pagewarden import errors, retry
 from pagewarden.files import dropbox as dropbox_module
 from pagewarden.files.dropbox import hashing
 from tests.files import places
@@ -54,7 +54,7 @@ def _store(
         dropbox_server.APP_KEY, secret, dropbox_server.REFRESH_TOKEN
     )
     api = dropbox_module.Api(dropbox.url, dropbox.url, credentials)
-    return dropbox_module.DropboxFiles(api, "Files", patience.Patience(sleep=sleep))
+    return dropbox_module.DropboxFiles(api, "Files", retry.RetryPolicy(sleep=sleep))
 
 
 def _kept(dropbox: DropboxServer) -> dict[str, bytes]:
@@ -168,7 +168,7 @@ async def test_what_fails_in_passing_is_tried_again(
     """Five times, further and further apart; then the store is away."""
     dropbox.faults[route] = [fault] * 5
     assert await store.stat(PATH) is None
-    pauses = [pytest.approx(seconds, rel=0.25) for seconds in patience.PAUSE_SECONDS]
+    pauses = [pytest.approx(seconds, rel=0.25) for seconds in retry.PAUSE_SECONDS]
     assert naps.seconds == pauses
 
     dropbox.expire_token()

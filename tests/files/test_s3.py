@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pagewarden import errors, files, patience
+from pagewarden import errors, files, retry
 from pagewarden.files import s3
 from pagewarden.files.s3 import keys
 from tests.files import places, s3_server
@@ -53,7 +53,7 @@ def _store(bucket: places.Bucket, sleep: Callable[[float], Awaitable[None]]) -> 
         access_key_id=s3_server.ACCESS_KEY,
         secret_access_key=s3_server.SECRET_KEY,
     )
-    return s3.S3Files(described, patience.Patience(PAUSES, sleep))
+    return s3.S3Files(described, retry.RetryPolicy(PAUSES, sleep))
 
 
 async def test_small_file_is_one_request_and_a_large_one_comes_in_parts(

@@ -11,7 +11,7 @@ import httpx
 import jwt
 
 from functions import app, services
-from pagewarden import files, keys, lazy, tokens
+from pagewarden import concurrency, files, keys, tokens
 from pagewarden.database import tables
 from pagewarden.documents import store_reader
 from tests.database import factories
@@ -123,7 +123,7 @@ async def opened(
         store = await enter(files.open_store(settings))
         if reader is None:
             reader = await enter(store_reader.opened(store, wishes=WISHES, processes=1))
-        exporter = await enter(lazy.opened(services.make_exporter))
+        exporter = await enter(concurrency.open_lazily(services.make_exporter))
         verifier = tokens.Verifier(known)
         used = services.Services(
             settings, gateway, store, known, verifier, reader, exporter, signing_in

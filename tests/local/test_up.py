@@ -7,8 +7,9 @@ import socket
 
 import pytest
 
-from pagewarden import errors, logs, settings
+from pagewarden import errors, settings
 from pagewarden.commands import up
+from pagewarden.telemetry import logs
 from tests.support import lines
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pagewarden import waking
+from pagewarden import concurrency
 from pagewarden.local import supervisor, volume_parts
 from tests.support import polling
 
@@ -25,7 +25,7 @@ signal.pause()
 async def test_a_part_runs_while_it_is_needed_and_some_time_longer() -> None:
     """It is started by the first job, outlives a short pause, and ends after a long one."""
     said: list[str] = []
-    needed, stop = waking.Switch(), asyncio.Event()
+    needed, stop = concurrency.Toggle(), asyncio.Event()
     part = supervisor.Part("volumes", [sys.executable, "-c", LIVING])
     on_call = volume_parts.OnCall(
         part, needed, lambda _, line: said.append(line), linger_seconds=0.5

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import pydantic
 
-from pagewarden import database, documents, errors, logs
+from pagewarden import database, documents, errors
+from pagewarden.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -6,9 +6,8 @@ import contextlib
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from pagewarden import errors
-from pagewarden import patience as patience_module
-from pagewarden.files import disk, intake, interface, paths, settling
+from pagewarden import concurrency, errors, retry
+from pagewarden.files import disk, intake, interface, paths
 from pagewarden.files.dropbox import api as api_module
 from pagewarden.files.dropbox import faults, hashing, upload
 
@@ -31,11 +30,11 @@ class DropboxFiles:
         self,
         api: api_module.Api,
         folder: str = "",
-        patience: patience_module.Patience | None = None,
+        retry_policy: retry.RetryPolicy | None = None,
     ) -> None:
         self._api = api
         self._root = "".join(f"/{part}" for part in paths.check_prefix(folder))
-        self._patience = patience or patience_module.Patience()
+        self._retry = retry_policy or retry.RetryPolicy()
 
     async def write(
         self, path: str, chunks: AsyncIterable[bytes], *, limit: int | None = None
@@ -43,11 +42,11 @@ class DropboxFiles:
         """Keep what comes."""
         place = self._place(path)
         taken = intake.Intake(chunks, limit)
-        file = upload.Upload(self._api, self._patience, place)
+        file = upload.Upload(self._api, self._retry, place)
         with faults.translated(path):
             async with contextlib.aclosing(taken.blocks(_BLOCK)) as blocks:
                 last = await file.send(blocks)
-            await settling.settled(file.commit(last), undo=lambda _: self.delete(path))
+            await concurrency.finish_or_undo(file.commit(last), undo=lambda _: self.delete(path))
         return taken.stored(path)
 
     async def read(self, path: str, *, start: int = 0) -> AsyncGenerator[bytes, None]:
@@ -62,7 +61,7 @@ class DropboxFiles:
                     async for chunk in content.chunks:
                         yield chunk
 
-        async with contextlib.aclosing(self._patience.resume(read_from, start)) as chunks:
+        async with contextlib.aclosing(self._retry.resume(read_from, start)) as chunks:
             async for chunk in chunks:
                 seen.update(chunk)
                 yield chunk
@@ -149,7 +148,7 @@ class DropboxFiles:
             with faults.translated(path):
                 return await self._api.call(route, argument)
 
-        return await self._patience.persist(attempt)
+        return await self._retry.call(attempt)
 
 
 def _entry(path: str, found: Mapping[str, Any]) -> interface.Entry:

@@ -12,7 +12,7 @@ from pagewarden.files.dropbox import faults, hashing
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from pagewarden import patience as patience_module
+    from pagewarden import retry
     from pagewarden.files.dropbox import api as api_module
 
 
@@ -28,9 +28,9 @@ class Commit:
 class Upload:
     """A file: send() its blocks, then commit() it. What is never committed leaves no trace."""
 
-    def __init__(self, api: api_module.Api, patience: patience_module.Patience, place: str) -> None:
+    def __init__(self, api: api_module.Api, retry_policy: retry.RetryPolicy, place: str) -> None:
         self._api = api
-        self._patience = patience
+        self._retry = retry_policy
         self._place = place
         self._hash = hashing.ContentHash()
 
@@ -65,7 +65,7 @@ class Upload:
                 if tries == 1 or not await self._is_there():
                     raise
 
-        await self._patience.persist(attempt)
+        await self._retry.call(attempt)
 
     async def _next(self, blocks: AsyncGenerator[bytes, None]) -> bytes | None:
         block = await anext(blocks, None)
@@ -80,7 +80,7 @@ class Upload:
             answer = await self._api.send("files/upload_session/start", argument, block)
             return str(answer["session_id"])
 
-        return await self._patience.persist(attempt)
+        return await self._retry.call(attempt)
 
     async def _append(self, cursor: Mapping[str, Any], block: bytes) -> None:
         argument = {"cursor": cursor, "close": False, "content_hash": await _hash_of(block)}
@@ -94,7 +94,7 @@ class Upload:
                     raise
 
         try:
-            await self._patience.persist(attempt)
+            await self._retry.call(attempt)
         except faults.Refusal as refusal:
             raise errors.StoreAway(
                 f"Dropbox lost an upload half-way ({refusal}); send the file again"

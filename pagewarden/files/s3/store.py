@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Self
 
 import obstore
 
-from pagewarden import errors
-from pagewarden import patience as patience_module
-from pagewarden.files import disk, intake, interface, paths, settling
+from pagewarden import concurrency, errors, retry
+from pagewarden.files import disk, intake, interface, paths
 from pagewarden.files.s3 import faults, keys
 
 if TYPE_CHECKING:
@@ -46,11 +45,11 @@ class S3Files:
     """A bucket, or what is in it below a prefix."""
 
     def __init__(
-        self, bucket: bucket_module.Bucket, patience: patience_module.Patience | None = None
+        self, bucket: bucket_module.Bucket, retry_policy: retry.RetryPolicy | None = None
     ) -> None:
         self._bucket = bucket
-        self._patience = patience or patience_module.Patience()
-        pauses = self._patience.pauses
+        self._retry = retry_policy or retry.RetryPolicy()
+        pauses = self._retry.pauses
         # We try again ourselves, but for requests that the library makes several of.
         self._once = bucket.connect(retries=0, pause=pauses[0], longest_pause=pauses[-1])
         self._steady = bucket.connect(
@@ -73,7 +72,7 @@ class S3Files:
 
     def read(self, path: str, *, start: int = 0) -> AsyncGenerator[bytes, None]:
         """Hand out the bytes from start on."""
-        return self._patience.resume(functools.partial(self._read_once, path), start)
+        return self._retry.resume(functools.partial(self._read_once, path), start)
 
     async def fetch(self, path: str, target: Path) -> None:
         """Copy to a local file."""
@@ -90,7 +89,7 @@ class S3Files:
     async def stat(self, path: str) -> interface.Entry | None:
         """Look at a file."""
         try:
-            return await self._patience.persist(functools.partial(self._look_once, path))
+            return await self._retry.call(functools.partial(self._look_once, path))
         except errors.FileNotThere:
             return None
 
@@ -161,7 +160,7 @@ class S3Files:
                 part,
             )
         except BaseException:
-            await settling.settled(self._discard(part))
+            await concurrency.finish_or_undo(self._discard(part))
             raise
 
     async def _discard(self, part: str) -> None:
@@ -177,9 +176,9 @@ class S3Files:
             )
             async for block in blocks:
                 with faults.translated(path, writing=True):
-                    await settling.settled(writer.write(block))
+                    await concurrency.finish_or_undo(writer.write(block))
             with faults.translated(path, writing=True):
-                await settling.settled(stack.aclose())
+                await concurrency.finish_or_undo(stack.aclose())
 
     async def _appear(
         self,
@@ -201,11 +200,11 @@ class S3Files:
                     raise
 
         async def publish() -> None:
-            await self._patience.persist(attempt)
+            await self._retry.call(attempt)
             if part is not None:
                 await self._discard(part)
 
-        await settling.settled(publish(), undo=lambda _: self.delete(stored.path))
+        await concurrency.finish_or_undo(publish(), undo=lambda _: self.delete(stored.path))
         return stored
 
     async def _is_ours(self, stored: interface.Stored, tries: int) -> bool:
@@ -255,7 +254,7 @@ class S3Files:
             with faults.translated(key):
                 await obstore.delete_async(self._once, key)
 
-        await self._patience.persist(attempt)
+        await self._retry.call(attempt)
 
 
 async def _chain(

@@ -12,8 +12,7 @@ import itertools
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from pagewarden import side_by_side
-from pagewarden.files import settling
+from pagewarden import concurrency
 from pagewarden.volumes.artifacts import parquet, rows
 
 if TYPE_CHECKING:
@@ -45,19 +44,19 @@ class Draft(Generic[R]):
 
     async def add(self, found: Iterable[R], images: Mapping[str, bytes] = _NO_IMAGES) -> None:
         """Take rows, and images by the keys under which they are to be published."""
-        await settling.in_thread(self._add, found, images)
+        await concurrency.run_in_thread(self._add, found, images)
 
     async def publish(
         self, bucket: interface.Bucket, key: str, allowed: Callable[[], Awaitable[None]]
     ) -> None:
         """Let the images appear, and then the file; allowed raises when it is not ours any more."""
-        await settling.in_thread(self._writer.close)
+        await concurrency.run_in_thread(self._writer.close)
         with self._keys.open(encoding="utf-8") as file:
             images = enumerate(line.removesuffix("\n") for line in file)
             while some := list(itertools.islice(images, AT_ONCE)):
                 await allowed()
                 moves = (bucket.publish(self._image(number), its) for number, its in some)
-                async for _ in side_by_side.in_order(moves, ahead=_AHEAD):
+                async for _ in concurrency.map_in_order(moves, ahead=_AHEAD):
                     pass
         await allowed()
         await bucket.publish(self._path, key)

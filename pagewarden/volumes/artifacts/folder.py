@@ -9,8 +9,8 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Self
 
-from pagewarden import errors
-from pagewarden.files import disk, paths, settling
+from pagewarden import concurrency, errors
+from pagewarden.files import disk, paths
 from pagewarden.files import scratch as scratch_folders
 from pagewarden.volumes.artifacts import interface
 
@@ -60,7 +60,7 @@ class Folder:
     async def fetch(self, key: str, target: Path) -> None:
         """Link to a file: who publishes another one puts it in its place, and changes nothing."""
         with self._translated(key):
-            await settling.in_thread(_link, self._path(key), target)
+            await concurrency.run_in_thread(_link, self._path(key), target)
 
     @contextlib.contextmanager
     def scratch(self, owner: str) -> Iterator[Path]:
@@ -74,7 +74,7 @@ class Folder:
     async def publish(self, made: Path, key: str) -> None:
         """Rename it."""
         with self._translated():
-            await settling.in_thread(_move, made, self._path(key))
+            await concurrency.run_in_thread(_move, made, self._path(key))
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 import obstore
 
-from pagewarden import errors
-from pagewarden import patience as patience_module
-from pagewarden.files import disk, settling
+from pagewarden import concurrency, errors, retry
+from pagewarden.files import disk
 from pagewarden.files import s3 as s3_files
 from pagewarden.files import scratch as scratch_folders
 from pagewarden.files.s3 import faults
@@ -30,9 +29,9 @@ class S3Bucket:
     """A bucket, or what is in it below a prefix."""
 
     def __init__(
-        self, bucket: s3_files.Bucket, patience: patience_module.Patience | None = None
+        self, bucket: s3_files.Bucket, retry_policy: retry.RetryPolicy | None = None
     ) -> None:
-        pauses = (patience or patience_module.Patience()).pauses
+        pauses = (retry_policy or retry.RetryPolicy()).pauses
         self._bucket = bucket
         # Nothing here goes wrong by being done twice, so the library itself may try again.
         self._store = bucket.connect(retries=len(pauses), pause=pauses[0], longest_pause=pauses[-1])
@@ -85,7 +84,7 @@ class S3Bucket:
     async def publish(self, made: Path, key: str) -> None:
         """Upload it; an object appears when all of it is there."""
         with self._translated(key, writing=True):
-            await settling.settled(obstore.put_async(self._store, key, made))
+            await concurrency.finish_or_undo(obstore.put_async(self._store, key, made))
         await asyncio.to_thread(made.unlink)
 
     async def __aenter__(self) -> Self:

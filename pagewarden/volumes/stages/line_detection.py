@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from pagewarden import side_by_side
+from pagewarden import concurrency
 from pagewarden.files import paths
 from pagewarden.reading import limits, trouble
 from pagewarden.reading.sandbox import duties
@@ -45,7 +45,7 @@ class LineDetection:
                 if done := await run.repeated():
                     return done
                 works = (self._page(work, sandbox, original) for original in found)
-                return await run.make(side_by_side.in_order(works, ahead=sandbox.ahead))
+                return await run.make(concurrency.map_in_order(works, ahead=sandbox.ahead))
 
     def _duty(self, work: interface.Work) -> duties.Duty:
         options = {

@@ -7,7 +7,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from pagewarden import side_by_side
+from pagewarden import concurrency
 from pagewarden.reading import scripts
 from pagewarden.reading.sandbox import duties
 from pagewarden.volumes import crew
@@ -51,7 +51,7 @@ class LineExtraction:
                 if done := await run.repeated():
                     return done
                 works = (self._page(work, sandbox, page) for page in pages)
-                return await run.make(side_by_side.in_order(works, ahead=sandbox.ahead))
+                return await run.make(concurrency.map_in_order(works, ahead=sandbox.ahead))
 
     async def _page(
         self, work: interface.Work, sandbox: sandboxes.Sandbox, page: rows.DetectedPage

@@ -6,7 +6,7 @@ import itertools
 import time
 from typing import TYPE_CHECKING
 
-from pagewarden import side_by_side
+from pagewarden import concurrency
 from pagewarden.reading.sandbox import duties
 from pagewarden.volumes import crew
 from pagewarden.volumes.artifacts import parquet, published, rows
@@ -48,7 +48,7 @@ class Ocr:
                 if done := await run.repeated():
                     return done
                 works = (self._page(work, sandbox, page) for page in _pages(lines))
-                return await run.make(side_by_side.in_order(works, ahead=sandbox.ahead))
+                return await run.make(concurrency.map_in_order(works, ahead=sandbox.ahead))
 
     async def _page(
         self, work: interface.Work, sandbox: sandboxes.Sandbox, lines: Sequence[rows.LineImage]
@@ -66,7 +66,7 @@ class Ocr:
     ) -> runs.Made[rows.LineText]:
         name, named_by = lines[0].image_name, work.keys.line_images
         works = (published.fetch_image(work.output, line.image, named_by) for line in lines)
-        pictures = [data async for data in side_by_side.in_order(works, ahead=_FETCHED)]
+        pictures = [data async for data in concurrency.map_in_order(works, ahead=_FETCHED)]
         message = {"name": name, "sizes": [len(picture) for picture in pictures]}
         request = crew.Request(
             name,

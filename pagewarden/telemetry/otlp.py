@@ -1,7 +1,7 @@
-"""Spans by OpenTelemetry, sent by OTLP over HTTP.
+"""Send spans by OTLP over HTTP, with the OpenTelemetry SDK.
 
-Everything else that OpenTelemetry has settings for (OTEL_…) is as they say: headers, certificates,
-what is sent at a time, attributes of the resource.
+The other settings of OpenTelemetry (OTEL_…) apply: headers, certificates, batch sizes, resource
+attributes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from opentelemetry.sdk import resources
 from opentelemetry.sdk import trace as sdk
 from opentelemetry.sdk.trace import export, id_generator
 
-from pagewarden import redaction
+from pagewarden.telemetry import redaction
 
 if TYPE_CHECKING:
     import uuid
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 PATH = "/v1/traces"
 SEND_SECONDS = 5.0
-# A program that is told to stop does not wait for a receiver that is away.
+# A stopping program does not wait for an unreachable receiver.
 CLOSE_SECONDS = 2.0
 
 
-class Sender:
-    """Sends the spans of this process, in the background."""
+class Exporter:
+    """Sends the spans of this process in the background."""
 
     def __init__(self, program: str, endpoint: str) -> None:
         resource = resources.Resource.create(
@@ -44,7 +44,7 @@ class Sender:
         self._exporter = trace_exporter.OTLPSpanExporter(
             endpoint.rstrip("/").removesuffix(PATH) + PATH, timeout=SEND_SECONDS
         )
-        self._ids = _Ids()
+        self._ids = _IdGenerator()
         self._provider = sdk.TracerProvider(
             resource=resource, id_generator=self._ids, shutdown_on_exit=False
         )
@@ -53,18 +53,20 @@ class Sender:
 
     @contextlib.contextmanager
     def span(self, name: str, document: uuid.UUID, about: Mapping[str, object]) -> Iterator[None]:
-        """Time what is done inside, below the span that is open, or below the root."""
-        made = self._tracer.start_span(name, _place(document), attributes=_attributes(about))
-        with trace.use_span(made, record_exception=False, set_status_on_exception=False):
+        """Open a span below the current span, or below the root."""
+        span = self._tracer.start_span(
+            name, _parent_context(document), attributes=_attributes(about)
+        )
+        with trace.use_span(span, record_exception=False, set_status_on_exception=False):
             try:
                 yield
             except Exception as exc:
-                _blame(made, exc)
+                _set_error(span, exc)
                 raise
             finally:
-                made.end()
+                span.end()
 
-    def past(
+    def record_span(
         self,
         name: str,
         document: uuid.UUID,
@@ -73,39 +75,39 @@ class Sender:
         *,
         is_root: bool,
     ) -> None:
-        """Note what began then and has just ended."""
-        place = _place(document)
+        """Record a span that has just ended."""
+        parent = _parent_context(document)
         with self._ids.of_root(document) if is_root else contextlib.nullcontext():
-            made = self._tracer.start_span(
+            span = self._tracer.start_span(
                 name,
-                trace.set_span_in_context(trace.INVALID_SPAN) if is_root else place,
+                trace.set_span_in_context(trace.INVALID_SPAN) if is_root else parent,
                 attributes=_attributes(about),
                 start_time=began,
             )
-        made.end()
+        span.end()
 
-    def note(self, about: Mapping[str, object]) -> None:
-        """Say more of the span that is open."""
+    def set_attributes(self, about: Mapping[str, object]) -> None:
+        """Add attributes to the current span."""
         trace.get_current_span().set_attributes(_attributes(about))
 
     def close(self) -> None:
-        """Send what is left, in a moment or not at all."""
+        """Send the remaining spans, within a short timeout."""
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         closing.join(CLOSE_SECONDS)
         if closing.is_alive():
-            self._exporter.shutdown()  # type: ignore[no-untyped-call]  # it does not try again
+            self._exporter.shutdown()  # type: ignore[no-untyped-call]  # ends its retries
 
 
-class _Ids(id_generator.RandomIdGenerator):
-    """Makes ids at random, but for the root of a document's trace, which everybody can name."""
+class _IdGenerator(id_generator.RandomIdGenerator):
+    """Random ids, except for the root of a trace, whose ids derive from the document."""
 
     def __init__(self) -> None:
         self._root = threading.local()
 
     @contextlib.contextmanager
     def of_root(self, document: uuid.UUID) -> Iterator[None]:
-        """Let the span that is made inside be the root."""
+        """Give the span started in this block the ids of the root."""
         self._root.document = document
         try:
             yield
@@ -113,23 +115,23 @@ class _Ids(id_generator.RandomIdGenerator):
             self._root.document = None
 
     def generate_trace_id(self) -> int:
-        """Make the id of a trace."""
+        """Return the id of a new trace."""
         document: uuid.UUID | None = getattr(self._root, "document", None)
         return super().generate_trace_id() if document is None else document.int
 
     def generate_span_id(self) -> int:
-        """Make the id of a span."""
+        """Return the id of a new span."""
         document: uuid.UUID | None = getattr(self._root, "document", None)
         return super().generate_span_id() if document is None else root_id(document)
 
 
 def root_id(document: uuid.UUID) -> int:
-    """Name the root of a document's trace: the first half of its id."""
+    """Return the id of the root span: the first half of the document id."""
     return document.int >> 64
 
 
-def _place(document: uuid.UUID) -> Context | None:
-    """Say below which span the next one is; None: below the one that is open."""
+def _parent_context(document: uuid.UUID) -> Context | None:
+    """Return the parent of the next span; None means the current span."""
     if trace.get_current_span().get_span_context().trace_id == document.int:
         return None
     root = trace.SpanContext(
@@ -142,14 +144,14 @@ def _place(document: uuid.UUID) -> Context | None:
 
 
 def _attributes(about: Mapping[str, object]) -> dict[str, str | bool | int | float]:
-    found = redaction.redacted({key: value for key, value in about.items() if value is not None})
-    assert isinstance(found, dict)  # noqa: S101  # for the type checker
+    redacted = redaction.redact({key: value for key, value in about.items() if value is not None})
+    assert isinstance(redacted, dict)  # noqa: S101  # for the type checker
     return {
         key: value if isinstance(value, (str, bool, int, float)) else str(value)
-        for key, value in found.items()
+        for key, value in redacted.items()
     }
 
 
-def _blame(made: trace.Span, exc: Exception) -> None:
-    made.set_attribute("error.type", type(exc).__name__)
-    made.set_status(trace.StatusCode.ERROR, redaction.text(str(exc)))
+def _set_error(span: trace.Span, exc: Exception) -> None:
+    span.set_attribute("error.type", type(exc).__name__)
+    span.set_status(trace.StatusCode.ERROR, redaction.redact_text(str(exc)))

@@ -1,4 +1,4 @@
-"""Try again what failed in passing, a few times, further and further apart."""
+"""Retry transient failures of servers and stores, with backoff and jitter."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAUSE_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0)
-LONGEST_WAIT_SECONDS = 30.0
+MAX_WAIT_SECONDS = 30.0
 
-_AWAY = (errors.ServerAway, errors.StoreAway)
+_TRANSIENT = (errors.ServerAway, errors.StoreAway)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How often is tried, and what is done in between.
+class RetryPolicy:
+    """Pauses between attempts; their number limits the retries.
 
-    longest_wait is in seconds: whoever wants us to wait longer is away.
+    A server that asks for a wait of more than max_wait seconds counts as unavailable.
     """
 
     pauses: tuple[float, ...] = PAUSE_SECONDS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    longest_wait: float = LONGEST_WAIT_SECONDS
+    max_wait: float = MAX_WAIT_SECONDS
 
-    async def persist(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Call until there is an answer; raises ServerAway or StoreAway when there is none."""
+    async def call(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Call until it succeeds; raise ServerAway or StoreAway after the last retry."""
         failures = 0
         while True:
             try:
-                return await call()
-            except _AWAY as exc:
+                return await attempt()
+            except _TRANSIENT as exc:
                 await self._wait(failures, exc)
                 failures += 1
 
     async def resume(
         self, read_from: Callable[[int], AsyncGenerator[bytes, None]], start: int
     ) -> AsyncGenerator[bytes, None]:
-        """Read on where a broken connection left off; files never change, so it fits."""
+        """Resume a stream at its position after a lost connection; stored files never change."""
         position, failures = start, 0
         while True:
             try:
@@ -53,16 +53,16 @@ class Patience:
                     async for chunk in chunks:
                         position, failures = position + len(chunk), 0
                         yield chunk
-            except _AWAY as exc:
+            except _TRANSIENT as exc:
                 await self._wait(failures, exc)
                 failures += 1
             else:
                 return
 
     async def _wait(self, failures: int, exc: errors.ServerAway | errors.StoreAway) -> None:
-        asked = exc.retry_after or 0.0
-        if failures >= len(self.pauses) or asked > self.longest_wait:
+        requested = exc.retry_after or 0.0
+        if failures >= len(self.pauses) or requested > self.max_wait:
             raise exc
-        # A quarter more or less, so that those who failed together do not come back together.
-        pause = self.pauses[failures] * random.uniform(0.75, 1.25)  # noqa: S311  # no secret
-        await self.sleep(max(pause, asked))
+        # Jitter, so that clients which failed together do not retry together.
+        pause = self.pauses[failures] * random.uniform(0.75, 1.25)  # noqa: S311  # not for secrets
+        await self.sleep(max(pause, requested))

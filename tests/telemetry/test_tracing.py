@@ -1,4 +1,4 @@
-"""Traces that nobody wants cost nothing; those that somebody wants stop nobody."""
+"""Spans cost nothing while tracing is off, and never block a program."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ import uuid
 import pytest
 import structlog
 
-from pagewarden import errors, tracing
-from pagewarden.tracing import otlp as otlp_module
+from pagewarden import errors, telemetry
+from pagewarden.telemetry import otlp as otlp_module
+from pagewarden.telemetry import tracing
 from tests.support import otlp
 
 IMPORTED = """
 import sys
-from pagewarden import tracing
 from pagewarden.commands import work
-with tracing.sending("worker", None), tracing.span("x", document="{document}"):
-    tracing.note(pages=1)
-    tracing.past("y", 0, document="{document}")
+from pagewarden.telemetry import tracing
+with tracing.send_spans("worker", None), tracing.span("x", document="{document}"):
+    tracing.set_attributes(pages=1)
+    tracing.record_span("y", 0, document="{document}")
 print([name for name in sys.modules if name.startswith(("opentelemetry", "google.protobuf"))])
 """
 DOCUMENT = uuid.UUID("c0ffee00-1234-4abc-8def-0123456789ab")
 
 
-def test_nothing_is_imported_for_traces_that_nobody_wants() -> None:
-    """Neither by a worker, nor by its spans."""
+def test_opentelemetry_is_not_imported_without_endpoint() -> None:
+    """Neither by the worker nor by its spans."""
     program = IMPORTED.format(document=DOCUMENT)
     said = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
@@ -37,29 +38,29 @@ def test_nothing_is_imported_for_traces_that_nobody_wants() -> None:
     assert said.stdout.strip() == "[]"
 
 
-def test_a_span_that_nobody_wants_is_always_the_same_thing() -> None:
-    """Nothing is made for it."""
+def test_span_without_endpoint_is_a_shared_object() -> None:
+    """No object is created for it."""
     assert tracing.span("a", document=str(DOCUMENT)) is tracing.span("b")
 
 
-def test_an_endpoint_without_the_packages_says_what_to_install(
+def test_endpoint_without_packages_is_a_settings_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They are an extra."""
-    monkeypatch.delitem(sys.modules, "pagewarden.tracing.otlp")
-    monkeypatch.delattr(tracing, "otlp")
+    """The message names the extra to install."""
+    monkeypatch.delitem(sys.modules, "pagewarden.telemetry.otlp")
+    monkeypatch.delattr(telemetry, "otlp")
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with (
         pytest.raises(errors.SettingsError, match=r"pagewarden\[tracing\]"),
-        tracing.sending("worker", "http://127.0.0.1:4318"),
+        tracing.send_spans("worker", "http://127.0.0.1:4318"),
     ):
         pass
 
 
-async def test_spans_of_a_context_are_of_its_document_and_below_each_other() -> None:
-    """Tasks inherit it; what is about no document is in no trace."""
+async def test_spans_nest_in_the_trace_of_their_document() -> None:
+    """Tasks inherit the context; without a document there is no span."""
     about = {"document": str(DOCUMENT), "worker": "w"}
-    with otlp.receiving() as received, tracing.sending("test", f"{received.url}/v1/traces/"):
+    with otlp.receiving() as received, tracing.send_spans("test", f"{received.url}/v1/traces/"):
         with tracing.span("about nothing"):
             pass
         with structlog.contextvars.bound_contextvars(**about), tracing.span("outer", pages=3):
@@ -76,18 +77,20 @@ async def test_spans_of_a_context_are_of_its_document_and_below_each_other() -> 
 
 async def _inner() -> None:
     with tracing.span("inner"):
-        tracing.note(more=True)
+        tracing.set_attributes(more=True)
 
 
-def test_an_error_is_told_without_its_secrets() -> None:
-    """By its class and its words; it is raised all the same."""
-    with otlp.receiving() as received, tracing.sending("test", received.url):
+def test_span_error_has_no_secrets() -> None:
+    """It has class and message, and the exception is raised."""
+    with otlp.receiving() as received, tracing.send_spans("test", received.url):
         with (
             pytest.raises(OSError, match="hidden"),
             tracing.span("fetch", document=str(DOCUMENT)),
         ):
             raise OSError("https://ada:hidden@store.example is away")
-        tracing.past("upload", tracing.now(), is_root=True, document=str(DOCUMENT), token="hidden")
+        tracing.record_span(
+            "upload", tracing.now(), is_root=True, document=str(DOCUMENT), token="hidden"
+        )
     failed, root = received.spans
     assert failed.is_error
     assert failed.about["error.type"] == "OSError"
@@ -96,15 +99,15 @@ def test_an_error_is_told_without_its_secrets() -> None:
     assert (root.parent, root.id) == ("", failed.parent)
 
 
-def test_a_receiver_that_does_not_answer_keeps_nobody_from_stopping(
+def test_unresponsive_receiver_does_not_block_the_exit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is left is given up after a moment."""
+    """Remaining spans are dropped after a timeout."""
     monkeypatch.setattr(otlp_module, "CLOSE_SECONDS", 0.2)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        with tracing.sending("test", f"http://127.0.0.1:{silent.getsockname()[1]}"):
-            tracing.past("upload", tracing.now(), is_root=True, document=str(DOCUMENT))
+        with tracing.send_spans("test", f"http://127.0.0.1:{silent.getsockname()[1]}"):
+            tracing.record_span("upload", tracing.now(), is_root=True, document=str(DOCUMENT))
             began = time.monotonic()
         assert time.monotonic() - began < 2

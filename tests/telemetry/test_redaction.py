@@ -1,4 +1,4 @@
-"""Secrets are taken out of whatever is written down, by their looks and by what they are."""
+"""Redaction of secrets, by pattern and by registered value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pagewarden import redaction
+from pagewarden.telemetry import redaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +25,9 @@ PRINTABLE = st.characters(
 
 @pytest.fixture(autouse=True, scope="module")
 def _own_secrets() -> Iterator[None]:
-    """Conceal what these tests say, and nothing of it in others."""
+    """Keep the secrets registered here out of other tests."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(redaction, "_concealed", set())
+        patched.setattr(redaction, "_registered", set())
         yield
 
 
@@ -46,10 +46,10 @@ def _own_secrets() -> Iterator[None]:
         ("sb_secret_hidden0 and whsec_hidden0+/=", "*** and ***"),
     ],
 )
-def test_what_looks_like_a_secret_is_hidden_and_the_rest_is_left(said: str, left: str) -> None:
-    """Whoever reads the line still knows what it speaks of."""
-    assert redaction.text(said) == left
-    assert redaction.text(left) == left
+def test_patterns_of_secrets_are_redacted(said: str, left: str) -> None:
+    """The rest of the text remains."""
+    assert redaction.redact_text(said) == left
+    assert redaction.redact_text(left) == left
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_what_looks_like_a_secret_is_hidden_and_the_rest_is_left(said: str, left
         "there is no lane nope; known are image, pdf (basic=no)",
     ],
 )
-def test_ordinary_words_are_left_as_they_are(said: str) -> None:
-    """A log full of holes helps nobody."""
-    assert redaction.text(said) == said
+def test_ordinary_text_is_unchanged(said: str) -> None:
+    """Redaction has no false positives here."""
+    assert redaction.redact_text(said) == said
 
 
-def test_fields_named_for_secrets_are_hidden_however_deep() -> None:
-    """Numbers are none: how many tokens a page took may be known."""
-    found = redaction.redacted(
+def test_fields_with_secret_names_are_redacted_at_any_depth() -> None:
+    """Numbers are not: a count of tokens is no secret."""
+    found = redaction.redact(
         {"lock_token": "x", "tokens": 7, "headers": {"Cookie": "x"}, "pages": [{"api_key": "x"}]}
     )
     assert found == {
@@ -82,22 +82,23 @@ def test_fields_named_for_secrets_are_hidden_however_deep() -> None:
     before=st.text(PRINTABLE, max_size=5),
     after=st.text(PRINTABLE, max_size=5),
 )
-def test_a_secret_that_is_known_is_found_wherever_it_stands(
-    password: str, before: str, after: str
-) -> None:
-    """By itself, as it is in a URL, and as a URL has it encoded."""
+def test_registered_secret_is_redacted_everywhere(password: str, before: str, after: str) -> None:
+    """As such, inside a URL, and percent-encoded."""
     encoded = urllib.parse.quote(password, safe="")
-    redaction.conceal(f"postgresql://ada:{encoded}@db.example.org/x")
+    redaction.register_secrets(f"postgresql://ada:{encoded}@db.example.org/x")
     shown = json.dumps(
-        redaction.redacted({"a": f"{before}{password}{after}", "b": [f"({encoded})"]}),
+        redaction.redact({"a": f"{before}{password}{after}", "b": [f"({encoded})"]}),
         ensure_ascii=False,
     )
     assert json.dumps(password, ensure_ascii=False)[1:-1] not in shown
     assert encoded not in shown
 
 
-def test_a_short_secret_makes_no_holes_in_ordinary_words() -> None:
-    """The password of a database may be the name of the database."""
-    redaction.conceal("postgresql://postgres:postgres@db/postgres")
-    assert redaction.text("connected to postgres") == "connected to postgres"
-    assert redaction.text("postgresql://postgres:postgres@db/x") == "postgresql://postgres:***@db/x"
+def test_short_secret_is_not_redacted() -> None:
+    """A database password may equal the database name."""
+    redaction.register_secrets("postgresql://postgres:postgres@db/postgres")
+    assert redaction.redact_text("connected to postgres") == "connected to postgres"
+    assert (
+        redaction.redact_text("postgresql://postgres:postgres@db/x")
+        == "postgresql://postgres:***@db/x"
+    )

@@ -1,4 +1,4 @@
-"""Code, documentation and the dashboard for Grafana speak of the same metrics."""
+"""Code, documentation and the Grafana dashboard have the same metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from functions import standing
 from gpu_service import door
 from gpu_service import meters as gpu_meters
-from pagewarden import meters, settings
+from pagewarden import settings
+from pagewarden.telemetry import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,11 +26,11 @@ _FAMILY = re.compile(r"_(bucket|sum|count)$")
 
 
 def _counted() -> dict[str, str]:
-    """Say what each metric of ours means, by its name; those of Python itself are left out."""
+    """Return the help of each of our metrics by name, without those of Python."""
     entrance = door.Door(places=1, waiting=1, retry_after=1)
     gpu = gpu_meters.Meters(entrance)
     found = {name: meaning for name, (meaning, _) in standing.GAUGES.items()}
-    for registry in (meters.Meters().registry, gpu.registry):
+    for registry in (metrics.Metrics().registry, gpu.registry):
         for family in registry.collect():
             name = f"{family.name}_total" if family.type == "counter" else family.name
             found[name] = family.documentation
@@ -48,20 +49,20 @@ def _shown() -> set[str]:
     return {word if word in known else _FAMILY.sub("", word) for word in words}
 
 
-def test_the_dashboard_shows_every_metric_there_is_and_no_other() -> None:
-    """A panel without data helps nobody, and neither does a metric that nobody sees."""
+def test_dashboard_shows_exactly_the_existing_metrics() -> None:
+    """No panel is without data, and no metric without a panel."""
     assert _shown() == set(_counted())
 
 
-def test_every_metric_is_documented_with_its_meaning() -> None:
-    """The table has what the process itself says of them."""
+def test_every_metric_is_documented() -> None:
+    """The table has the help text of each metric."""
     table = (ROOT / "docs" / "metrics.md").read_text("utf-8")
     rows = re.findall(r"^\| `(pagewarden_\w+)` \| .+? \| (.+?) \|$", table, re.MULTILINE)
     assert dict(rows) == _counted()
 
 
-def test_the_dashboard_asks_for_its_data_source() -> None:
-    """Nothing in it is bound to one Grafana."""
+def test_dashboard_has_no_fixed_data_source() -> None:
+    """It can be imported into any Grafana."""
     names = {variable["name"] for variable in DASHBOARD["templating"]["list"]}
     assert names == {"datasource", "lane"}
     for panel in DASHBOARD["panels"]:
@@ -72,8 +73,8 @@ def test_the_dashboard_asks_for_its_data_source() -> None:
     assert len(set(numbers)) == len(numbers)
 
 
-def test_no_panel_lies_over_another() -> None:
-    """Each has its place in the 24 columns."""
+def test_panels_do_not_overlap() -> None:
+    """Each fits into the 24 columns."""
     taken = set()
     for panel in DASHBOARD["panels"]:
         at = panel["gridPos"]
@@ -85,15 +86,15 @@ def test_no_panel_lies_over_another() -> None:
 
 
 @pytest.mark.parametrize("label", ["document", "path", "user", "worker", "name"])
-def test_no_label_can_have_any_number_of_values(label: str) -> None:
-    """Each would be a series of its own, for ever."""
+def test_labels_have_few_values(label: str) -> None:
+    """Each value would be a series of its own."""
     table = (ROOT / "docs" / "metrics.md").read_text("utf-8")
     labels = re.findall(r"^\| `pagewarden_\w+` \| (.+?) \|", table, re.MULTILINE)
     assert label not in {one.strip() for row in labels for one in row.split(",")}
 
 
-def test_the_example_for_prometheus_scrapes_every_kind_of_process() -> None:
-    """Where ours listen by default."""
+def test_prometheus_example_scrapes_every_kind_of_process() -> None:
+    """At the default ports."""
     text = PROMETHEUS.read_text("utf-8")
     jobs = re.findall(r"^  - job_name: (\S+)$.+?targets: \[(.+?)\]", text, re.DOTALL | re.MULTILINE)
     assert dict(jobs) == {

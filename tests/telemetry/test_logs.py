@@ -1,4 +1,4 @@
-"""What programs write to standard error, for people and for machines."""
+"""Structured logs on standard error, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from pagewarden import errors, logs, settings
+from pagewarden import errors, settings
+from pagewarden.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ SECRETS = {
 
 
 class Terminal(io.StringIO):
-    """A standard error that somebody looks at."""
+    """A standard error that is a terminal."""
 
     def isatty(self) -> bool:
         """Say so."""
@@ -43,7 +44,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Leave logging as it was, and begin without settings."""
+    """Restore logging, and start without settings."""
     monkeypatch.chdir(tmp_path)
     for name in os.environ:
         if name.startswith(("PAGEWARDEN_", "FORCE_COLOR", "NO_COLOR")):
@@ -59,7 +60,7 @@ def _as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """Have what is written to a standard error that is no terminal."""
+    """Capture standard error, which is not a terminal."""
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     logs.configure()
@@ -70,8 +71,8 @@ def _lines(stream: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_lines_for_machines_are_json_with_the_time_in_utc(written: io.StringIO) -> None:
-    """That is the default where nobody looks."""
+def test_json_lines_have_utc_timestamps(written: io.StringIO) -> None:
+    """JSON is the default without a terminal."""
     log.info("read", pages=3, path=Path("/x"), at=dt.date(2026, 11, 17))
     (line,) = _lines(written)
     assert dt.datetime.fromisoformat(line.pop("timestamp")).utcoffset() == dt.timedelta(0)
@@ -80,8 +81,8 @@ def test_lines_for_machines_are_json_with_the_time_in_utc(written: io.StringIO) 
     }  # fmt: skip
 
 
-def test_lines_on_a_terminal_are_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With colours, unless they are not wanted."""
+def test_console_format_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With colours, unless NO_COLOR is set."""
     shown = []
     for unwanted in ("", "1"):
         monkeypatch.setenv("NO_COLOR", unwanted)
@@ -97,7 +98,7 @@ def test_lines_on_a_terminal_are_for_people(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("in_file", [True, False])
 def test_format_and_level_are_settings(monkeypatch: pytest.MonkeyPatch, *, in_file: bool) -> None:
-    """Of the environment or of .env; they go before what the terminal says."""
+    """They come from the environment or .env, and override the default of a terminal."""
     chosen = {logs.FORMAT_SETTING: "json", logs.LEVEL_SETTING: "warning"}
     if in_file:
         Path(".env").write_text("".join(f"{name}={value}\n" for name, value in chosen.items()))
@@ -114,10 +115,10 @@ def test_format_and_level_are_settings(monkeypatch: pytest.MonkeyPatch, *, in_fi
 
 
 @pytest.mark.parametrize("name", [logs.FORMAT_SETTING, logs.LEVEL_SETTING])
-def test_a_value_that_is_not_known_is_refused_with_those_that_are(
+def test_invalid_value_error_lists_the_valid_ones(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """By both who read it."""
+    """In the settings and in the logs."""
     monkeypatch.setenv(name, "loud")
     with pytest.raises(errors.SettingsError, match=rf"{name} must be one of \w+, .*not 'loud'"):
         logs.configure()
@@ -126,7 +127,7 @@ def test_a_value_that_is_not_known_is_refused_with_those_that_are(
 
 
 def test_settings_and_logs_know_the_same_values() -> None:
-    """They are read apart, because most commands need only the one."""
+    """Logs read them separately, because most commands do not load the settings."""
     fields = settings.Settings.model_json_schema()["properties"]
     assert fields["log_level"]["enum"] == list(logs.LEVELS)
     assert fields["log_format"]["anyOf"][0]["enum"] == list(logs.FORMATS)
@@ -139,8 +140,8 @@ def _stumble(content: str) -> None:
         raise ValueError("it is broken") from exc
 
 
-def test_an_exception_is_a_field_without_the_values_of_variables(written: io.StringIO) -> None:
-    """Where it came from, its causes; what a variable held may be somebody's text."""
+def test_exception_is_a_field_without_local_variables(written: io.StringIO) -> None:
+    """It has frames and causes; variables may contain the text of documents."""
     content = "what a letter says"
     try:
         _stumble(content)
@@ -153,8 +154,8 @@ def test_an_exception_is_a_field_without_the_values_of_variables(written: io.Str
     assert content not in written.getvalue()
 
 
-def test_warnings_of_others_come_in_the_same_form(written: io.StringIO) -> None:
-    """With what is bound to the context; what is not so important they keep to themselves."""
+def test_library_warnings_have_the_same_form(written: io.StringIO) -> None:
+    """They have the bound context; their info lines are not logged."""
     with structlog.contextvars.bound_contextvars(document="d"):
         logging.getLogger("uvicorn.error").warning("something with %s", "password=hidden")
         logging.getLogger("httpx").info("GET https://example.org")
@@ -167,8 +168,8 @@ def test_warnings_of_others_come_in_the_same_form(written: io.StringIO) -> None:
     assert "old ways" in second["event"]
 
 
-def test_a_program_that_crashes_says_so_in_one_line(written: io.StringIO) -> None:
-    """With the reason, and without a password that is in it."""
+def test_crash_is_one_line(written: io.StringIO) -> None:
+    """It has the error, with passwords redacted."""
     error = OSError("postgresql://ada:hidden@db is away")
     sys.excepthook(OSError, error, None)
     (line,) = _lines(written)
@@ -177,10 +178,10 @@ def test_a_program_that_crashes_says_so_in_one_line(written: io.StringIO) -> Non
 
 
 @pytest.mark.parametrize("chosen_format", logs.FORMATS)
-def test_no_secret_of_the_settings_is_ever_written(
+def test_secrets_of_the_settings_are_not_logged(
     monkeypatch: pytest.MonkeyPatch, chosen_format: str
 ) -> None:
-    """Neither settings nor errors with them, by whatever way."""
+    """Neither in settings nor in errors, in any form."""
     monkeypatch.setenv(logs.FORMAT_SETTING, chosen_format)
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
@@ -199,8 +200,8 @@ def test_no_secret_of_the_settings_is_ever_written(
     assert "s3cr3t" not in stream.getvalue()
 
 
-def test_a_setting_that_is_wrong_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither by the error, nor by the one behind it."""
+def test_invalid_setting_error_has_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the error nor its cause has it."""
     monkeypatch.setenv("PAGEWARDEN_OTLP_ENDPOINT", "grpc://ada:s3cr3t@collector.example.org")
     with pytest.raises(errors.SettingsError) as caught:
         settings.load()

@@ -1,4 +1,4 @@
-"""One document through two real programs: one trace, lines in JSON, meters of both."""
+"""One document through two real programs: one trace, JSON logs, metrics of both."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from prometheus_client import parser
 from pagewarden.bench import system
 from tests.database import factories
 from tests.functions import house
-from tests.observability import programs
 from tests.support import databases, otlp, polling
+from tests.telemetry import programs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,13 +32,13 @@ PAGES = 2
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is left of a run: a document, its spans, lines of both programs, meters of both."""
+    """Results of a run: a document, its spans, logs and metrics of both programs."""
 
     document: str
     traces: otlp.Receiver
     functions: list[dict[str, Any]]
     worker: list[dict[str, Any]]
-    meters: dict[str, dict[tuple[str, ...], float]]
+    metrics: dict[str, dict[tuple[str, ...], float]]
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ async def _run(database: databases.Database, home: Path, traces: otlp.Receiver) 
         await worker.line("completed")
         served = (await worker.line("metrics_served"))["url"]
         texts = [(await client.get(url)).text for url in (served, "/metrics")]
-    return Seen(document, traces, functions.said, worker.said, _meters(texts))
+    return Seen(document, traces, functions.said, worker.said, _metrics(texts))
 
 
 async def _upload(client: httpx.AsyncClient) -> str:
@@ -95,7 +95,7 @@ async def _upload(client: httpx.AsyncClient) -> str:
     return str(answer.raise_for_status().json()["document_id"])
 
 
-def _meters(texts: list[str]) -> dict[str, dict[tuple[str, ...], float]]:
+def _metrics(texts: list[str]) -> dict[str, dict[tuple[str, ...], float]]:
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for text in texts:
         for family in parser.text_string_to_metric_families(text):
@@ -107,7 +107,7 @@ def _meters(texts: list[str]) -> dict[str, dict[tuple[str, ...], float]]:
 
 
 def test_upload_to_text_is_one_trace_of_two_programs(seen: Seen) -> None:
-    """Its id is the document's; nothing was passed along but the document itself."""
+    """Its id is the document id; nothing else was passed along."""
     spans = seen.traces.of(seen.document)
     assert seen.traces.paths == {"/v1/traces"}
     assert {span.trace for span in seen.traces.spans} == {uuid.UUID(seen.document).hex}
@@ -123,8 +123,8 @@ def test_upload_to_text_is_one_trace_of_two_programs(seen: Seen) -> None:
     }
 
 
-def test_the_upload_is_the_root_and_what_an_attempt_does_is_below_it(seen: Seen) -> None:
-    """Children begin and end within their parents."""
+def test_upload_is_the_root_span(seen: Seen) -> None:
+    """Children start and end within their parents."""
     spans = {span.name: span for span in seen.traces.of(seen.document)}
     upload, attempt = spans["upload"], spans["attempt"]
     assert upload.parent == ""
@@ -135,7 +135,7 @@ def test_the_upload_is_the_root_and_what_an_attempt_does_is_below_it(seen: Seen)
     assert spans["claim"].ended <= attempt.began
 
 
-def test_spans_say_what_they_are_about(seen: Seen) -> None:
+def test_spans_have_attributes(seen: Seen) -> None:
     """Document, lane, worker, attempt, engine and pages."""
     spans = {span.name: span for span in seen.traces.of(seen.document)}
     attempt = spans["attempt"].about
@@ -149,8 +149,8 @@ def test_spans_say_what_they_are_about(seen: Seen) -> None:
     assert not any(span.is_error for span in spans.values())
 
 
-def test_lines_of_a_worker_say_which_document_who_and_which_attempt(seen: Seen) -> None:
-    """Also the lines of what it was called to do."""
+def test_worker_lines_have_document_worker_and_attempt(seen: Seen) -> None:
+    """Also the lines of the modules it calls."""
     about = [line for line in seen.worker if "document" in line]
     assert {line["event"] for line in about} == {"claimed", "completed"}
     for line in about:
@@ -160,8 +160,8 @@ def test_lines_of_a_worker_say_which_document_who_and_which_attempt(seen: Seen) 
     assert (done["pages"], done["engine"], done["level"]) == (PAGES, "null", "info")
 
 
-def test_lines_of_requests_say_what_was_asked_by_whom_and_how_it_ended(seen: Seen) -> None:
-    """In one line; nothing of uvicorn's own, and no key."""
+def test_request_lines_have_route_user_and_status(seen: Seen) -> None:
+    """One line for each request; none of uvicorn's, and no key."""
     (line,) = [line for line in seen.functions if line.get("request") == REQUEST]
     assert dt.datetime.fromisoformat(line.pop("timestamp")).tzinfo is dt.UTC
     assert line.pop("seconds") > 0
@@ -173,9 +173,9 @@ def test_lines_of_requests_say_what_was_asked_by_whom_and_how_it_ended(seen: See
     assert KEY not in str(seen.functions + seen.worker)
 
 
-def test_both_programs_count(seen: Seen) -> None:
-    """The worker what it read, the functions what they answered; and how things stand."""
-    counted = seen.meters
+def test_both_programs_have_metrics(seen: Seen) -> None:
+    """The worker of documents, the functions of requests and of the database."""
+    counted = seen.metrics
     assert counted["pagewarden_claims_total"] == {("pdf",): 1}
     assert counted["pagewarden_documents_total"] == {("pdf", "completed"): 1}
     assert counted["pagewarden_pages_total"] == {("pdf", "read"): PAGES}

@@ -1,0 +1,205 @@
+"""HTTP calls to a server, models of its responses, and its errors as ours."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pydantic
+
+from pagewarden import errors, weak_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping
+
+CONNECT_SECONDS = 5.0
+# The server answers an upload after its store has the file, which may be a remote one.
+READ_SECONDS = 120.0
+
+# Timeout, rate limit, service unavailable, no space: a retry may succeed.
+_TRANSIENT_STATUSES = frozenset({408, 429, 502, 503, 504, 507})
+
+
+class Connection:
+    """HTTP connections to one server, such as https://ocr.example.org."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS, pool=None),
+            # Never use a proxy from the environment for a loopback address.
+            trust_env=not weak_secrets.is_this_machine(url),
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def require_reachable(self) -> None:
+        """Raise ServerAway if the server does not respond."""
+        with self._translate_errors():
+            await self._http.get("/healthz")
+
+    async def call(self, method: str, path: str, **options: Any) -> httpx.Response:  # noqa: ANN401
+        """Make a call and read its response; raise an error unless it succeeded."""
+        async with self.stream(method, path, **options) as response:
+            await self._read(response)
+            return response
+
+    @contextlib.asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        **options: Any,  # noqa: ANN401  # those of httpx
+    ) -> AsyncIterator[httpx.Response]:
+        """Make a call; the caller reads the response with chunks()."""
+        request = self._http.build_request(method, path, **options)
+        with self._translate_errors():
+            response = await self._http.send(request, stream=True)
+        try:
+            if not response.is_success:
+                await self._read(response)
+                raise to_error(response)
+            yield response
+        finally:
+            await response.aclose()
+
+    async def chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        """Read a response in chunks."""
+        stream = response.aiter_bytes()
+        while True:
+            with self._translate_errors():
+                chunk = await anext(stream, None)
+            if chunk is None:
+                return
+            yield chunk
+
+    async def _read(self, response: httpx.Response) -> None:
+        with self._translate_errors():
+            await response.aread()
+
+    @contextlib.contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
+            raise errors.ServerAway(
+                f"there is no server at {self.url}; start it with `pagewarden up`, or name "
+                "another with --url"
+            ) from exc
+        except httpx.TransportError as exc:
+            raise errors.ServerAway(
+                f"the connection to {self.url} was lost ({str(exc) or type(exc).__name__})"
+            ) from exc
+
+
+class UploadedDocument(pydantic.BaseModel, frozen=True):
+    """The document of an uploaded file; existing means that the server already had it."""
+
+    document_id: str
+    case_id: str
+    name: str
+    document_version: int
+    ocr_status: str
+    existing: bool
+    status_url: str
+
+
+class State(enum.Enum):
+    """Whether a document has text, will have it, or will not without a person."""
+
+    IN_PROGRESS = enum.auto()
+    READ = enum.auto()
+    NOT_READ = enum.auto()
+
+
+# What a person has to do when no text will come by itself.
+_REMEDIES: Mapping[str, str] = {
+    "pending": "its type is unknown; an administrator has to route it",
+    "dead_letter": "it is a dead letter; an administrator has to review it",
+    "pending_review": "a person has to type its text",
+    "extraction_failed": "its file could not be fetched; fetch it again",
+    "failed": "reading failed; retry it, or upload a better scan",
+    "cancelled": "it was cancelled; upload it again if you want it read",
+}
+
+
+class Progress(pydantic.BaseModel, frozen=True):
+    """Progress of a document; seconds_left is an estimate, None if unknown."""
+
+    document_id: str
+    name: str
+    ocr_status: str
+    pages_done: int
+    page_count: int | None
+    error: str | None
+    ahead: int | None
+    seconds_left: float | None
+
+    @property
+    def state(self) -> State:
+        """Say whether waiting makes sense."""
+        if self.ocr_status == "completed":
+            return State.READ
+        return State.NOT_READ if self.ocr_status in _REMEDIES else State.IN_PROGRESS
+
+    @property
+    def unread(self) -> int:
+        """Count the unreadable pages of a completed document."""
+        return max((self.page_count or 0) - self.pages_done, 0)
+
+    @property
+    def problem(self) -> str:
+        """Say why there is no text, and what to do."""
+        remedy = _REMEDIES.get(self.ocr_status, "it is not read yet")
+        return f"{remedy} ({self.error})" if self.error else remedy
+
+
+class Hit(pydantic.BaseModel, frozen=True):
+    """A page that matches a search; headline is an excerpt with hits marked «so»."""
+
+    document_id: str
+    case_id: str
+    name: str
+    page_number: int
+    rank: float
+    headline: str
+
+
+HITS = pydantic.TypeAdapter(list[Hit])
+
+
+def to_error(response: httpx.Response) -> errors.PagewardenError:
+    """Turn a failed response into an error; its body must have been read."""
+    code, message = _error_details(response)
+    if response.status_code == httpx.codes.UNAUTHORIZED:
+        return errors.NotSignedIn(message)
+    if response.status_code in _TRANSIENT_STATUSES:
+        return errors.ServerAway(message, retry_after=_retry_after(response))
+    return errors.CallRefused(message, status=response.status_code, code=code)
+
+
+def _error_details(response: httpx.Response) -> tuple[str, str]:
+    """Extract code and message from an error of the functions or of the sign-in."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        body = {}
+    message = body.get("message") or body.get("msg")
+    code = body.get("error") or body.get("error_code") or ""
+    if not message:
+        url = response.request.url.copy_with(query=None)
+        message = f"{url} answered {response.status_code}; is there a Pagewarden server?"
+    hint = body.get("hint")
+    return str(code), f"{message} ({hint})" if hint and hint not in message else str(message)
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    value = response.headers.get("retry-after", "")
+    return float(value) if value.isdecimal() else None
