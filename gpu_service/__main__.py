@@ -10,7 +10,7 @@ import typer
 import uvicorn
 from pydantic import HttpUrl
 
-from gpu_service import app, plans
+from gpu_service import app, config
 from pagewarden import errors, logs, settings
 from pagewarden.reading import engines
 
@@ -20,7 +20,7 @@ GRACE_SECONDS = 8
 # that is just on its way is lost.
 KEEP_ALIVE_SECONDS = 75
 
-_ENGINES = ", ".join([plans.BATCHED, *engines.ENGINES])
+_ENGINES = ", ".join([config.BATCHED, *engines.ENGINES])
 
 
 def main(
@@ -36,11 +36,11 @@ def main(
     logs.configure()
     try:
         chosen = settings.load()
-        plan = plans.of_settings(chosen, engine=engine, processes=processes)
+        plan = config.of_settings(chosen, engine=engine, processes=processes)
     except errors.PagewardenError as exc:
         sys.exit(f"gpu_service: {exc}")
     place = chosen.gpu_service_url or HttpUrl(settings.GPU_SERVICE_URL)
-    config = uvicorn.Config(
+    server = uvicorn.Config(
         app.create_app(plan),
         host=host or place.host or "",
         port=place.port if port is None else port,  # type: ignore[arg-type]  # http has one
@@ -54,7 +54,7 @@ def main(
     # uvicorn repeats the signal it was stopped by, once it has; that would end us as if killed.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    uvicorn.Server(config).run()
+    uvicorn.Server(server).run()
 
 
 if __name__ == "__main__":

@@ -10,17 +10,48 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw, ImageFont
 
-from gpu_service import batched, plans
+from gpu_service import batcher, config
 from pagewarden import errors
-from pagewarden.reading import engines
+from pagewarden.reading import engines, rapid
 from pagewarden.reading import reader as readers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pagewarden.reading import engine as engine_protocol
+    from pagewarden.reading.lines import crops, readings, recognition
 
 TEST_LINE = "Every page read, none lost"
+
+
+class Batched(rapid.Rapid):
+    """Finds the lines of each page by itself, and has them read with those of others."""
+
+    name = config.BATCHED
+
+    def __init__(self, noted: Callable[[int, int], None]) -> None:
+        super().__init__(config.best())
+        self._together = batcher.Together(noted)
+
+    @property
+    def version(self) -> str:
+        """Name the version of package and models; what is added to lines counts too."""
+        return f"{super().version}, in batches"
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether anybody reads."""
+        return self._together.alive
+
+    def read(
+        self, lines: Sequence[crops.Crop], chosen: recognition.Recogniser
+    ) -> list[readings.Reading]:
+        """Read them with the lines of other pages."""
+        return self._together.read(chosen, lines)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._together.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +73,7 @@ class Readers:
 
     def __init__(
         self,
-        plan: plans.Plan,
+        plan: config.Plan,
         resources: contextlib.AsyncExitStack,
         noted: Callable[[int, int], None],
     ) -> None:
@@ -50,7 +81,7 @@ class Readers:
         self._resources = resources
         self._noted = noted
         self._readers: dict[tuple[str, str], readers.Reader] = {}
-        self._batched: batched.Batched | None = None
+        self._batched: Batched | None = None
         self._opening = asyncio.Lock()
 
     @property
@@ -62,7 +93,7 @@ class Readers:
         """Have the reader of this engine and profile, ours where none is named."""
         name, wanted = engine or self._plan.engine, profile or self._plan.profile
         self._require(name, wanted)
-        has_profiles = name != plans.BATCHED and engines.find(name).has_profiles
+        has_profiles = name != config.BATCHED and engines.find(name).has_profiles
         key = name, wanted if has_profiles else engines.BALANCED
         async with self._opening:
             if key not in self._readers:
@@ -80,7 +111,7 @@ class Readers:
             raise errors.EngineAway(problem or f"the test line {TEST_LINE!r} was read as {text!r}")
 
     def _require(self, engine: str, profile: str) -> None:
-        known = {**dict.fromkeys(engines.ENGINES), plans.BATCHED: None, self._plan.engine: None}
+        known = {**dict.fromkeys(engines.ENGINES), config.BATCHED: None, self._plan.engine: None}
         if engine not in known:
             raise errors.EngineMissing(
                 f"there is no engine {engine!r}; choose one of {', '.join(known)}"
@@ -92,8 +123,8 @@ class Readers:
 
     async def _open(self, name: str, profile: str) -> readers.Reader:
         engine: str | engine_protocol.Engine = name
-        if name == plans.BATCHED:
-            engine = self._batched = await asyncio.to_thread(batched.Batched, self._noted)
+        if name == config.BATCHED:
+            engine = self._batched = await asyncio.to_thread(Batched, self._noted)
             self._resources.callback(engine.close)
         made = readers.Reader(engine=engine, profile=profile, processes=self._plan.processes)
         return await self._resources.enter_async_context(made)

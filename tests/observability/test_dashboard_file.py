@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions import standing
-from gpu_service import door
-from gpu_service import meters as gpu_meters
+from gpu_service import service
 from pagewarden import meters, settings
 
 if TYPE_CHECKING:
@@ -26,8 +25,7 @@ _FAMILY = re.compile(r"_(bucket|sum|count)$")
 
 def _counted() -> dict[str, str]:
     """Say what each metric of ours means, by its name; those of Python itself are left out."""
-    entrance = door.Door(places=1, waiting=1, retry_after=1)
-    gpu = gpu_meters.Meters(entrance)
+    gpu = service.Meters(service.Door(places=1, waiting=1))
     found = {name: meaning for name, (meaning, _) in standing.GAUGES.items()}
     for registry in (meters.Meters().registry, gpu.registry):
         for family in registry.collect():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import math
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -17,8 +18,6 @@ from pagewarden.gpu import protocol
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
-
-    from gpu_service.service import Service
 
 RETRY_AFTER_SECONDS = 5
 
@@ -41,20 +40,19 @@ LINGER_SECONDS = 30.0
 class Refused(Exception):
     """Ends a request that is none of our errors' business; ours: no document can help it."""
 
-    def __init__(
-        self,
-        status: int,
-        code: str,
-        message: str,
-        *,
-        retry_after: int | None = None,
-        ours: bool = False,
-    ) -> None:
+    def __init__(self, status: int, code: str, message: str, *, ours: bool = False) -> None:
         super().__init__(message)
         self.status = status
-        wait = errors.Category.CONFIGURATION if retry_after is None else errors.Category.TRANSIENT
-        category = wait if ours else errors.Category.PERMANENT
-        self.fault = protocol.Fault(code, message, category, ours, retry_after)
+        category = errors.Category.CONFIGURATION if ours else errors.Category.PERMANENT
+        self.fault = protocol.Fault(code, message, category, ours)
+
+
+class Unavailable(Refused):
+    """Ends a request that may be sent again soon; the handler says when."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(503, code, message, ours=True)
+        self.fault = dataclasses.replace(self.fault, category=errors.Category.TRANSIENT)
 
 
 class Parting(Response):
@@ -77,7 +75,10 @@ class Parting(Response):
 
 
 def install(app: FastAPI) -> None:
-    """Have every error answered in the one shape."""
+    """Have every error answered in the one shape.
+
+    app.state has retry_after, for those who come too early, and refusals, which counts.
+    """
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(errors.PagewardenError, _failed)
     app.add_exception_handler(RequestValidationError, _malformed)
@@ -87,9 +88,7 @@ def install(app: FastAPI) -> None:
 
 
 def _answer(request: Request, status: int, fault: protocol.Fault) -> Response:
-    service = cast("Service | None", getattr(request.app.state, "service", None))
-    if service is not None:
-        service.meters.refusals.labels(fault.code).inc()
+    request.app.state.refusals.labels(fault.code).inc()
     headers = {}
     if status in {429, 503}:
         headers["Retry-After"] = str(math.ceil(fault.retry_after or RETRY_AFTER_SECONDS))
@@ -104,7 +103,10 @@ def _answer(request: Request, status: int, fault: protocol.Fault) -> Response:
 
 async def _refused(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, Refused)  # noqa: S101  # for the type checker
-    return _answer(request, exc.status, exc.fault)
+    fault = exc.fault
+    if isinstance(exc, Unavailable):
+        fault = dataclasses.replace(fault, retry_after=request.app.state.retry_after)
+    return _answer(request, exc.status, fault)
 
 
 async def _failed(request: Request, exc: Exception) -> Response:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from gpu_service import devices
-from pagewarden import keys, settings
+import structlog
+
+from pagewarden import errors, keys, settings
 from pagewarden.reading import engines
 from pagewarden.reading.lines import networks
+
+log = structlog.get_logger(__name__)
 
 BATCHED = "batched"
 """The engine that only this service has."""
@@ -69,4 +73,18 @@ def _stores(chosen: settings.Settings) -> Iterator[str]:
 
 def usual_engine() -> str:
     """Batch lines where there is CUDA; on a CPU the cascade is quicker, see decision 6."""
-    return BATCHED if devices.best().provider == networks.CUDA else engines.DEFAULT
+    return BATCHED if best().provider == networks.CUDA else engines.DEFAULT
+
+
+def best() -> networks.Device:
+    """Choose the first GPU, if it works, and all cores otherwise."""
+    cores = os.cpu_count() or 1
+    if networks.CUDA in networks.available():
+        gpu = networks.Device(networks.CUDA, cores)
+        try:
+            networks.detector(gpu)
+        except errors.EngineMissing as exc:
+            log.warning("no_gpu", reason=str(exc))
+        else:
+            return gpu
+    return networks.Device(networks.CPU, cores)

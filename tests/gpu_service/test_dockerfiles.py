@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FILES = ("gpu_service/Dockerfile", "gpu_service/Dockerfile.cuda")
+FILES = ("deploy/gpu/Dockerfile", "deploy/gpu/Dockerfile.cuda")
 
 
 def instructions(name: str) -> list[tuple[str, str]]:

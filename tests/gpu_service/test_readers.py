@@ -7,7 +7,7 @@ import io
 
 from PIL import Image
 
-from tests.gpu import places
+from tests.gpu_service import harness
 from tests.reading import printed
 
 
@@ -21,14 +21,14 @@ def scan(lines: tuple[str, ...]) -> bytes:
 async def test_requests_at_a_time_share_batches_and_each_gets_its_own_text() -> None:
     """Four documents at once: each is read as it is printed, and the meters show the sharing."""
     texts = [printed.ENGLISH, printed.ENGLISH[::-1]] * 2
-    async with places.ready(
+    async with harness.ready(
         engine="batched", test_line=True, max_bytes=10_000_000, processes=4
     ) as place:
         answers = await asyncio.gather(
             *(place.read(scan(text), languages="eng", name=f"{n}") for n, text in enumerate(texts))
         )
         for answer, text in zip(answers, texts, strict=True):
-            document, page, _ = places.lines(answer)
+            document, page, _ = harness.lines(answer)
             assert document["document"]["engine"] == "batched"
             assert document["document"]["version"].endswith("in batches")
             assert [line["text"] for line in page["page"]["lines"]] == list(text)

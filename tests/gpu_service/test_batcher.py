@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_service import together
+from gpu_service import batcher
 from pagewarden import errors
 from pagewarden.reading import scripts
 from pagewarden.reading.lines import crops, readings, recognition
@@ -64,7 +64,7 @@ class Bench:
     def __init__(self) -> None:
         self.network = Network()
         self.noted: list[tuple[int, int]] = []
-        self.together = together.Together(lambda *batch: self.noted.append(batch))
+        self.together = batcher.Together(lambda *batch: self.noted.append(batch))
         self.pool = futures.ThreadPoolExecutor(8)
 
     def page(self, *greys: int, width: int = 480) -> futures.Future[list[str]]:
@@ -138,7 +138,7 @@ def test_whoever_came_first_is_read_first(bench: Bench) -> None:
     bench.network.gate.release(1000)
     assert short.result(PATIENCE) == ["1"]
     assert long.result(PATIENCE) == [str(grey) for grey in range(100, 200)]
-    assert list(map(len, bench.network.batches)) == [together.MOST_LINES, 36, 1]
+    assert list(map(len, bench.network.batches)) == [batcher.MOST_LINES, 36, 1]
 
 
 def test_a_page_nobody_waits_for_stalls_nobody(bench: Bench) -> None:
@@ -168,10 +168,10 @@ def test_when_it_stops_everybody_is_told(bench: Bench) -> None:
 @given(st.integers(1, 20_000))
 def test_widths_grow_by_an_eighth_at_most(width: int) -> None:
     """And are always what the network can take."""
-    wide = together.padded(width)
+    wide = batcher.padded(width)
     assert wide % recognition.STRIDE == 0
     assert width <= wide <= max(width * 1.125, width + recognition.STRIDE)
-    assert together.padded(wide) == wide
+    assert batcher.padded(wide) == wide
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,7 @@ def cut() -> list[recognition.Scaled]:
         for text in texts
         for size, noise in ((40, 0.0), (40, 0.25), (30, 0.1))
     ]
-    return [recognition.scale(sheet, padded=together.padded) for sheet in sheets]
+    return [recognition.scale(sheet, padded=batcher.padded) for sheet in sheets]
 
 
 @pytest.fixture(scope="module")

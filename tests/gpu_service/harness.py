@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import json
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from prometheus_client import parser
 
-from gpu_service import app, plans
+from gpu_service import app, config
 from pagewarden.gpu import client, protocol
+from tests.reading import drawn
 from tests.support import polling
 from tests.support.serving import serving
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 KEY = "the secret key of this test"
 MAX_BYTES = 500_000
-PLAN = plans.Plan(
+PLAN = config.Plan(
     key=KEY, engine="fake", test_line=False, processes=2, max_bytes=MAX_BYTES, retry_after=1
 )
 TIFF = {"Content-Type": "image/tiff"}
@@ -128,3 +130,27 @@ async def is_ready(session: httpx.AsyncClient) -> None:
         return False
 
     await polling.until(answers, seconds=60)
+
+
+@contextlib.asynccontextmanager
+async def sleeping(place: Place) -> AsyncIterator[None]:
+    """Have a document inside that takes for ever; leave at the end, in the middle of it."""
+    asking = asyncio.create_task(place.read(drawn.document("asleep")))
+    try:
+        yield
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+
+async def refused(place: Place) -> float:
+    """Count the documents that were sent away."""
+    return await place.meter("pagewarden_gpu_refusals_total", code="Busy")
+
+
+def error(answer: httpx.Response, status: int) -> dict[str, Any]:
+    """Check the status, and give what was said."""
+    assert answer.status_code == status, answer.text
+    (line,) = lines(answer)
+    said: dict[str, Any] = line["error"]
+    return said
