@@ -1,4 +1,4 @@
-"""The service as an ASGI app, and its routes: about, read, health and metrics."""
+"""The ASGI app and its routes: about, read, health and metrics."""
 
 from __future__ import annotations
 
@@ -14,58 +14,77 @@ import httpx
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from pydantic import BaseModel
 
-from gpu_service import config, readers, request_body, responses, service
-from gpu_service import errors as refusals
+from gpu_service.config import ServiceConfig
+from gpu_service.errors import install_handlers
+from gpu_service.readers import SelectedReader
+from gpu_service.request_body import read_order, save_body, save_chunks
+from gpu_service.responses import JsonLinesResponse
+from gpu_service.service import METRICS_MEDIA_TYPE, Service, open_service
 from pagewarden import errors
 from pagewarden.gpu import protocol
 
 
-def create_app(plan: config.Plan) -> FastAPI:
-    """Make the app; it loads its models when it starts."""
+def create_app(config: ServiceConfig) -> FastAPI:
+    """Create the app; it loads its models when it starts."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with service.opened(plan) as opened:
-            app.state.service, app.state.refusals = opened, opened.meters.refusals
+        async with open_service(config) as service:
+            app.state.service = service
+            app.state.refusals = service.metrics.refusals
             yield
 
     app = FastAPI(
         title="Pagewarden GPU service",
-        summary="A document in, a line of JSON for each of its pages out.",
+        summary="Reads a document, and answers with one line of JSON for each page.",
         lifespan=lifespan,
     )
-    app.state.retry_after = plan.retry_after
-    refusals.install(app)
-    app.include_router(router)
-    app.include_router(health)
+    app.state.retry_after = config.retry_after
+    install_handlers(app)
+    app.include_router(reading_routes)
+    app.include_router(health_routes)
     return app
 
 
-def _of_app(request: Request) -> service.Service:
-    return cast("service.Service", request.app.state.service)
+# Dependencies.
 
 
-Used = Annotated[service.Service, Depends(_of_app)]
+def _service_of_app(request: Request) -> Service:
+    return cast("Service", request.app.state.service)
+
+
+AppService = Annotated[Service, Depends(_service_of_app)]
 """A parameter of this type gets the service of the app."""
 
 
-async def require_key(request: Request, used: Used) -> None:
-    """Let those in who have the secret key, in a time that says nothing about it."""
+async def require_key(request: Request, service: AppService) -> None:
+    """Require the secret key; compared in constant time."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    genuine = hmac.compare_digest(given.strip().encode(errors="replace"), used.plan.key.encode())
-    if scheme.lower() != "bearer" or not genuine:
+    key = service.config.key.encode()
+    matches = hmac.compare_digest(given.strip().encode(errors="replace"), key)
+    if scheme.lower() != "bearer" or not matches:
         raise errors.NotSignedIn(
-            "this is for our own services; send the secret key as Authorization: Bearer …"
+            "only our own services may call this; send the secret key as Authorization: Bearer …"
         )
 
 
-async def require_ready(used: Used) -> None:
-    """Send away those who come too early."""
-    used.require_ready()
+async def require_ready(service: AppService) -> None:
+    """Refuse requests until the models are loaded."""
+    service.require_ready()
 
 
-router = APIRouter(dependencies=[Depends(require_key), Depends(require_ready)])
-health = APIRouter(tags=["health"])
+async def _admit(service: AppService) -> AsyncIterator[contextlib.ExitStack]:
+    """Hold a place until the response is sent; what is on the stack is released with it."""
+    with contextlib.ExitStack() as admitted:
+        admitted.enter_context(service.admission.admit())
+        yield admitted
+
+
+Admitted = Annotated[contextlib.ExitStack, Depends(_admit)]
+
+# Reading.
+
+reading_routes = APIRouter(dependencies=[Depends(require_key), Depends(require_ready)])
 
 _ORDER = protocol.Order.model_json_schema()
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
@@ -85,39 +104,31 @@ _BODY: dict[str, Any] = {
         },
     },
 }
-_REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"description": "The request makes no sense, or names an engine that is not here."},
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "The request is invalid, or names an unknown engine."},
     401: {"description": "The secret key is missing or wrong."},
-    404: {"description": "There is nothing at that URL."},
-    408: {"description": "The body came too slowly."},
+    404: {"description": "There is no file at that URL."},
+    408: {"description": "The body arrived too slowly."},
     413: {"description": "The document is too large."},
-    415: {"description": "The body is of a type we do not read."},
-    422: {"description": "The document cannot be read as it is."},
-    503: {"description": "There is no room, or something is away; see Retry-After."},
+    415: {"description": "The type of the body is not supported."},
+    422: {"description": "The document cannot be read."},
+    503: {"description": "The service is full, or a dependency is down; see Retry-After."},
     504: {"description": "Opening the document took too long."},
 }
 
 
-async def _stay(used: Used) -> AsyncIterator[contextlib.ExitStack]:
-    """Be inside until all is sent; what is put on the stack is let go of then."""
-    with contextlib.ExitStack() as stay:
-        stay.enter_context(used.door.entered())
-        yield stay
-
-
-Stay = Annotated[contextlib.ExitStack, Depends(_stay)]
-
-
-@router.get(protocol.ABOUT_PATH, responses={key: _REFUSALS[key] for key in (400, 401, 503)})
+@reading_routes.get(protocol.ABOUT_PATH, responses={key: _ERRORS[key] for key in (400, 401, 503)})
 async def about(
-    used: Used, engine: str | None = None, profile: str | None = None
+    service: AppService, engine: str | None = None, profile: str | None = None
 ) -> protocol.About:
-    """Say which engine of which version reads, when one wishes for this one."""
-    chosen = await used.readers.choose(engine, profile)
-    return protocol.About(chosen.engine, chosen.version, chosen.profile, used.plan.max_bytes)
+    """Return the engine, its version and its profile that a request like this would use."""
+    selected = await service.readers.select(engine, profile)
+    return protocol.About(
+        selected.engine, selected.version, selected.profile, service.config.max_bytes
+    )
 
 
-@router.post(
+@reading_routes.post(
     protocol.READ_PATH,
     response_model=None,
     responses={
@@ -125,45 +136,41 @@ async def about(
             "description": "A line of JSON for the document, one for each page, and an end.",
             "content": {protocol.MEDIA_TYPE: {}},
         },
-        **_REFUSALS,
+        **_ERRORS,
     },
     openapi_extra=_BODY,
 )
-async def read(request: Request, used: Used, stay: Stay) -> responses.Answer:
-    """Read a document: the body itself, or one of our store whose URL is in JSON."""
-    order = await request_body.ordered(request)
-    url = used.links.require_ours(order.url) if order.url is not None else None
-    chosen = await used.readers.choose(order.engine, order.profile)
-    path = Path(stay.enter_context(tempfile.TemporaryDirectory(dir=used.folder)), "document")
+async def read(request: Request, service: AppService, admitted: Admitted) -> JsonLinesResponse:
+    """Read a document: the body itself, or a file of our store whose URL is in JSON."""
+    order = await read_order(request)
+    url = service.fetcher.require_store_url(order.url) if order.url is not None else None
+    selected = await service.readers.select(order.engine, order.profile)
+    path = Path(admitted.enter_context(tempfile.TemporaryDirectory(dir=service.folder)), "document")
     if url is not None:
-        return responses.Answer(_fetched(used, chosen, order, path, url))
-    await request_body.take(request, path, used.plan.max_bytes)
-    return responses.Answer(_lines(used, chosen, order, path))
+        return JsonLinesResponse(_read_url(service, selected, order, path, url))
+    await save_body(request, path, service.config.max_bytes)
+    return JsonLinesResponse(_read_file(service, selected, order, path))
 
 
-async def _fetched(
-    used: service.Service,
-    chosen: readers.Chosen,
-    order: protocol.Order,
-    path: Path,
-    url: httpx.URL,
+async def _read_url(
+    service: Service, selected: SelectedReader, order: protocol.Order, path: Path, url: httpx.URL
 ) -> AsyncGenerator[bytes]:
-    """Fetch the document first, while the client is told that we are alive."""
-    await request_body.keep(used.links.fetch(url), path, used.plan.max_bytes)
-    async with contextlib.aclosing(_lines(used, chosen, order, path)) as lines:
+    """Download the document, then read it; meanwhile the client gets keep-alive lines."""
+    await save_chunks(service.fetcher.fetch(url), path, service.config.max_bytes)
+    async with contextlib.aclosing(_read_file(service, selected, order, path)) as lines:
         async for line in lines:
             yield line
 
 
-async def _lines(
-    used: service.Service, chosen: readers.Chosen, order: protocol.Order, path: Path
+async def _read_file(
+    service: Service, selected: SelectedReader, order: protocol.Order, path: Path
 ) -> AsyncGenerator[bytes]:
-    """Read as soon as there is a place, and tell of each page."""
+    """Read the document once there is a slot; yield a line for each page."""
     counts: list[int] = []
     pages = 0
-    async with used.door.place():
-        with _measured(used):
-            found = chosen.reader.read(
+    async with service.admission.slot():
+        with _measure(service):
+            found = selected.reader.read(
                 path,
                 name=order.name,
                 languages=order.languages,
@@ -173,22 +180,22 @@ async def _lines(
             async with contextlib.aclosing(found):
                 async for page in found:
                     if not pages:
-                        yield _first_line(chosen, counts[-1])
+                        yield _first_line(selected, counts[-1])
                     pages += 1
-                    used.meters.pages.labels(page.source).inc()
+                    service.metrics.pages.labels(page.source).inc()
                     yield protocol.pack(protocol.Line(page=page))
         if not pages:
-            yield _first_line(chosen, counts[-1])
+            yield _first_line(selected, counts[-1])
         yield protocol.pack(protocol.Line(end=protocol.End(pages)))
 
 
-def _first_line(chosen: readers.Chosen, page_count: int) -> bytes:
-    document = protocol.Document(page_count, chosen.engine, chosen.version, chosen.profile)
+def _first_line(selected: SelectedReader, page_count: int) -> bytes:
+    document = protocol.Document(page_count, selected.engine, selected.version, selected.profile)
     return protocol.pack(protocol.Line(document=document))
 
 
 @contextlib.contextmanager
-def _measured(used: service.Service) -> Iterator[None]:
+def _measure(service: Service) -> Iterator[None]:
     start, end = time.monotonic(), "left"
     try:
         yield
@@ -197,32 +204,37 @@ def _measured(used: service.Service) -> Iterator[None]:
         end = type(exc).__name__
         raise
     finally:
-        used.meters.seconds.observe(time.monotonic() - start)
-        used.meters.documents.labels(end).inc()
+        service.metrics.seconds.observe(time.monotonic() - start)
+        service.metrics.documents.labels(end).inc()
 
 
-class Fine(BaseModel):
-    """Everything is as it should be."""
+# Health and metrics: open to every client that reaches the port.
+
+health_routes = APIRouter(tags=["health"])
+
+
+class HealthStatus(BaseModel):
+    """The answer of a healthy service."""
 
     status: Literal["ok"] = "ok"
 
 
-@health.get("/healthz", responses={503: {"description": "It should be started again."}})
-async def alive(used: Used) -> Fine:
-    """Answer while the process lives, or may still come to life."""
-    if used.trouble is not None:
-        raise errors.EngineAway(used.trouble)
-    return Fine()
+@health_routes.get("/healthz", responses={503: {"description": "Restart the service."}})
+async def alive(service: AppService) -> HealthStatus:
+    """Answer 200 while the process works or still starts."""
+    if service.failure is not None:
+        raise errors.EngineAway(service.failure)
+    return HealthStatus()
 
 
-@health.get("/readyz", responses={503: {"description": "The models are not loaded, or broken."}})
-async def ready(used: Used) -> Fine:
-    """Answer when the models are loaded and have read a line."""
-    used.require_ready()
-    return Fine()
+@health_routes.get("/readyz", responses={503: {"description": "The models are not loaded."}})
+async def ready(service: AppService) -> HealthStatus:
+    """Answer 200 once the models are loaded and have read a line."""
+    service.require_ready()
+    return HealthStatus()
 
 
-@health.get("/metrics", response_class=Response)
-async def metrics(used: Used) -> Response:
-    """Give the meters as Prometheus wants them."""
-    return Response(used.meters.as_text(), headers={"Content-Type": service.MEDIA_TYPE})
+@health_routes.get("/metrics", response_class=Response)
+async def metrics(service: AppService) -> Response:
+    """Return the metrics in the Prometheus text format."""
+    return Response(service.metrics.as_text(), headers={"Content-Type": METRICS_MEDIA_TYPE})

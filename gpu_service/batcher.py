@@ -1,7 +1,8 @@
-"""One thread reads the lines of all pages that are under way, as many at once as fit together.
+"""Recognise the lines of all pages in flight in shared batches, on one thread.
 
-Lines of one width go together: what is added to a line depends on the line alone, and so does what
-is read from it. While a batch is read, lines for the next one gather; nobody waits for more.
+A batch holds lines of one padded width. Padding depends on the line alone, so the text of a line
+does not depend on what else is in its batch. While a batch is read, lines for the next one
+collect; no line waits for a batch to fill.
 """
 
 from __future__ import annotations
@@ -22,131 +23,133 @@ if TYPE_CHECKING:
 
     from pagewarden.reading.lines import crops, readings
 
-MOST_LINES = 64
+MAX_LINES = 64
 # Pixels of width in one batch: 32 lines of a full page.
-MOST_WIDTH = 32 * 1024
+MAX_WIDTH = 32 * 1024
 
 
 class Network(Protocol):
-    """What reads lines of one width together."""
+    """Recognises lines of one width together."""
 
     def read_all(self, lines: Sequence[recognition.Scaled]) -> list[readings.Reading]:
-        """Read them."""
+        """Read the lines."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Waiting:
-    """A line, the page it is from, and whoever waits for it."""
+class _PendingLine:
+    """A line, its page, and the future of its result."""
 
     number: int
     page: object
     network: Network
     scaled: recognition.Scaled
-    found: futures.Future[readings.Reading] = field(default_factory=futures.Future)
+    result: futures.Future[readings.Reading] = field(default_factory=futures.Future)
 
 
-class Together:
-    """The thread; noted is told of each batch: how many lines, of how many pages."""
+class LineBatcher:
+    """The thread; `on_batch` gets the number of lines and pages of each batch."""
 
-    def __init__(self, noted: Callable[[int, int], None]) -> None:
-        self._noted = noted
-        self._groups: dict[tuple[Network, int], deque[_Waiting]] = {}
-        self._news = threading.Condition()
+    def __init__(self, on_batch: Callable[[int, int], None]) -> None:
+        self._on_batch = on_batch
+        self._groups: dict[tuple[Network, int], deque[_PendingLine]] = {}
+        self._changed = threading.Condition()
         self._count = 0
         self._closed = False
-        self._thread = threading.Thread(target=self._work, name="lines", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
         self._thread.start()
 
     @property
     def alive(self) -> bool:
-        """Tell whether anybody reads."""
+        """Tell whether the thread runs."""
         return self._thread.is_alive()
 
     def read(self, network: Network, lines: Sequence[crops.Crop]) -> list[readings.Reading]:
-        """Read the lines of a page; raises the first error that one of them met with."""
-        scaled = [recognition.scale(line.pixels, padded=padded) for line in lines]
-        waiting = self._add(network, scaled)
-        return [line.found.result() for line in waiting]
+        """Read the lines of a page; raises the first error of any of them."""
+        scaled = [recognition.scale(line.pixels, padded=padded_width) for line in lines]
+        pending = self._add(network, scaled)
+        return [line.result.result() for line in pending]
 
     def close(self) -> None:
-        """End the thread after the batch it reads; whoever waits is told."""
-        with self._news:
+        """End the thread after its current batch; all pending lines fail."""
+        with self._changed:
             self._closed = True
-            self._news.notify()
+            self._changed.notify()
         self._thread.join()
 
-    def _add(self, network: Network, lines: Sequence[recognition.Scaled]) -> list[_Waiting]:
+    def _add(self, network: Network, lines: Sequence[recognition.Scaled]) -> list[_PendingLine]:
         page = object()
-        with self._news:
+        with self._changed:
             if self._closed or not self.alive:
-                raise errors.EngineAway("the GPU service stops; try again when it is back")
-            waiting = [
-                _Waiting(number, page, network, line)
+                raise errors.EngineAway("the GPU service is shutting down; try again later")
+            pending = [
+                _PendingLine(number, page, network, line)
                 for number, line in enumerate(lines, self._count)
             ]
-            self._count += len(waiting)
-            for line in waiting:
+            self._count += len(pending)
+            for line in pending:
                 self._groups.setdefault((network, line.scaled.width), deque()).append(line)
-            self._news.notify()
-        return waiting
+            self._changed.notify()
+        return pending
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         try:
-            while batch := self._next():
-                self._noted(len(batch), len({line.page for line in batch}))
+            while batch := self._next_batch():
+                self._on_batch(len(batch), len({line.page for line in batch}))
                 _read(batch)
         finally:
-            self._give_up()
+            self._fail_pending()
 
-    def _next(self) -> list[_Waiting]:
-        """Wait for lines, and take those that fit together with whoever came first."""
-        with self._news:
-            self._news.wait_for(lambda: self._groups or self._closed)
+    def _next_batch(self) -> list[_PendingLine]:
+        """Wait for lines, then take the oldest one and others of its width; empty when closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._groups or self._closed)
             if self._closed:
                 return []
             key, group = min(self._groups.items(), key=lambda item: item[1][0].number)
-            most = min(max(MOST_WIDTH // key[1], 1), MOST_LINES, len(group))
-            batch = [group.popleft() for _ in range(most)]
+            size = min(max(MAX_WIDTH // key[1], 1), MAX_LINES, len(group))
+            batch = [group.popleft() for _ in range(size)]
             if not group:
                 del self._groups[key]
             return batch
 
-    def _give_up(self) -> None:
-        with self._news:
+    def _fail_pending(self) -> None:
+        with self._changed:
             self._closed = True
             for group in self._groups.values():
                 for line in group:
-                    line.found.set_exception(errors.EngineAway("the GPU service stops"))
+                    line.result.set_exception(
+                        errors.EngineAway("the GPU service is shutting down; try again later")
+                    )
             self._groups.clear()
 
 
-def padded(width: int) -> int:
-    """Give lines of about the same width the same one: an eighth wider at most, mostly less."""
+def padded_width(width: int) -> int:
+    """Round a width up, by an eighth at most, so that similar lines share a batch."""
     step = max(1 << max(width.bit_length() - 4, 0), recognition.STRIDE)
     return -(-width // step) * step
 
 
-def _read(batch: Sequence[_Waiting]) -> None:
-    """Read a batch; when that fails, line by line, so that it costs no other page anything."""
+def _read(batch: Sequence[_PendingLine]) -> None:
+    """Read a batch; if that fails, read it line by line, so that only the bad line fails."""
     try:
         found = batch[0].network.read_all([line.scaled for line in batch])
-    except Exception as exc:  # noqa: BLE001  # raised again where the line is waited for
+    except Exception as exc:  # noqa: BLE001  # raised again by LineBatcher.read
         if len(batch) == 1:
-            batch[0].found.set_exception(_explained(batch[0].network, exc))
+            batch[0].result.set_exception(_diagnose(batch[0].network, exc))
         else:
             for line in batch:
                 _read([line])
         return
     for line, reading in zip(batch, found, strict=True):
-        line.found.set_result(reading)
+        line.result.set_result(reading)
 
 
-def _explained(network: Network, exc: Exception) -> errors.EngineError:
-    """Find out whether it was the line, or whether nothing can be read any more."""
+def _diagnose(network: Network, exc: Exception) -> errors.EngineError:
+    """Read a blank line to learn whether the line or the network is at fault."""
     white = np.full((recognition.HEIGHT, recognition.HEIGHT), 255, np.uint8)
     try:
-        network.read_all([recognition.scale(white, padded=padded)])
-    except Exception:  # noqa: BLE001  # the first error is the one to be told
-        return errors.EngineAway(f"the recogniser is broken ({exc}); start the GPU service again")
+        network.read_all([recognition.scale(white, padded=padded_width)])
+    except Exception:  # noqa: BLE001  # the first error is the one to report
+        return errors.EngineAway(f"the recogniser is broken ({exc}); restart the GPU service")
     return errors.AnswerUnusable(f"a line of the page cannot be read ({exc}); try another engine")

@@ -1,4 +1,4 @@
-"""What callers are told when something is not done: one shape, that of a line with an error."""
+"""Errors in the wire format: each is answered with an HTTP status and one line of JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -17,11 +17,14 @@ from pagewarden import errors
 from pagewarden.gpu import protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from starlette.types import Receive, Scope, Send
 
+# For errors that name no delay of their own.
 RETRY_AFTER_SECONDS = 5
 
-# The first that fits counts, so the special ones come first.
+# The first match counts, so subclasses come first.
 _STATUS: tuple[tuple[type[errors.PagewardenError], int], ...] = (
     (errors.NotSignedIn, 401),
     (errors.FileTooLarge, 413),
@@ -32,37 +35,40 @@ _STATUS: tuple[tuple[type[errors.PagewardenError], int], ...] = (
     (errors.EngineMissing, 400),
     (errors.RateLimited, 429),
 )
-# What is left of the body is of no use, and need not be waited for.
-_HANG_UP = {401, 408, 413, 415}
+# The rest of the body is not needed: answer before it arrives, then close the connection.
+_CLOSING_STATUSES = {401, 408, 413, 415}
 LINGER_SECONDS = 30.0
 
 
 class Refused(Exception):
-    """Ends a request that is none of our errors' business; ours: no document can help it."""
+    """A request refused for a reason that `pagewarden.errors` has no class for.
 
-    def __init__(self, status: int, code: str, message: str, *, ours: bool = False) -> None:
+    With `outage` the setup is at fault, and no document is.
+    """
+
+    def __init__(self, status: int, code: str, message: str, *, outage: bool = False) -> None:
         super().__init__(message)
         self.status = status
-        category = errors.Category.CONFIGURATION if ours else errors.Category.PERMANENT
-        self.fault = protocol.Fault(code, message, category, ours)
+        category = errors.Category.CONFIGURATION if outage else errors.Category.PERMANENT
+        self.fault = protocol.Fault(code, message, category, outage)
 
 
 class Unavailable(Refused):
-    """Ends a request that may be sent again soon; the handler says when."""
+    """A request that the service cannot take now; the handler adds Retry-After."""
 
     def __init__(self, code: str, message: str) -> None:
-        super().__init__(503, code, message, ours=True)
+        super().__init__(503, code, message, outage=True)
         self.fault = dataclasses.replace(self.fault, category=errors.Category.TRANSIENT)
 
 
-class Parting(Response):
-    """Says its word at once, and hangs up when the body has come, or goes on for too long.
+class LingeringResponse(Response):
+    """Answers at once, and closes the connection when the body has arrived or takes too long.
 
-    Hanging up while somebody is sending would destroy the answer on its way.
+    Closing while the client still sends would destroy the answer on its way.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send, and wait."""
+        """Send the answer, then wait for the end of the body."""
         del scope
         start = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **start})
@@ -74,68 +80,74 @@ class Parting(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def install(app: FastAPI) -> None:
-    """Have every error answered in the one shape.
+def install_handlers(app: FastAPI) -> None:
+    """Answer every error in the wire format.
 
-    app.state has retry_after, for those who come too early, and refusals, which counts.
+    The handlers read `app.state.retry_after` (seconds, for `Unavailable`) and count in
+    `app.state.refusals`.
     """
-    app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(errors.PagewardenError, _failed)
-    app.add_exception_handler(RequestValidationError, _malformed)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(ClientDisconnect, _gone)
-    app.add_exception_handler(Exception, _unforeseen)
+    app.add_exception_handler(Refused, _handle_refused)
+    app.add_exception_handler(errors.PagewardenError, _handle_pagewarden_error)
+    app.add_exception_handler(RequestValidationError, _handle_invalid_request)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
+    app.add_exception_handler(ClientDisconnect, _handle_disconnect)
+    app.add_exception_handler(Exception, _handle_unexpected)
 
 
-def _answer(request: Request, status: int, fault: protocol.Fault) -> Response:
+def validation_message(problems: Iterable[Mapping[str, Any]]) -> str:
+    """Join the problems that pydantic found in one message."""
+    return "; ".join(
+        f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems
+    )
+
+
+def _respond(request: Request, status: int, fault: protocol.Fault) -> Response:
     request.app.state.refusals.labels(fault.code).inc()
     headers = {}
     if status in {429, 503}:
         headers["Retry-After"] = str(math.ceil(fault.retry_after or RETRY_AFTER_SECONDS))
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    kind = Parting if status in _HANG_UP else Response
-    if kind is Parting:
+    response_class = LingeringResponse if status in _CLOSING_STATUSES else Response
+    if response_class is LingeringResponse:
         headers["Connection"] = "close"
     body = protocol.pack(protocol.Line(error=fault))
-    return kind(body, status, headers, media_type="application/json")
+    return response_class(body, status, headers, media_type="application/json")
 
 
-async def _refused(request: Request, exc: Exception) -> Response:
+async def _handle_refused(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, Refused)  # noqa: S101  # for the type checker
     fault = exc.fault
     if isinstance(exc, Unavailable):
         fault = dataclasses.replace(fault, retry_after=request.app.state.retry_after)
-    return _answer(request, exc.status, fault)
+    return _respond(request, exc.status, fault)
 
 
-async def _failed(request: Request, exc: Exception) -> Response:
+async def _handle_pagewarden_error(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, errors.PagewardenError)  # noqa: S101  # for the type checker
     status = next((code for kind, code in _STATUS if isinstance(exc, kind)), None)
-    return _answer(request, status or (503 if exc.outage else 500), protocol.fault_of(exc))
+    return _respond(request, status or (503 if exc.outage else 500), protocol.fault_of(exc))
 
 
-async def _malformed(request: Request, exc: Exception) -> Response:
+async def _handle_invalid_request(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, RequestValidationError)  # noqa: S101  # for the type checker
-    problems = "; ".join(
-        f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in exc.errors()
-    )
-    fault = protocol.Fault("InvalidRequest", problems, errors.Category.PERMANENT)
-    return _answer(request, 400, fault)
+    message = validation_message(exc.errors())
+    fault = protocol.Fault("InvalidRequest", message, errors.Category.PERMANENT)
+    return _respond(request, 400, fault)
 
 
-async def _http(request: Request, exc: Exception) -> Response:
+async def _handle_http_exception(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException)  # noqa: S101  # for the type checker
-    words = str(exc.detail)
-    fault = protocol.Fault(words.title().replace(" ", ""), words, errors.Category.PERMANENT)
-    return _answer(request, exc.status_code, fault)
+    detail = str(exc.detail)
+    fault = protocol.Fault(detail.title().replace(" ", ""), detail, errors.Category.PERMANENT)
+    return _respond(request, exc.status_code, fault)
 
 
-async def _gone(request: Request, _exc: Exception) -> Response:
-    message = "the client left before it had sent everything"
+async def _handle_disconnect(request: Request, _exc: Exception) -> Response:
+    message = "the client disconnected before it had sent the whole document"
     fault = protocol.Fault("ClientGone", message, errors.Category.TRANSIENT)
-    return _answer(request, 400, fault)
+    return _respond(request, 400, fault)
 
 
-async def _unforeseen(request: Request, exc: Exception) -> Response:
-    return _answer(request, 500, protocol.fault_of(exc))
+async def _handle_unexpected(request: Request, exc: Exception) -> Response:
+    return _respond(request, 500, protocol.fault_of(exc))

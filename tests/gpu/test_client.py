@@ -1,4 +1,4 @@
-"""The client of the GPU service: what it sends, what it raises, and how long it waits."""
+"""The client of the GPU service: requests, errors and retries."""
 
 from __future__ import annotations
 
@@ -21,41 +21,46 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-WAYS = ["polyglot"] * 3
+
+@pytest.fixture(scope="module")
+async def service() -> AsyncIterator[harness.RunningService]:
+    """A ready service with a fast fake engine."""
+    async with harness.start_ready_service() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
-async def place() -> AsyncIterator[harness.Place]:
-    """A service that reads nothing, quickly."""
-    async with harness.ready() as opened:
-        yield opened
+async def small() -> AsyncIterator[harness.RunningService]:
+    """A service that reads one document and lets one more wait."""
+    async with harness.start_ready_service(documents=1, waiting=1, retry_after=1) as running:
+        yield running
 
 
-@pytest.fixture(scope="module")
-async def small() -> AsyncIterator[harness.Place]:
-    """A service for one document, with a waiting room for one more."""
-    async with harness.ready(documents=1, waiting=1, retry_after=1) as opened:
-        yield opened
-
-
-async def test_the_client_raises_the_error_of_the_service(place: harness.Place) -> None:
-    """Of the same class, whether it came before the first line or after it."""
+async def test_client_raises_the_error_of_the_service(service: harness.RunningService) -> None:
+    """It has the same class, before and after the first line."""
     unreadable, failing = b"no document", drawn.document(*["white"] * 6, "away")
-    async with place.client() as client:
+    async with service.client() as client:
         with pytest.raises(errors.UnsupportedFile, match="letter"):
-            await harness.pages(
-                client.read(harness.order(name="letter"), *harness.sent(unreadable))
+            await harness.page_numbers(
+                client.read(harness.make_order(name="letter"), *harness.as_upload(unreadable))
             )
         with pytest.raises(errors.EngineAway, match="does not answer; try again"):
-            await harness.pages(client.read(harness.order(), *harness.sent(failing)))
+            await harness.page_numbers(
+                client.read(harness.make_order(), *harness.as_upload(failing))
+            )
 
 
-async def test_the_client_gets_what_it_asks_for(place: harness.Place) -> None:
-    """Pages, languages and profile arrive as they were meant."""
-    order = harness.order(pages=ranges.without({1, 3}), languages=("deu", "frk"), profile="fast")
-    async with place.client() as client:
+async def test_client_sends_pages_languages_and_profile(service: harness.RunningService) -> None:
+    """The service reads as the order says."""
+    order = harness.make_order(
+        pages=ranges.without({1, 3}), languages=("deu", "frk"), profile="fast"
+    )
+    async with service.client() as client:
         found = [
-            line async for line in client.read(order, *harness.sent(drawn.document("white", *WAYS)))
+            line
+            async for line in client.read(
+                order, *harness.as_upload(drawn.document("white", *["polyglot"] * 3))
+            )
         ]
         about = await client.about(profile="fast")
     document, *pages = found
@@ -66,8 +71,8 @@ async def test_the_client_gets_what_it_asks_for(place: harness.Place) -> None:
     ]  # fmt: skip
 
 
-async def test_text_with_any_end_of_line_in_it_is_one_line() -> None:
-    """What Unicode calls the end of a line may stand in a text."""
+async def test_unicode_line_breaks_in_text_do_not_end_a_line() -> None:
+    """Only a line feed ends a line of the answer."""
     text = "a\u2028b\x85c\x0bd"
     page = {"number": 1, "width": 1, "height": 1, "dpi": 1, "source": "ocr", "usage": {}}
     line = {"text": text, "quad": [[0, 0]] * 4, "confidence": 1, "words": [], "block": 0}
@@ -76,20 +81,22 @@ async def test_text_with_any_end_of_line_in_it_is_one_line() -> None:
         if scope["type"] != "http":
             return
         del receive
-        said = json.dumps({"page": {**page, "lines": [line]}}, ensure_ascii=False)
+        content = json.dumps({"page": {**page, "lines": [line]}}, ensure_ascii=False)
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        for piece in (said[:70].encode(), said[70:].encode(), b'\n\n{"end": {"pages": 1}}\n'):
+        for piece in (content[:70].encode(), content[70:].encode(), b'\n\n{"end": {"pages": 1}}\n'):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    async with serving(app) as url, harness.caller(url) as client:
-        (found,) = [line async for line in client.read(harness.order(), *harness.sent(b"x"))]
+    async with serving(app) as url, harness.make_client(url) as client:
+        (found,) = [
+            line async for line in client.read(harness.make_order(), *harness.as_upload(b"x"))
+        ]
     assert found.page is not None
     assert found.page.text == text
 
 
-async def test_an_answer_that_ends_too_early_is_an_outage() -> None:
-    """Also where it looks complete, as after a proxy."""
+async def test_answer_without_end_is_an_outage() -> None:
+    """Also if the HTTP response is complete, as behind a proxy."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -99,25 +106,27 @@ async def test_an_answer_that_ends_too_early_is_an_outage() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": protocol.pack(line)})
 
-    async with serving(app) as url, harness.caller(url) as client:
+    async with serving(app) as url, harness.make_client(url) as client:
         with pytest.raises(errors.EngineAway, match="stopped in the middle"):
-            await harness.pages(client.read(harness.order(), *harness.sent(b"x")))
+            await harness.page_numbers(client.read(harness.make_order(), *harness.as_upload(b"x")))
 
 
-async def test_a_service_that_stops_in_the_middle_is_an_outage() -> None:
-    """Whatever came before it counts; the rest is read by the next attempt."""
-    async with harness.ready() as place, place.client() as client:
-        found = client.read(harness.order(), *harness.sent(drawn.document("white", "asleep")))
+async def test_shutdown_while_reading_is_an_outage() -> None:
+    """Earlier pages count; the next attempt reads the rest."""
+    async with harness.start_ready_service() as service, service.client() as client:
+        found = client.read(
+            harness.make_order(), *harness.as_upload(drawn.document("white", "asleep"))
+        )
         assert (await anext(found)).document is not None
         assert (await anext(found)).page is not None
-        rest = asyncio.create_task(harness.pages(found))
-        await place.inside(reading=1, waiting=0)
+        rest = asyncio.create_task(harness.page_numbers(found))
+        await service.wait_for_documents(reading=1, waiting=0)
     with pytest.raises(errors.EngineAway):
         await rest
 
 
-async def test_a_service_that_does_not_answer_is_an_outage() -> None:
-    """Nobody listens, or somebody who never says anything."""
+async def test_silent_or_unreachable_service_is_an_outage() -> None:
+    """After the silence timeout, or at once if the connection is refused."""
 
     async def silent(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -125,16 +134,16 @@ async def test_a_service_that_does_not_answer_is_an_outage() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-    async with serving(silent) as url, harness.caller(url, silence_seconds=0.2) as client:
+    async with serving(silent) as url, harness.make_client(url, silence_seconds=0.2) as client:
         with pytest.raises(errors.EngineAway, match="does not answer"):
             await client.about()
-    async with harness.caller(url) as client:
+    async with harness.make_client(url) as client:
         with pytest.raises(errors.EngineAway, match="see whether it runs"):
             await client.about()
 
 
-async def test_something_else_at_its_address_is_an_outage() -> None:
-    """A page of a proxy is no answer of the service."""
+async def test_other_server_at_the_url_is_an_outage() -> None:
+    """For example a proxy with an error page."""
 
     async def proxy(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -144,44 +153,46 @@ async def test_something_else_at_its_address_is_an_outage() -> None:
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": b"<html>"})
 
-    async with serving(proxy) as url, harness.caller(url) as client:
+    async with serving(proxy) as url, harness.make_client(url) as client:
         with pytest.raises(errors.EngineAway, match="PAGEWARDEN_GPU_SERVICE_URL"):
             await client.about()
         with pytest.raises(errors.EngineAway, match="502"):
-            await harness.pages(client.read(harness.order(), *harness.sent(b"x")))
+            await harness.page_numbers(client.read(harness.make_order(), *harness.as_upload(b"x")))
 
 
-async def test_the_wrong_key_is_no_fault_of_the_service(place: harness.Place) -> None:
-    """The client says which setting is to be mended."""
-    async with place.client(key="another key") as client:
+async def test_wrong_key_is_a_configuration_error(service: harness.RunningService) -> None:
+    """The message names the setting."""
+    async with service.client(key="another key") as client:
         with pytest.raises(errors.KeyRefused, match="PAGEWARDEN_SUPABASE_KEY"):
             await client.about()
 
 
-async def test_a_client_comes_again_when_it_is_told_to(small: harness.Place) -> None:
-    """A full service is no outage; its document is sent once more."""
+async def test_client_retries_after_the_requested_delay(small: harness.RunningService) -> None:
+    """A full service is not an outage; the document is sent again."""
     async with small.client() as client, contextlib.AsyncExitStack() as others:
         for waiting in (0, 1):
-            await others.enter_async_context(harness.sleeping(small))
-            await small.inside(reading=1, waiting=waiting)
-        before = await harness.refused(small)
-        found = client.read(harness.order(), *harness.sent(drawn.numbered(3)))
-        asking = asyncio.create_task(harness.pages(found))
+            await others.enter_async_context(harness.endless_document(small))
+            await small.wait_for_documents(reading=1, waiting=waiting)
+        before = await harness.count_busy(small)
+        found = client.read(harness.make_order(), *harness.as_upload(drawn.numbered(3)))
+        reading = asyncio.create_task(harness.page_numbers(found))
 
         async def is_refused() -> bool:
-            return await harness.refused(small) > before
+            return await harness.count_busy(small) > before
 
         await polling.until(is_refused)
         await others.aclose()
-        assert await asking == [1, 2, 3]
+        assert await reading == [1, 2, 3]
 
 
-async def test_a_client_has_patience_but_not_for_ever(small: harness.Place) -> None:
-    """Then it is an outage, and somebody hears of it."""
+async def test_client_gives_up_after_its_retry_limit(small: harness.RunningService) -> None:
+    """Then a full service is an outage."""
     async with contextlib.AsyncExitStack() as others:
         for waiting in (0, 1):
-            await others.enter_async_context(harness.sleeping(small))
-            await small.inside(reading=1, waiting=waiting)
+            await others.enter_async_context(harness.endless_document(small))
+            await small.wait_for_documents(reading=1, waiting=waiting)
         async with small.client(patience_seconds=0.5) as client:
             with pytest.raises(errors.EngineAway, match="no room"):
-                await harness.pages(client.read(harness.order(), *harness.sent(drawn.numbered(1))))
+                await harness.page_numbers(
+                    client.read(harness.make_order(), *harness.as_upload(drawn.numbered(1)))
+                )

@@ -1,4 +1,4 @@
-"""GPU services on loopback, and what their callers see."""
+"""GPU services on loopback, and what their clients see."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from prometheus_client import parser
 
-from gpu_service import app, config
+from gpu_service import app
+from gpu_service.config import ServiceConfig
 from pagewarden.gpu import client, protocol
 from tests.reading import drawn
 from tests.support import polling
@@ -23,50 +24,50 @@ if TYPE_CHECKING:
 
 KEY = "the secret key of this test"
 MAX_BYTES = 500_000
-PLAN = config.Plan(
-    key=KEY, engine="fake", test_line=False, processes=2, max_bytes=MAX_BYTES, retry_after=1
+CONFIG = ServiceConfig(
+    key=KEY, engine="fake", check_test_line=False, processes=2, max_bytes=MAX_BYTES, retry_after=1
 )
 TIFF = {"Content-Type": "image/tiff"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A service, and somebody who has its key."""
+class RunningService:
+    """A service, and an HTTP client that has its key."""
 
     url: str
     session: httpx.AsyncClient
 
     async def read(self, content: bytes, **params: str) -> httpx.Response:
-        """Send a document, and wait for all that is said about it."""
+        """Send a document, and wait for the whole answer."""
         return await self.session.post("/v1/read", content=content, params=params, headers=TIFF)
 
     def client(self, **changes: Any) -> client.Client:
-        """Call it as a worker does."""
-        return caller(self.url, **changes)
+        """Make a client as a worker does."""
+        return make_client(self.url, **changes)
 
-    async def meter(self, name: str, **labels: str) -> float:
-        """Look at one value of the meters."""
+    async def metric(self, name: str, **labels: str) -> float:
+        """Sum the samples of a metric that have these labels."""
         found = parser.text_string_to_metric_families((await self.session.get("/metrics")).text)
-        wanted = [
+        samples = [
             sample.value
             for family in found
             for sample in family.samples
             if sample.name == name and sample.labels.items() >= labels.items()
         ]
-        return sum(wanted)
+        return sum(samples)
 
-    async def inside(self, *, reading: int, waiting: int) -> None:
-        """Wait until so many documents are there."""
+    async def wait_for_documents(self, *, reading: int, waiting: int) -> None:
+        """Wait until the service holds this many documents."""
 
-        async def is_so() -> bool:
+        async def reached() -> bool:
             name = "pagewarden_gpu_documents_inside"
-            found = [await self.meter(name, state=state) for state in ("reading", "waiting")]
+            found = [await self.metric(name, state=state) for state in ("reading", "waiting")]
             return found == [reading, waiting]
 
-        await polling.until(is_so)
+        await polling.until(reached)
 
 
-def caller(
+def make_client(
     url: str, key: str = KEY, *, silence_seconds: float = 10.0, patience_seconds: float = 20.0
 ) -> client.Client:
     """Make a client."""
@@ -75,13 +76,13 @@ def caller(
     )
 
 
-def order(**wishes: Any) -> protocol.Order:
-    """Write an order."""
-    return protocol.Order.model_validate(wishes)
+def make_order(**fields: Any) -> protocol.Order:
+    """Make an order."""
+    return protocol.Order.model_validate(fields)
 
 
-def sent(content: bytes) -> tuple[int, Callable[[], AsyncGenerator[bytes]]]:
-    """Give a document the form in which a client sends it."""
+def as_upload(content: bytes) -> tuple[int, Callable[[], AsyncGenerator[bytes]]]:
+    """Return the size and the chunks of a document, as a client sends it."""
 
     async def chunks() -> AsyncGenerator[bytes]:
         for start in range(0, len(content), 1000):
@@ -90,67 +91,67 @@ def sent(content: bytes) -> tuple[int, Callable[[], AsyncGenerator[bytes]]]:
     return len(content), chunks
 
 
-def lines(response: httpx.Response) -> list[dict[str, Any]]:
-    """Take an answer apart."""
+def parse_lines(response: httpx.Response) -> list[dict[str, Any]]:
+    """Parse the lines of an answer."""
     return [json.loads(line) for line in response.content.split(b"\n") if line]
 
 
-async def pages(found: AsyncGenerator[protocol.Line]) -> list[int]:
-    """Number the pages that come."""
-    return [line.page.number async for line in found if line.page is not None]
+def require_error(response: httpx.Response, status: int) -> dict[str, Any]:
+    """Check the status, and return the error of an answer."""
+    assert response.status_code == status, response.text
+    (line,) = parse_lines(response)
+    error: dict[str, Any] = line["error"]
+    return error
+
+
+async def page_numbers(lines: AsyncGenerator[protocol.Line]) -> list[int]:
+    """List the numbers of the pages in an answer."""
+    return [line.page.number async for line in lines if line.page is not None]
+
+
+async def count_busy(service: RunningService) -> float:
+    """Count the documents refused because the service was full."""
+    return await service.metric("pagewarden_gpu_refusals_total", code="Busy")
 
 
 @contextlib.asynccontextmanager
-async def opened(**changes: Any) -> AsyncIterator[Place]:
-    """Serve, with changes of the plan; nobody waits until it is ready."""
-    plan = dataclasses.replace(PLAN, **changes)
+async def start_service(**changes: Any) -> AsyncIterator[RunningService]:
+    """Serve with changes to CONFIG, without waiting until the service is ready."""
+    config = dataclasses.replace(CONFIG, **changes)
     async with (
-        serving(app.create_app(plan)) as url,
+        serving(app.create_app(config)) as url,
         httpx.AsyncClient(
             base_url=url, timeout=20, headers={"Authorization": f"Bearer {KEY}"}
         ) as session,
     ):
-        yield Place(url, session)
+        yield RunningService(url, session)
 
 
 @contextlib.asynccontextmanager
-async def ready(**changes: Any) -> AsyncIterator[Place]:
-    """Serve, and wait until it is ready."""
-    async with opened(**changes) as place:
-        await is_ready(place.session)
-        yield place
+async def start_ready_service(**changes: Any) -> AsyncIterator[RunningService]:
+    """Serve, and wait until the service is ready."""
+    async with start_service(**changes) as service:
+        await wait_until_ready(service.session)
+        yield service
 
 
-async def is_ready(session: httpx.AsyncClient) -> None:
+async def wait_until_ready(session: httpx.AsyncClient) -> None:
     """Wait until a service is ready."""
 
-    async def answers() -> bool:
+    async def is_ready() -> bool:
         with contextlib.suppress(httpx.TransportError):
             return (await session.get("/readyz")).is_success
         return False
 
-    await polling.until(answers, seconds=60)
+    await polling.until(is_ready, seconds=60)
 
 
 @contextlib.asynccontextmanager
-async def sleeping(place: Place) -> AsyncIterator[None]:
-    """Have a document inside that takes for ever; leave at the end, in the middle of it."""
-    asking = asyncio.create_task(place.read(drawn.document("asleep")))
+async def endless_document(service: RunningService) -> AsyncIterator[None]:
+    """Send a document that takes for ever to read; disconnect at the end."""
+    sending = asyncio.create_task(service.read(drawn.document("asleep")))
     try:
         yield
     finally:
-        asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
-
-
-async def refused(place: Place) -> float:
-    """Count the documents that were sent away."""
-    return await place.meter("pagewarden_gpu_refusals_total", code="Busy")
-
-
-def error(answer: httpx.Response, status: int) -> dict[str, Any]:
-    """Check the status, and give what was said."""
-    assert answer.status_code == status, answer.text
-    (line,) = lines(answer)
-    said: dict[str, Any] = line["error"]
-    return said
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)

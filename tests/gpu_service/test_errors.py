@@ -1,4 +1,4 @@
-"""What is not read: the right status, a clear message, and a count."""
+"""Errors: their status, message and count."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-async def place() -> AsyncIterator[harness.Place]:
-    """A service that reads nothing, quickly."""
-    async with harness.ready() as opened:
-        yield opened
+async def service() -> AsyncIterator[harness.RunningService]:
+    """A ready service with a fast fake engine."""
+    async with harness.start_ready_service() as running:
+        yield running
 
 
 @pytest.mark.parametrize(
@@ -27,18 +27,18 @@ async def place() -> AsyncIterator[harness.Place]:
         (b"%PDF-1.7\nand nothing else", "DamagedFile"),
     ],
 )
-async def test_what_is_no_document_is_refused(
-    place: harness.Place, content: bytes, code: str
+async def test_unreadable_document_is_refused_with_status_422(
+    service: harness.RunningService, content: bytes, code: str
 ) -> None:
-    """Before the first line the status says it, and the message names the document."""
-    said = harness.error(await place.read(content, name="letter.pdf"), 422)
-    assert said["code"] == code
-    assert said["category"] == "permanent"
-    assert said["message"].startswith("letter.pdf")
+    """The message names the document."""
+    error = harness.require_error(await service.read(content, name="letter.pdf"), 422)
+    assert error["code"] == code
+    assert error["category"] == "permanent"
+    assert error["message"].startswith("letter.pdf")
 
 
-async def test_refusals_are_counted(place: harness.Place) -> None:
-    """By what was wrong."""
-    before = await place.meter("pagewarden_gpu_refusals_total", code="EmptyFile")
-    await place.read(b"")
-    assert await place.meter("pagewarden_gpu_refusals_total", code="EmptyFile") == before + 1
+async def test_refusals_are_counted(service: harness.RunningService) -> None:
+    """The label is the code of the error."""
+    before = await service.metric("pagewarden_gpu_refusals_total", code="EmptyFile")
+    await service.read(b"")
+    assert await service.metric("pagewarden_gpu_refusals_total", code="EmptyFile") == before + 1

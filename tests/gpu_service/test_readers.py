@@ -1,4 +1,4 @@
-"""The engine that reads lines of many requests together, in the service that has it."""
+"""The engine `batched`: lines of many requests share batches."""
 
 from __future__ import annotations
 
@@ -18,21 +18,26 @@ def scan(lines: tuple[str, ...]) -> bytes:
     return file.getvalue()
 
 
-async def test_requests_at_a_time_share_batches_and_each_gets_its_own_text() -> None:
-    """Four documents at once: each is read as it is printed, and the meters show the sharing."""
+async def test_concurrent_requests_share_batches_and_get_their_own_text() -> None:
+    """Each of four documents gets its text; the metrics show shared batches."""
     texts = [printed.ENGLISH, printed.ENGLISH[::-1]] * 2
-    async with harness.ready(
-        engine="batched", test_line=True, max_bytes=10_000_000, processes=4
-    ) as place:
+    async with harness.start_ready_service(
+        engine="batched", check_test_line=True, max_bytes=10_000_000, processes=4
+    ) as service:
         answers = await asyncio.gather(
-            *(place.read(scan(text), languages="eng", name=f"{n}") for n, text in enumerate(texts))
+            *(
+                service.read(scan(text), languages="eng", name=f"{n}")
+                for n, text in enumerate(texts)
+            )
         )
         for answer, text in zip(answers, texts, strict=True):
-            document, page, _ = harness.lines(answer)
+            document, page, _ = harness.parse_lines(answer)
             assert document["document"]["engine"] == "batched"
             assert document["document"]["version"].endswith("in batches")
             assert [line["text"] for line in page["page"]["lines"]] == list(text)
-        batches = await place.meter("pagewarden_gpu_batch_pages_count")
-        of_one_page = await place.meter("pagewarden_gpu_batch_pages_bucket", le="1.0")
-        assert 0 < of_one_page < batches
-        assert await place.meter("pagewarden_gpu_batch_lines_sum") == 1 + 4 * len(printed.ENGLISH)
+        batches = await service.metric("pagewarden_gpu_batch_pages_count")
+        single_page = await service.metric("pagewarden_gpu_batch_pages_bucket", le="1.0")
+        assert 0 < single_page < batches
+        assert await service.metric("pagewarden_gpu_batch_lines_sum") == 1 + 4 * len(
+            printed.ENGLISH
+        )

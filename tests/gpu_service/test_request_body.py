@@ -1,4 +1,4 @@
-"""Documents as they come in: request bodies that are taken or refused, and files of our store."""
+"""Request bodies and files of our store: what is accepted and what is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from gpu_service import config, errors, request_body
+from gpu_service import errors, request_body
+from gpu_service.config import ServiceConfig
 from pagewarden import errors as library_errors
 from pagewarden import files, settings
 from pagewarden.gpu import ranges
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-async def place() -> AsyncIterator[harness.Place]:
-    """A service with an own store."""
-    async with harness.ready(stores=("http://files.example/open",)) as opened:
-        yield opened
-        await opened.inside(reading=0, waiting=0)
+async def service() -> AsyncIterator[harness.RunningService]:
+    """A service with a file store."""
+    async with harness.start_ready_service(store_urls=("http://files.example/open",)) as running:
+        yield running
+        await running.wait_for_documents(reading=0, waiting=0)
 
 
 @pytest.mark.parametrize(
@@ -45,45 +46,50 @@ async def place() -> AsyncIterator[harness.Place]:
         ({"url": "http://files.example/open/x"}, "JSON"),
     ],
 )
-async def test_an_order_that_makes_no_sense_is_refused(
-    place: harness.Place, params: dict[str, str], hint: str
+async def test_invalid_order_is_refused(
+    service: harness.RunningService, params: dict[str, str], hint: str
 ) -> None:
-    """The message says what to write instead."""
-    assert hint in harness.error(await place.read(drawn.numbered(1), **params), 400)["message"]
+    """The message says what to send instead."""
+    answer = await service.read(drawn.numbered(1), **params)
+    assert hint in harness.require_error(answer, 400)["message"]
 
 
 @pytest.mark.parametrize("kind", ["text/html", "multipart/form-data; boundary=x", "video/mp4"])
-async def test_a_body_that_is_no_document_is_refused(place: harness.Place, kind: str) -> None:
-    """Forms and pages are not guessed at."""
-    answer = await place.session.post("/v1/read", content=b"x", headers={"Content-Type": kind})
-    assert harness.error(answer, 415)["code"] == "UnsupportedType"
+async def test_unsupported_media_type_is_refused(
+    service: harness.RunningService, kind: str
+) -> None:
+    """Only types of documents and JSON are accepted."""
+    answer = await service.session.post("/v1/read", content=b"x", headers={"Content-Type": kind})
+    assert harness.require_error(answer, 415)["code"] == "UnsupportedType"
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"{}", b'{"url": 7}', b'{"url": "x", "more": 1}', b" " * 70_000]
 )
-async def test_json_that_is_no_order_is_refused(place: harness.Place, body: bytes) -> None:
-    """Whatever is wrong with it."""
+async def test_invalid_json_is_refused(service: harness.RunningService, body: bytes) -> None:
+    """So are unknown fields, and JSON that is too large."""
     kind = {"Content-Type": "application/json"}
-    answer = await place.session.post("/v1/read", content=body, headers=kind)
-    harness.error(answer, 413 if len(body) > request_body.MAX_JSON else 400)
+    answer = await service.session.post("/v1/read", content=body, headers=kind)
+    harness.require_error(answer, 413 if len(body) > request_body.MAX_JSON_BYTES else 400)
 
 
-async def test_a_document_that_is_too_large_is_not_even_taken_in(place: harness.Place) -> None:
-    """Its length alone is enough to refuse it."""
-    said = harness.error(await place.read(b"x" * (harness.MAX_BYTES + 1)), 413)
-    assert said["code"] == "FileTooLarge"
-    assert str(harness.MAX_BYTES) in said["message"]
-
-
-async def test_a_body_that_never_ends_is_cut_off(
-    place: harness.Place, monkeypatch: pytest.MonkeyPatch
+async def test_too_large_content_length_is_refused(
+    service: harness.RunningService,
 ) -> None:
-    """It gets an answer while it is still being sent; a little later the line is closed."""
+    """The body is not read."""
+    error = harness.require_error(await service.read(b"x" * (harness.MAX_BYTES + 1)), 413)
+    assert error["code"] == "FileTooLarge"
+    assert str(harness.MAX_BYTES) in error["message"]
+
+
+async def test_endless_body_is_refused_and_closed(
+    service: harness.RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer arrives while the client still sends; then the connection is closed."""
     monkeypatch.setattr(errors, "LINGER_SECONDS", 0.2)
-    reader, writer = await _begun(place, b"Transfer-Encoding: chunked")
+    reader, writer = await _start_request(service, b"Transfer-Encoding: chunked")
     answer = asyncio.create_task(reader.readline())
-    sending = asyncio.create_task(_send_for_ever(writer))
+    sending = asyncio.create_task(_send_endless_body(writer))
     async with asyncio.timeout(10):
         assert b" 413 " in await answer
         with pytest.raises(ConnectionError):
@@ -91,19 +97,19 @@ async def test_a_body_that_never_ends_is_cut_off(
     writer.close()
 
 
-async def _send_for_ever(writer: asyncio.StreamWriter) -> None:
+async def _send_endless_body(writer: asyncio.StreamWriter) -> None:
     while True:
         writer.write(b"2710\r\n" + b"x" * 10_000 + b"\r\n")
         await writer.drain()
 
 
-async def test_a_body_that_falls_silent_is_not_waited_for(
-    place: harness.Place, monkeypatch: pytest.MonkeyPatch
+async def test_stalled_body_times_out(
+    service: harness.RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its place is for others."""
+    """Its place is free again."""
     monkeypatch.setattr(request_body, "IDLE_SECONDS", 0.2)
     monkeypatch.setattr(errors, "LINGER_SECONDS", 0.2)
-    reader, writer = await _begun(place, b"Content-Length: 1000")
+    reader, writer = await _start_request(service, b"Content-Length: 1000")
     writer.write(b"the beginning")
     async with asyncio.timeout(10):
         head, _, body = (await reader.read()).partition(b"\r\n\r\n")
@@ -136,27 +142,27 @@ async def test_a_body_that_falls_silent_is_not_waited_for(
         "x",
     ],
 )
-async def test_a_url_that_is_not_of_our_store_is_refused(place: harness.Place, url: str) -> None:
-    """Nothing is asked of anybody else."""
-    answer = await place.session.post("/v1/read", json={"url": url})
-    assert harness.error(answer, 400)["code"] == "UrlRefused"
+async def test_url_outside_the_store_is_refused(service: harness.RunningService, url: str) -> None:
+    """No request is sent to it."""
+    answer = await service.session.post("/v1/read", json={"url": url})
+    assert harness.require_error(answer, 400)["code"] == "UrlRefused"
 
 
-async def test_urls_of_our_store_are_taken() -> None:
-    """Whatever the case of the host, and with the port that is usual."""
-    async with request_body.Links(["https://files.example/open/"]) as ours:
+async def test_url_in_the_store_is_accepted() -> None:
+    """The case of the host and the default port do not matter."""
+    async with request_body.StoreFetcher(["https://files.example/open/"]) as fetcher:
         for url in (
             "https://files.example/open/a/b.pdf?expires=1&signature=../x",
             "https://FILES.example:443/open/a%20b.pdf",
         ):
-            assert str(ours.require_ours(url).host) == "files.example"
-    async with request_body.Links([]) as none:
+            assert str(fetcher.require_store_url(url).host) == "files.example"
+    async with request_body.StoreFetcher([]) as without_store:
         with pytest.raises(errors.Refused):
-            none.require_ours("https://files.example/open/a")
+            without_store.require_store_url("https://files.example/open/a")
 
 
 @pytest.mark.parametrize(
-    "chosen",
+    "store_settings",
     [
         {
             "files": "somewhere",
@@ -168,56 +174,66 @@ async def test_urls_of_our_store_are_taken() -> None:
         {"files": "s3://bucket", "s3_endpoint": "https://project.example/storage/v1/s3"},
     ],
 )
-async def test_urls_that_our_stores_sign_are_of_our_store(chosen: dict[str, str]) -> None:
-    """With the same settings on both sides, whatever the file is called."""
+async def test_signed_urls_of_our_stores_are_accepted(store_settings: dict[str, str]) -> None:
+    """With the same settings on both sides, for any file name."""
     keys = {
         "s3_access_key_id": "id",
         "s3_secret_access_key": "secret",
         "supabase_key": "sb_secret_of_a_test_that_is_long_enough_for_it",
     }
-    own = settings.Settings.model_validate({**chosen, **keys})
-    plan = config.of_settings(own, engine="null")
-    async with files.open_store(own) as store, request_body.Links(plan.stores) as ours:
+    own = settings.Settings.model_validate({**store_settings, **keys})
+    config = ServiceConfig.from_settings(own, engine="null")
+    async with (
+        files.open_store(own) as store,
+        request_body.StoreFetcher(config.store_urls) as fetcher,
+    ):
         url = await store.signed_url("case/Über alles..pdf", 60)
         assert url is not None
-        ours.require_ours(url)
+        fetcher.require_store_url(url)
         with pytest.raises(errors.Refused):
-            ours.require_ours(url.replace("/open/", "/").replace("/bucket/", "/other/"))
+            fetcher.require_store_url(url.replace("/open/", "/").replace("/bucket/", "/other/"))
 
 
-async def test_a_file_of_our_own_store_is_fetched(place: harness.Place) -> None:
-    """The URL and everything else come as JSON."""
-    del place
+async def test_file_in_the_store_is_fetched() -> None:
+    """Redirects and paths that leave the store are refused."""
     async with (
         serving(_store) as store,
-        harness.ready(stores=(f"{store}/files",)) as fetching,
+        harness.start_ready_service(store_urls=(f"{store}/files",)) as fetching,
         fetching.client() as client,
     ):
-        order = harness.order(url=f"{store}/files/scan.tif?signature=x", pages=ranges.parse("2-"))
-        assert await harness.pages(client.read_url(order)) == [2, 3]
+        order = harness.make_order(
+            url=f"{store}/files/scan.tif?signature=x", pages=ranges.parse("2-")
+        )
+        assert await harness.page_numbers(client.read_url(order)) == [2, 3]
         with pytest.raises(library_errors.FileNotThere):
-            await harness.pages(client.read_url(harness.order(url=f"{store}/files/missing")))
+            await harness.page_numbers(
+                client.read_url(harness.make_order(url=f"{store}/files/missing"))
+            )
         with pytest.raises(library_errors.StoreAway, match="403"):
-            await harness.pages(client.read_url(harness.order(url=f"{store}/files/expired")))
+            await harness.page_numbers(
+                client.read_url(harness.make_order(url=f"{store}/files/expired"))
+            )
         with pytest.raises(library_errors.FileTooLarge):
-            await harness.pages(client.read_url(harness.order(url=f"{store}/files/endless")))
+            await harness.page_numbers(
+                client.read_url(harness.make_order(url=f"{store}/files/endless"))
+            )
         for elsewhere in ("moved", "../secret", "%2e%2e/secret"):
-            with pytest.raises(library_errors.EngineAway, match=r"no URL of our own|leads on"):
-                await harness.pages(
-                    client.read_url(harness.order(url=f"{store}/files/{elsewhere}"))
+            with pytest.raises(library_errors.EngineAway, match=r"not in our own store|redirects"):
+                await harness.page_numbers(
+                    client.read_url(harness.make_order(url=f"{store}/files/{elsewhere}"))
                 )
-    assert "/secret" not in ASKED
+    assert "/secret" not in REQUESTED_PATHS
 
 
-ASKED: list[str] = []
+REQUESTED_PATHS: list[str] = []
 
 
 async def _store(scope: Scope, receive: Receive, send: Send) -> None:
-    """Hand out files, a redirect, and a file that never ends."""
+    """Serve a file, a redirect, and a file that is too large."""
     if scope["type"] != "http":
         return
     del receive
-    ASKED.append(scope["path"])
+    REQUESTED_PATHS.append(scope["path"])
     name = scope["path"].removeprefix("/files/")
     status = {"scan.tif": 200, "endless": 200, "moved": 302, "expired": 403}.get(name, 404)
     headers = [(b"location", b"/secret")] if status == 302 else []
@@ -229,11 +245,11 @@ async def _store(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def _begun(
-    place: harness.Place, *headers: bytes
+async def _start_request(
+    service: harness.RunningService, *headers: bytes
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Begin a request by hand."""
-    url = httpx.URL(place.url)
+    """Send the head of a request over a raw connection."""
+    url = httpx.URL(service.url)
     reader, writer = await asyncio.open_connection(url.host, url.port)
     key = b"Authorization: Bearer " + harness.KEY.encode()
     head = (b"POST /v1/read HTTP/1.1", b"Host: x", key, *headers)

@@ -1,4 +1,4 @@
-"""Lines of JSON as they come: signs of life, and the error at the end."""
+"""Streamed JSON lines: keep-alive lines and the final error."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-async def place() -> AsyncIterator[harness.Place]:
-    """A service that reads nothing, quickly."""
-    async with harness.ready() as opened:
-        yield opened
+async def service() -> AsyncIterator[harness.RunningService]:
+    """A ready service with a fast fake engine."""
+    async with harness.start_ready_service() as running:
+        yield running
 
 
-async def test_an_error_after_the_first_line_is_the_last_line(place: harness.Place) -> None:
-    """With all that the client needs to raise it again."""
-    answer = await place.read(drawn.document(*["white"] * 6, "away"))
-    first, *_, last = harness.lines(answer)
+async def test_error_after_the_first_line_is_the_last_line(service: harness.RunningService) -> None:
+    """It has all fields that the client needs to raise it again."""
+    answer = await service.read(drawn.document(*["white"] * 6, "away"))
+    first, *_, last = harness.parse_lines(answer)
     assert (answer.status_code, first["document"]["page_count"]) == (200, 7)
     assert last["error"] == {
         "code": "EngineAway",
@@ -34,12 +34,12 @@ async def test_an_error_after_the_first_line_is_the_last_line(place: harness.Pla
     }
 
 
-async def test_a_slow_page_is_told_from_a_dead_service(
-    place: harness.Place, monkeypatch: pytest.MonkeyPatch
+async def test_slow_page_sends_keep_alive_lines(
+    service: harness.RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Empty lines come while nothing else does, before the first page too."""
+    """Empty lines come while there is no other line, also before the first page."""
     monkeypatch.setattr(protocol, "PULSE_SECONDS", 0.05)
-    async with place.session.stream(
+    async with service.session.stream(
         "POST", "/v1/read", content=drawn.document("asleep"), headers=harness.TIFF
     ) as response:
         assert response.status_code == 200
@@ -47,11 +47,11 @@ async def test_a_slow_page_is_told_from_a_dead_service(
         assert [await anext(pulses) for _ in range(3)] == [b"\n"] * 3
 
 
-async def test_an_error_after_a_sign_of_life_is_a_line(
-    place: harness.Place, monkeypatch: pytest.MonkeyPatch
+async def test_error_after_a_keep_alive_line_is_a_line(
+    service: harness.RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The status has been sent, so the error has to come as a line."""
+    """The status was sent already."""
     monkeypatch.setattr(protocol, "PULSE_SECONDS", 0.0)
-    answer = await place.read(b"no document")
+    answer = await service.read(b"no document")
     assert answer.status_code == 200
-    assert [line["error"]["code"] for line in harness.lines(answer)] == ["UnsupportedFile"]
+    assert [line["error"]["code"] for line in harness.parse_lines(answer)] == ["UnsupportedFile"]

@@ -25,7 +25,7 @@ _FAMILY = re.compile(r"_(bucket|sum|count)$")
 
 def _counted() -> dict[str, str]:
     """Say what each metric of ours means, by its name; those of Python itself are left out."""
-    gpu = service.Meters(service.Door(places=1, waiting=1))
+    gpu = service.Metrics(service.Admission(slots=1, waiting=1))
     found = {name: meaning for name, (meaning, _) in standing.GAUGES.items()}
     for registry in (meters.Meters().registry, gpu.registry):
         for family in registry.collect():
