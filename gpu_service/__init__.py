@@ -1,1 +1,4 @@
-"""The GPU service: PDFs in, one line of JSON for each page out; see docs/gpu-service.md."""
+"""The GPU service: a container service that reads documents; see docs/gpu-service.md.
+
+`app` has the routes, `service` what they share. No state outlives the process.
+"""

@@ -1,4 +1,4 @@
-"""python -m gpu_service: serve until it is told to stop."""
+"""`python -m gpu_service`: serve until told to stop."""
 
 from __future__ import annotations
 
@@ -10,52 +10,60 @@ import typer
 import uvicorn
 from pydantic import HttpUrl
 
-from gpu_service import app, plans
-from pagewarden import errors, settings
+from gpu_service import app
+from gpu_service.config import BATCHED, ServiceConfig
+from pagewarden import errors
 from pagewarden.reading import engines
+from pagewarden.settings import GPU_SERVICE_URL
+from pagewarden.settings import load as load_settings
 from pagewarden.telemetry import logs
 
-# Documents that take longer are cut off, and resume where they are.
-GRACE_SECONDS = 8
-# Longer than clients and balancers keep a connection: who closes first must not be us, or a request
-# that is just on its way is lost.
+# Documents that take longer are cut off; the next attempt resumes at the page they reached.
+SHUTDOWN_SECONDS = 8
+# Longer than the idle timeout of clients and load balancers: if the server closed the connection
+# first, a request already on its way would be lost.
 KEEP_ALIVE_SECONDS = 75
 
-_ENGINES = ", ".join([plans.BATCHED, *engines.ENGINES])
+_ENGINES = ", ".join([BATCHED, *engines.ENGINES])
 
 
 def main(
     *,
-    host: Annotated[str | None, typer.Option(help="Where to listen. Default: as clients.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port of that; 0 takes a free one.")] = None,
-    engine: Annotated[str | None, typer.Option(help=f"What reads: {_ENGINES}.")] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(help="Address to listen on. Default: host of PAGEWARDEN_GPU_SERVICE_URL."),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port; 0 takes a free one. Default: port of the same URL.")
+    ] = None,
+    engine: Annotated[str | None, typer.Option(help=f"Default engine: {_ENGINES}.")] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Processes that open documents.")
+        int | None, typer.Option(min=1, help="Number of processes that open documents.")
     ] = None,
 ) -> None:
-    """Read documents for others, by default at PAGEWARDEN_GPU_SERVICE_URL."""
+    """Serve the GPU service, by default at PAGEWARDEN_GPU_SERVICE_URL."""
     logs.configure()
     try:
-        chosen = settings.load()
-        plan = plans.of_settings(chosen, engine=engine, processes=processes)
+        settings = load_settings()
+        config = ServiceConfig.from_settings(settings, engine=engine, processes=processes)
     except errors.PagewardenError as exc:
         sys.exit(f"gpu_service: {exc}")
-    place = chosen.gpu_service_url or HttpUrl(settings.GPU_SERVICE_URL)
-    config = uvicorn.Config(
-        app.create_app(plan),
-        host=host or place.host or "",
-        port=place.port if port is None else port,  # type: ignore[arg-type]  # http has one
-        timeout_graceful_shutdown=GRACE_SECONDS,
+    url = settings.gpu_service_url or HttpUrl(GPU_SERVICE_URL)
+    server = uvicorn.Config(
+        app.create_app(config),
+        host=host or url.host or "",
+        port=url.port if port is None else port,  # type: ignore[arg-type]  # http has one
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         loop="asyncio",  # whatever else is installed
         access_log=False,
         log_config=None,
         log_level="warning",
     )
-    # uvicorn repeats the signal it was stopped by, once it has; that would end us as if killed.
+    # After its shutdown uvicorn raises the signal again, which would end the process as if killed.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    uvicorn.Server(config).run()
+    uvicorn.Server(server).run()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The readers of the service: one for each engine and profile, started when it is first wanted."""
+"""One reader for each engine and profile, started on first use; the engine `batched`."""
 
 from __future__ import annotations
 
@@ -10,77 +10,110 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw, ImageFont
 
-from gpu_service import batched, plans
+from gpu_service.batcher import LineBatcher
+from gpu_service.config import BATCHED, ServiceConfig, choose_device
 from pagewarden import errors
-from pagewarden.reading import engines
-from pagewarden.reading import reader as readers
+from pagewarden.reading import engines, rapid
+from pagewarden.reading.reader import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pagewarden.reading import engine as engine_protocol
+    from pagewarden.reading.lines import crops, readings, recognition
 
 TEST_LINE = "Every page read, none lost"
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A reader, and what pages it reads are filed under."""
+class BatchedEngine(rapid.Rapid):
+    """PP-OCR as in the engine `rapid`; lines are recognised with those of other pages."""
 
-    reader: readers.Reader
+    name = BATCHED
+
+    def __init__(self, on_batch: Callable[[int, int], None]) -> None:
+        super().__init__(choose_device())
+        self._batcher = LineBatcher(on_batch)
+
+    @property
+    def version(self) -> str:
+        """Version of package and models; padding changes results, so batching is part of it."""
+        return f"{super().version}, in batches"
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether the recognition thread runs."""
+        return self._batcher.alive
+
+    def read(
+        self, lines: Sequence[crops.Crop], chosen: recognition.Recogniser
+    ) -> list[readings.Reading]:
+        """Read the lines together with lines of other pages."""
+        return self._batcher.read(chosen, lines)
+
+    def close(self) -> None:
+        """End the recognition thread."""
+        self._batcher.close()
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedReader:
+    """A reader, and the engine and profile under which its pages are saved."""
+
+    reader: Reader
     engine: str
     profile: str
 
     @property
     def version(self) -> str:
-        """Name the version of the engine."""
+        """Version of the engine."""
         return self.reader.version
 
 
 class Readers:
-    """Makes readers; resources are closed by whoever made us."""
+    """Opens readers; they are closed with `resources`."""
 
     def __init__(
         self,
-        plan: plans.Plan,
+        config: ServiceConfig,
         resources: contextlib.AsyncExitStack,
-        noted: Callable[[int, int], None],
+        on_batch: Callable[[int, int], None],
     ) -> None:
-        self._plan = plan
+        self._config = config
         self._resources = resources
-        self._noted = noted
-        self._readers: dict[tuple[str, str], readers.Reader] = {}
-        self._batched: batched.Batched | None = None
+        self._on_batch = on_batch
+        self._readers: dict[tuple[str, str], Reader] = {}
+        self._batched: BatchedEngine | None = None
         self._opening = asyncio.Lock()
 
     @property
     def alive(self) -> bool:
-        """Tell whether those that are started still work."""
+        """Tell whether the recognition thread, if started, still runs."""
         return self._batched is None or self._batched.alive
 
-    async def choose(self, engine: str | None, profile: str | None) -> Chosen:
-        """Have the reader of this engine and profile, ours where none is named."""
-        name, wanted = engine or self._plan.engine, profile or self._plan.profile
-        self._require(name, wanted)
-        has_profiles = name != plans.BATCHED and engines.find(name).has_profiles
-        key = name, wanted if has_profiles else engines.BALANCED
+    async def select(self, engine: str | None, profile: str | None) -> SelectedReader:
+        """Return the reader of an engine and profile; None means the configured one."""
+        engine = engine or self._config.engine
+        profile = profile or self._config.profile
+        self._require_known(engine, profile)
+        has_profiles = engine != BATCHED and engines.find(engine).has_profiles
+        key = engine, profile if has_profiles else engines.BALANCED
         async with self._opening:
             if key not in self._readers:
                 self._readers[key] = await self._open(*key)
-        return Chosen(self._readers[key], name, wanted)
+        return SelectedReader(self._readers[key], engine, profile)
 
-    async def prove(self) -> None:
-        """Start our own reader and have it read a line, so that all it needs is loaded."""
-        chosen = await self.choose(None, None)
-        found = chosen.reader.read(_test_page(), name="the test line", languages=["eng"])
+    async def self_test(self) -> None:
+        """Open the default reader and read a test line, which loads all models."""
+        selected = await self.select(None, None)
+        found = selected.reader.read(_test_page(), name="the test line", languages=["eng"])
         pages = [page async for page in found]
         problem = "; ".join(page.error for page in pages if page.error)
         text = " ".join(page.text for page in pages)
-        if problem or (self._plan.test_line and text != TEST_LINE):
+        if problem or (self._config.check_test_line and text != TEST_LINE):
             raise errors.EngineAway(problem or f"the test line {TEST_LINE!r} was read as {text!r}")
 
-    def _require(self, engine: str, profile: str) -> None:
-        known = {**dict.fromkeys(engines.ENGINES), plans.BATCHED: None, self._plan.engine: None}
+    def _require_known(self, engine: str, profile: str) -> None:
+        known = {**dict.fromkeys(engines.ENGINES), BATCHED: None, self._config.engine: None}
         if engine not in known:
             raise errors.EngineMissing(
                 f"there is no engine {engine!r}; choose one of {', '.join(known)}"
@@ -90,13 +123,13 @@ class Readers:
                 f"there is no profile {profile!r}; choose one of {', '.join(engines.PROFILES)}"
             )
 
-    async def _open(self, name: str, profile: str) -> readers.Reader:
+    async def _open(self, name: str, profile: str) -> Reader:
         engine: str | engine_protocol.Engine = name
-        if name == plans.BATCHED:
-            engine = self._batched = await asyncio.to_thread(batched.Batched, self._noted)
+        if name == BATCHED:
+            engine = self._batched = await asyncio.to_thread(BatchedEngine, self._on_batch)
             self._resources.callback(engine.close)
-        made = readers.Reader(engine=engine, profile=profile, processes=self._plan.processes)
-        return await self._resources.enter_async_context(made)
+        reader = Reader(engine=engine, profile=profile, processes=self._config.processes)
+        return await self._resources.enter_async_context(reader)
 
 
 def _test_page() -> bytes:

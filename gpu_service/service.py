@@ -1,4 +1,4 @@
-"""What handlers work with: opened once for a process, and without any state that outlives it."""
+"""What handlers share, opened once for a process: admission, metrics, readers and readiness."""
 
 from __future__ import annotations
 
@@ -6,105 +6,180 @@ import asyncio
 import contextlib
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING
 
+import prometheus_client
 import structlog
-from fastapi import Depends, Request
+from prometheus_client import Counter, Gauge, Histogram
 
-from gpu_service import door, links, meters, plans, readers, refusals
+from gpu_service.errors import Unavailable
+from gpu_service.readers import Readers
+from gpu_service.request_body import StoreFetcher
 from pagewarden import errors
 from pagewarden.files import scratch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
+
+    from gpu_service.config import ServiceConfig
 
 log = structlog.get_logger(__name__)
 
-PROVE_PAUSES = (1.0, 5.0, 30.0)  # seconds before the engine is tried again
+SELF_TEST_PAUSES = (1.0, 5.0, 30.0)  # seconds before the engine is tested again
+METRICS_MEDIA_TYPE = prometheus_client.CONTENT_TYPE_LATEST
+
+_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_LINES = (1, 2, 4, 8, 16, 32, 64)
+_PAGES = (1, 2, 4, 8)
+
+
+class Admission:
+    """Limits the documents in the service: `slots` are read, `waiting` more may upload and wait."""
+
+    def __init__(self, *, slots: int, waiting: int) -> None:
+        self._capacity = slots + waiting
+        self._slots = asyncio.Semaphore(slots)
+        self._admitted = 0
+        self.reading = 0
+
+    @property
+    def waiting(self) -> int:
+        """Count the documents that are being sent or wait for a slot."""
+        return self._admitted - self.reading
+
+    @contextlib.contextmanager
+    def admit(self) -> Iterator[None]:
+        """Admit a document, or refuse it when the service is full."""
+        if self._admitted >= self._capacity:
+            raise Unavailable("Busy", "the GPU service has no room for another document; try later")
+        self._admitted += 1
+        try:
+            yield
+        finally:
+            self._admitted -= 1
+
+    @contextlib.asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Wait for a slot to read in; first come, first served."""
+        async with self._slots:
+            self.reading += 1
+            try:
+                yield
+            finally:
+                self.reading -= 1
+
+
+class Metrics:
+    """Prometheus metrics of one service."""
+
+    def __init__(self, admission: Admission) -> None:
+        self.registry = registry = prometheus_client.CollectorRegistry()
+        self.pages = Counter(
+            "pagewarden_gpu_pages", "Pages read, by source of their text.", ["source"],
+            registry=registry,
+        )  # fmt: skip
+        self.documents = Counter(
+            "pagewarden_gpu_documents", "Documents, by how they ended.", ["end"],
+            registry=registry,
+        )  # fmt: skip
+        self.seconds = Histogram(
+            "pagewarden_gpu_document_seconds", "Reading time of a document, without waiting.",
+            buckets=_SECONDS, registry=registry,
+        )  # fmt: skip
+        self.refusals = Counter(
+            "pagewarden_gpu_refusals", "Requests refused, by reason.", ["code"], registry=registry
+        )
+        self.batch_lines = Histogram(
+            "pagewarden_gpu_batch_lines", "Lines in a batch.", buckets=_LINES, registry=registry
+        )
+        self.batch_pages = Histogram(
+            "pagewarden_gpu_batch_pages", "Pages with lines in a batch.", buckets=_PAGES,
+            registry=registry,
+        )  # fmt: skip
+        inside = Gauge(
+            "pagewarden_gpu_documents_inside", "Documents in the service.", ["state"],
+            registry=registry,
+        )  # fmt: skip
+        inside.labels("reading").set_function(lambda: admission.reading)
+        inside.labels("waiting").set_function(lambda: admission.waiting)
+
+    def record_batch(self, lines: int, pages: int) -> None:
+        """Record a batch; may be called from any thread."""
+        self.batch_lines.observe(lines)
+        self.batch_pages.observe(pages)
+
+    def as_text(self) -> bytes:
+        """Write all metrics in the Prometheus text format."""
+        return prometheus_client.generate_latest(self.registry)
 
 
 @dataclass(slots=True)
-class Health:
-    """Whether the engine has proved itself, and what went wrong if it could not."""
+class Readiness:
+    """Whether the self-test has passed, and the error of its last failure."""
 
     ready: bool = False
-    trouble: str | None = None
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service; folder holds the documents that are being read, and is private."""
+    """The resources of one service; `folder` is private and holds the documents being read."""
 
-    plan: plans.Plan
-    door: door.Door
-    meters: meters.Meters
-    readers: readers.Readers
-    links: links.Links
+    config: ServiceConfig
+    admission: Admission
+    metrics: Metrics
+    readers: Readers
+    fetcher: StoreFetcher
     folder: Path
-    health: Health = field(default_factory=Health)
+    readiness: Readiness = field(default_factory=Readiness)
 
     @property
-    def trouble(self) -> str | None:
-        """Say why this process should be ended; None while it lives."""
-        if self.health.trouble is None and not self.readers.alive:
-            return "nobody reads lines any more"
-        return self.health.trouble
+    def failure(self) -> str | None:
+        """Say why this process should be restarted; None while it is healthy."""
+        if self.readiness.failure is None and not self.readers.alive:
+            return "the recognition thread has stopped"
+        return self.readiness.failure
 
     def require_ready(self) -> None:
-        """Refuse what comes too early."""
-        if self.trouble is not None:
-            raise errors.EngineAway(f"the GPU service is broken: {self.trouble}")
-        if not self.health.ready:
-            raise refusals.Refused(
-                503,
-                "Starting",
-                "the GPU service is still loading its models; try again soon",
-                ours=True,
-                retry_after=self.plan.retry_after,
-            )
+        """Raise unless the self-test has passed and nothing has failed since."""
+        if self.failure is not None:
+            raise errors.EngineAway(f"the GPU service is broken: {self.failure}")
+        if not self.readiness.ready:
+            raise Unavailable("Starting", "the GPU service is loading its models; try later")
 
-    async def prove(self) -> None:
-        """Load the models and try them until they work: a failure may have been a passing one.
+    async def run_self_test(self) -> None:
+        """Load the models and test them until that succeeds: a failure may be transient.
 
-        Meanwhile we are in trouble, so whatever runs containers may start another one.
+        After a failure the service is unhealthy, so a container manager may restart it meanwhile.
         """
-        for pause in itertools.chain(PROVE_PAUSES, itertools.repeat(PROVE_PAUSES[-1])):
+        pauses = itertools.chain(SELF_TEST_PAUSES, itertools.repeat(SELF_TEST_PAUSES[-1]))
+        for pause in pauses:
             try:
-                await self.readers.prove()
+                await self.readers.self_test()
             except Exception as exc:
-                log.exception("not_ready", engine=self.plan.engine)
-                self.health.trouble = str(exc)
+                log.exception("self_test_failed", engine=self.config.engine)
+                self.readiness.failure = str(exc)
             else:
-                log.info("ready", engine=self.plan.engine)
-                self.health.ready, self.health.trouble = True, None
+                log.info("ready", engine=self.config.engine)
+                self.readiness.ready, self.readiness.failure = True, None
                 return
             await asyncio.sleep(pause)
 
 
 @contextlib.asynccontextmanager
-async def opened(plan: plans.Plan) -> AsyncIterator[Service]:
-    """Have a service that begins to load its models."""
+async def open_service(config: ServiceConfig) -> AsyncIterator[Service]:
+    """Open a service and load its models in the background."""
     async with contextlib.AsyncExitStack() as resources:
         folder = resources.enter_context(scratch.folder())
-        entrance = door.Door(
-            places=plan.documents, waiting=plan.waiting, retry_after=plan.retry_after
-        )
-        counted = meters.Meters(entrance)
-        made = readers.Readers(plan, resources, counted.batch)
-        ours = await resources.enter_async_context(links.Links(plan.stores))
-        service = Service(plan, entrance, counted, made, ours, folder)
-        proving = asyncio.create_task(service.prove())
+        admission = Admission(slots=config.documents, waiting=config.waiting)
+        metrics = Metrics(admission)
+        readers = Readers(config, resources, metrics.record_batch)
+        fetcher = await resources.enter_async_context(StoreFetcher(config.store_urls))
+        service = Service(config, admission, metrics, readers, fetcher, folder)
+        testing = asyncio.create_task(service.run_self_test())
         try:
             yield service
         finally:
-            proving.cancel()
-            await asyncio.gather(proving, return_exceptions=True)
-
-
-def _of_app(request: Request) -> Service:
-    return cast("Service", request.app.state.service)
-
-
-Used = Annotated[Service, Depends(_of_app)]
-"""A parameter of this type gets the service of the app."""
+            testing.cancel()
+            await asyncio.gather(testing, return_exceptions=True)

@@ -31,10 +31,10 @@ hypothesis.settings.load_profile("untimed")
 
 # What starts whole programs, a browser, models or servers: make quick leaves it out.
 SLOW = (
-    *("chaos", "dashboard", "gpu", "local", "volumes", "docs/test_tutorial.py"),
+    *("chaos", "dashboard", "gpu", "gpu_service", "local", "volumes", "docs/test_tutorial.py"),
     *(f"command/test_{name}.py" for name in ("check", "cli", "import", "ocr", "upload", "users")),
     *(f"database/test_{name}.py" for name in ("bootstrap", "local_server", "supabase_cli")),
-    *(f"documents/test_{name}.py" for name in ("store_reader", "work_command")),
+    *(f"documents/test_{name}.py" for name in ("gpu_reader", "store_reader", "work_command")),
     *(f"files/test_{name}.py" for name in ("contract", "dropbox", "memory", "s3")),
     *(f"functions/test_{name}.py" for name in ("end_to_end", "exports", "injection", "openapi")),
     *(f"functions/test_{name}.py" for name in ("pubsub", "serving", "workers")),

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions import standing
-from gpu_service import door
-from gpu_service import meters as gpu_meters
+from gpu_service import service
 from pagewarden import settings
 from pagewarden.telemetry import metrics
 
@@ -27,8 +26,7 @@ _FAMILY = re.compile(r"_(bucket|sum|count)$")
 
 def _counted() -> dict[str, str]:
     """Return the help of each of our metrics by name, without those of Python."""
-    entrance = door.Door(places=1, waiting=1, retry_after=1)
-    gpu = gpu_meters.Meters(entrance)
+    gpu = service.Metrics(service.Admission(slots=1, waiting=1))
     found = {name: meaning for name, (meaning, _) in standing.GAUGES.items()}
     for registry in (metrics.Metrics().registry, gpu.registry):
         for family in registry.collect():

@@ -1,4 +1,4 @@
-"""The Dockerfiles, as far as they can be checked where there is no Docker."""
+"""The Dockerfiles of the GPU service, checked without Docker."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FILES = ("gpu_service/Dockerfile", "gpu_service/Dockerfile.cuda")
+FILES = ("deploy/gpu/Dockerfile", "deploy/gpu/Dockerfile.cuda")
 
 
 def instructions(name: str) -> list[tuple[str, str]]:
-    """Take a Dockerfile apart: the instructions, and what they are given."""
+    """Parse a Dockerfile into instructions and their arguments."""
     text = re.sub(r"\\\n", " ", (ROOT / name).read_text("utf-8"))
     rows = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return [(word, rest.strip()) for word, _, rest in (row.partition(" ") for row in rows)]
 
 
 def copied(name: str) -> list[str]:
-    """List what an image copies from here."""
+    """List the paths that an image copies from the repository."""
     return [
         source.rstrip("/")
         for word, rest in instructions(name)
@@ -31,14 +31,14 @@ def copied(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_everything_an_image_copies_is_there(name: str) -> None:
-    """A folder that was renamed is noticed here."""
+def test_copied_paths_exist(name: str) -> None:
+    """A renamed folder is noticed here."""
     assert [source for source in copied(name) if not (ROOT / source).exists()] == []
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_everything_that_makes_up_the_package_is_copied(name: str) -> None:
-    """Otherwise the wheel cannot be built."""
+def test_all_paths_of_the_wheel_are_copied(name: str) -> None:
+    """Otherwise the wheel cannot be built in the image."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     meta = [project["project"]["readme"], *project["project"]["license-files"]]
@@ -48,8 +48,8 @@ def test_everything_that_makes_up_the_package_is_copied(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_an_image_runs_as_nobody_special_and_says_how_it_is(name: str) -> None:
-    """Not as root, with a health check, and on the port that is documented."""
+def test_image_has_an_ordinary_user_and_a_health_check(name: str) -> None:
+    """It does not run as root, and listens on the documented port."""
     found = dict(instructions(name))
     assert found["USER"] not in {"root", "0"}
     assert "/healthz" in found["HEALTHCHECK"]
@@ -57,8 +57,8 @@ def test_an_image_runs_as_nobody_special_and_says_how_it_is(name: str) -> None:
     assert '"gpu_service"' in found["ENTRYPOINT"]
 
 
-def test_the_gpu_image_has_the_same_onnxruntime() -> None:
-    """Its version is that of the lock, so that both read alike."""
+def test_gpu_image_has_the_locked_onnxruntime_version() -> None:
+    """So both images read the same text."""
     lock = (ROOT / "requirements.lock").read_text("utf-8")
     (locked,) = re.findall(r"^onnxruntime==(\S+)", lock, re.MULTILINE)
     pinned = re.findall(r"onnxruntime-gpu\S*==(\S+?)\"", (ROOT / FILES[1]).read_text("utf-8"))

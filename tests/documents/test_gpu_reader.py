@@ -1,4 +1,4 @@
-"""Documents of a store are read by the service; when it dies, they resume at the page reached."""
+"""Documents are read by the GPU service; after a crash they resume at the page reached."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pagewarden.documents import claims, gpu_reader, store_reader
 from tests.database import queries
 from tests.documents.test_store_reader import keep
 from tests.files import places as file_places
-from tests.gpu import places
+from tests.gpu_service import harness
 from tests.reading import drawn
 from tests.support import polling
 
@@ -38,7 +38,7 @@ PAGES = 100
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The service in a process of its own."""
+    """A GPU service in its own process."""
 
     process: asyncio.subprocess.Process
     url: str
@@ -73,7 +73,7 @@ async def started(home: Path, port: int) -> AsyncIterator[Program]:
     )
     try:
         async with httpx.AsyncClient(base_url=url) as session:
-            await places.is_ready(session)
+            await harness.wait_until_ready(session)
             yield Program(process, url, session)
     finally:
         if process.returncode is None:
@@ -119,8 +119,8 @@ async def test_a_killed_service_costs_no_attempt_and_no_page(
         async with started(tmp_path, port) as second:
             await desk.factory.call("resume_lane", p_lane="image")
             assert await desk.drain(reader) == {"completed": 1}
-            place = places.Place(second.url, second.session)
-            assert await place.meter("pagewarden_gpu_pages_total") == PAGES - saved
+            service = harness.RunningService(second.url, second.session)
+            assert await service.metric("pagewarden_gpu_pages_total") == PAGES - saved
             assert await second.ends(signal.SIGTERM) == 0
     assert await _saved(desk) == PAGES
     assert (await desk.row(document))["page_count"] == PAGES
@@ -137,10 +137,13 @@ async def _has_saved(desk: readers.Desk, count: int) -> bool:
 
 async def test_a_document_is_read_as_it_wishes(desk: readers.Desk, store: FileStore) -> None:
     """Language and profile go along; a wish that cannot be met fails its document alone."""
-    async with places.ready(key=KEY) as place, reading(place.url, store) as reader:
+    async with (
+        harness.start_ready_service(key=KEY) as service,
+        reading(service.url, store) as reader,
+    ):
         await keep(store, desk, drawn.document("polyglot"), language="fr-CA", profile="fast")
         lost = await keep(store, desk, drawn.document("white"), engine="nope")
-        too_large = await keep(store, desk, b"x" * (places.MAX_BYTES + 1))
+        too_large = await keep(store, desk, b"x" * (harness.MAX_BYTES + 1))
         gone = await keep(store, desk, drawn.document("white"))
         await store.delete((await desk.row(gone))["dropbox_path"].lstrip("/"))
         assert await desk.drain(reader) == {"completed": 1, "failed": 3}
@@ -150,7 +153,7 @@ async def test_a_document_is_read_as_it_wishes(desk: readers.Desk, store: FileSt
     (run,) = await desk.link.select(tables.ocr_runs, where={"document_id": page["document_id"]})
     assert (run["engine"], run["engine_version"], run["profile"]) == ("fake", "1", "fast")
     assert "choose one of" in (await desk.row(lost))["ocr_error"]
-    assert str(places.MAX_BYTES) in (await desk.row(too_large))["ocr_error"]
+    assert str(harness.MAX_BYTES) in (await desk.row(too_large))["ocr_error"]
     assert "there is no file" in (await desk.row(gone))["ocr_error"]
 
 
@@ -160,15 +163,15 @@ async def test_a_service_that_reaches_the_store_fetches_files_itself(tmp_path: P
     with file_places.folder(tmp_path) as folder:
         async with (
             files.open_store(folder.settings) as store,
-            places.ready(key=KEY, stores=(folder.url,)) as place,
-            reading(place.url, store, gpu_fetches_files=True) as reader,
+            harness.start_ready_service(key=KEY, store_urls=(folder.url,)) as service,
+            reading(service.url, store, gpu_fetches_files=True) as reader,
         ):
             pages = [page async for page in reader.read(_claim(), frozenset({1}))]
             assert [(page.number, page.of) for page in pages] == [(2, 2)]
         async with (
             files.open_store(folder.settings) as store,
-            places.ready(key=KEY) as place,
-            reading(place.url, store, gpu_fetches_files=True) as reader,
+            harness.start_ready_service(key=KEY) as service,
+            reading(service.url, store, gpu_fetches_files=True) as reader,
         ):
             with pytest.raises(errors.EngineAway, match="PAGEWARDEN_FILES"):
                 await anext(reader.read(_claim(), frozenset()))
@@ -176,10 +179,13 @@ async def test_a_service_that_reaches_the_store_fetches_files_itself(tmp_path: P
 
 async def test_a_service_set_up_wrongly_is_an_outage(store: FileStore) -> None:
     """With another key, or without the engine that this worker usually has."""
-    async with places.ready(key="another key") as place, reading(place.url, store) as reader:
+    async with (
+        harness.start_ready_service(key="another key") as service,
+        reading(service.url, store) as reader,
+    ):
         with pytest.raises(errors.EngineAway, match="wants another key"):
             await reader.run_for(_claim())
-    async with places.ready() as place, place.client() as client:
+    async with harness.start_ready_service() as service, service.client() as client:
         wishing = gpu_reader.GpuReader(store, client, wishes=store_reader.Wishes("fake-remote"))
         with pytest.raises(errors.EngineAway, match="choose one of"):
             await wishing.run_for(_claim())
@@ -190,8 +196,8 @@ async def test_pages_of_two_versions_never_mix(store: FileStore, tmp_path: Path)
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "scan.tif").write_bytes(drawn.numbered(2))
     async with (
-        places.ready() as before,
-        places.ready(engine="null") as after,
+        harness.start_ready_service() as before,
+        harness.start_ready_service(engine="null") as after,
         before.client() as client,
     ):
         reader = gpu_reader.GpuReader(store, client)
