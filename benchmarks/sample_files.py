@@ -1,4 +1,4 @@
-"""Small documents of every kind we read, made by code: what the fuzzer mutates."""
+"""Small documents of every kind we read, made by code."""
 
 from __future__ import annotations
 

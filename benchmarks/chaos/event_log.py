@@ -1,4 +1,4 @@
-"""What was done to the system, and when: the alibi of every worker that seemed to be dead.
+"""What was done to the programs of the system, and when: it excuses workers that seemed dead.
 
 Times are those of time.time() in this process, which is the clock of Postgres, too.
 """

@@ -1,4 +1,4 @@
-"""The monkey: every second or so it does something to the system that should not happen."""
+"""Inject a fault every second or so, from a schedule that the seed decides."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The referee, who sits in the database of the run: what it saw, and what it objects to.
+"""Check the invariants of a run: while it lasts, and once more when it has settled.
 
-It judges while the run goes on: who touched a document that somebody else had (invariants.sql), who
-was taken for dead and was not, and which of the database's own rules did not hold.
+While it lasts: who touched a document that another worker held (invariants.sql), who was taken for
+dead and was not, and which of the rules of the database did not hold.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run is: how long, with how many documents, under which locks, and what goes wrong."""
+"""The plan of a run: duration, documents, locks, rates of faults, deliberately broken builds."""
 
 from __future__ import annotations
 

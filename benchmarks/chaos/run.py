@@ -1,4 +1,4 @@
-"""A run: a quiet while, then the fire, then rest; and what is found when all is over."""
+"""A chaos run: warm up, inject faults, settle, conclude; and the figures of it."""
 
 from __future__ import annotations
 
@@ -228,7 +228,6 @@ async def conclude(
 
 
 # Figures ------------------------------------------------------------------------------------------
-# The figures of a run, from what the referee saw and the journal says.
 
 
 WASTED = ("rescued", "given back", "cancelled")

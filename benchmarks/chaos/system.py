@@ -1,6 +1,6 @@
-"""The ground of a run: a system of its own, with workers beside it and a small disk for its files.
+"""The system under test: a whole system, workers beside it, and a small disk for its files.
 
-Everything of it may be killed, and is started again.
+Every program of it may be killed, and is started again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Brings documents in as clients do who were promised nothing: again and again, until they are in.
-
-Photos and PDFs are uploaded, documents of the registry come through its view, and pictures to be
-checked as jobs.
-"""
+"""What comes to the system during a run: uploads, jobs, actions of users; and the queue depth."""
 
 from __future__ import annotations
 
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
 
 
 # Uploads ------------------------------------------------------------------------------------------
-# Brings documents in as clients do who were promised nothing: again and again, until they are in.
+# Documents come in as from clients that repeat every request until it is answered.
 #
 # Photos and PDFs are uploaded, documents of the registry come through its view, and pictures to be
 # checked as jobs.
@@ -187,7 +183,7 @@ class _Ways:
 
 
 # Actions of users ---------------------------------------------------------------------------------
-# HAC, and those who submit jobs, acting at random: what they asked for is written down.
+# HAC and the senders of jobs act at random; what they asked for is written down.
 #
 # What was asked for may have been done even if no answer came. So whatever is cancelled, deleted
 # or given up in the end must have been asked for here.
@@ -317,7 +313,7 @@ async def sign_in_users(ground: Ground, brought: Brought) -> AsyncIterator[Peopl
 
 
 # Depth of the queue -------------------------------------------------------------------------------
-# Feels the pulse of the database: how much waits in each lane, and when nobody answered.
+# How much waits in each lane, and when the database did not answer.
 
 
 _SECONDS = 0.25

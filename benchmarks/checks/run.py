@@ -1,4 +1,4 @@
-"""Draw, read with the default engine, check, count."""
+"""Read the screens with the default engine, check them, and score what was found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Screens with faults: what is drawn, what should be there, and what a check has to find.
+"""Screens in ten languages with planted faults: what should be there, what a check has to find.
 
 Every language has the same screens with the same faults: half of them come with references, half
 are checked for their language and for faults in the text itself.

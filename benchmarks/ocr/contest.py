@@ -1,17 +1,16 @@
-"""Run one contestant after the other, and note what each read, how fast, and how much it took."""
+"""Run one contestant after the other: what each reads, how fast, and what it takes; step times."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import resource
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TextIO, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import psutil
 
@@ -20,7 +19,7 @@ from pagewarden import errors
 from pagewarden.reading import engine, engines, limits, opening, order, upright
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 _MEMORY_EVERY_SECONDS = 1.0
@@ -51,7 +50,7 @@ class Result:
 
 def make_scans(pages: Sequence[corpus.Page], folder: Path) -> None:
     """Make the PDFs that some of the contestants read."""
-    for collection in collections(pages, folder):
+    for collection in contestants.collections(pages, folder):
         corpus.make_scan(collection.pages, collection.scan)
 
 
@@ -64,7 +63,7 @@ async def hold(
     """Let a contestant read all pages; places are the corpus and the folder of scans."""
     result, before = Result(contestant), _cpu_of_children()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", __name__, contestant, *map(str, places)),
+        *(sys.executable, "-m", contestants.__name__, contestant, *map(str, places)),
         *(page.name for page in pages),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -134,43 +133,6 @@ def _own_memory(pid: int) -> int:
     return 0
 
 
-# The process of a contestant ----------------------------------------------------------------------
-# One contestant in a process of its own: reads the collections, and says so line by line.
-#
-#     python -m benchmarks.ocr.contest CONTESTANT CORPUS SCANS PAGE…
-#
-# SCANS is the folder of the scanned PDFs, one of each collection.
-
-
-def collections(pages: Sequence[corpus.Page], scans: Path) -> Iterator[contestants.Collection]:
-    """Group the pages, which stand in the order of their collections."""
-    for name, group in itertools.groupby(pages, lambda page: page.collection):
-        yield contestants.Collection(name, list(group), scans / f"{name}.pdf")
-
-
-def read_collections(contestant: str, found: Sequence[contestants.Collection], out: TextIO) -> None:
-    """Read everything; a line of JSON for each page, and one for each collection."""
-    with contestants.CONTESTANTS[contestant]() as read:
-        for collection in found:
-            begun = time.perf_counter()
-            for page, text in zip(collection.pages, read(collection), strict=True):
-                _say(out, page=page.name, text=text)
-            _say(out, collection=collection.name, seconds=time.perf_counter() - begun)
-
-
-def _say(out: TextIO, **what: object) -> None:
-    out.write(json.dumps(what) + "\n")
-    out.flush()
-
-
-def main() -> None:
-    """Do what the command line says."""
-    contestant, folder, scans, *names = sys.argv[1:]
-    pages = [page for page in corpus.load(Path(folder)) if page.name in names]
-    out, sys.stdout = sys.stdout, sys.stderr
-    read_collections(contestant, list(collections(pages, Path(scans))), out)
-
-
 # Time of each step --------------------------------------------------------------------------------
 # Where the time of a page goes in our pipeline, in seconds of CPU on one core.
 
@@ -220,7 +182,3 @@ def _open(path: Path) -> engine.PageImage:
         return document.page(1).render()
     finally:
         document.close()
-
-
-if __name__ == "__main__":
-    main()

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
+import json
 import multiprocessing
 import os
 import subprocess
 import sys
+import time
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 import tesserocr  # type: ignore[import-untyped]  # it ships no types
 from PIL import Image
 
 from benchmarks import ocr
+from benchmarks.ocr import corpus
 from pagewarden.reading import reader
 from pagewarden.reading.lines import tess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from benchmarks.ocr import corpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +132,44 @@ CONTESTANTS: Mapping[str, Callable[[], AbstractContextManager[Reads]]] = {
     ocr.TESSERACT: _tesseract,
     ocr.OCRMYPDF: _ocrmypdf,
 }
+
+
+# The process of a contestant ----------------------------------------------------------------------
+# One contestant in a process of its own: reads the collections, and says so line by line.
+#
+#     python -m benchmarks.ocr.contestants CONTESTANT CORPUS SCANS PAGE…
+#
+# SCANS is the folder of the scanned PDFs, one of each collection.
+
+
+def collections(pages: Sequence[corpus.Page], scans: Path) -> Iterator[Collection]:
+    """Group the pages, which stand in the order of their collections."""
+    for name, group in itertools.groupby(pages, lambda page: page.collection):
+        yield Collection(name, list(group), scans / f"{name}.pdf")
+
+
+def read_collections(contestant: str, found: Sequence[Collection], out: TextIO) -> None:
+    """Read everything; a line of JSON for each page, and one for each collection."""
+    with CONTESTANTS[contestant]() as read:
+        for collection in found:
+            begun = time.perf_counter()
+            for page, text in zip(collection.pages, read(collection), strict=True):
+                _say(out, page=page.name, text=text)
+            _say(out, collection=collection.name, seconds=time.perf_counter() - begun)
+
+
+def _say(out: TextIO, **what: object) -> None:
+    out.write(json.dumps(what) + "\n")
+    out.flush()
+
+
+def main() -> None:
+    """Do what the command line says."""
+    contestant, folder, scans, *names = sys.argv[1:]
+    pages = [page for page in corpus.load(Path(folder)) if page.name in names]
+    out, sys.stdout = sys.stdout, sys.stderr
+    read_collections(contestant, list(collections(pages, Path(scans))), out)
+
+
+if __name__ == "__main__":
+    main()

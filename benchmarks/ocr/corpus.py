@@ -1,4 +1,4 @@
-"""The pages to read and their true text, as a folder with a MANIFEST.tsv describes them."""
+"""Pages and their true text, as a folder with a MANIFEST.tsv describes them; scans of them."""
 
 from __future__ import annotations
 

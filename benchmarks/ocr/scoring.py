@@ -1,4 +1,4 @@
-"""How far a reading is from the truth, after the same normalisation of both."""
+"""How far a reading is from the truth after normalisation of both, and comparison of readings."""
 
 from __future__ import annotations
 

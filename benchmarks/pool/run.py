@@ -1,4 +1,4 @@
-"""The measurements of bench pool."""
+"""Compare the policies of the pool in a simulation, then measure real programs."""
 
 from __future__ import annotations
 

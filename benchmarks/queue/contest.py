@@ -1,4 +1,4 @@
-"""Run every contestant in turn, several times, and measure."""
+"""Run every contestant in turn, several times; then measure claims against the backlog."""
 
 from __future__ import annotations
 

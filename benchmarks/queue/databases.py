@@ -1,4 +1,4 @@
-"""Databases of the benchmark's own: made fresh for every round, dropped at the end."""
+"""Databases of the benchmark: made for every round, dropped at the end; driver and result table."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _drop(database: str) -> sql.Composed:
 
 
 # asyncpg ------------------------------------------------------------------------------------------
-# asyncpg, for every contestant that leaves the choice of the driver to its user.
+# The driver of every contestant that leaves the choice to its user.
 #
 # psycopg cost the load generator two to three times the CPU per job (pgmq, batches 1 to 100); on
 # a machine that the server shares, that is measured as if it were the queue's.

@@ -1,4 +1,4 @@
-"""Start the processes of one round, give them orders, gather what they noted."""
+"""The processes that produce and work, and their orders; each contestant gets the same number."""
 
 from __future__ import annotations
 
@@ -161,7 +161,6 @@ def _start(processes: ForkServerContext, assignment: Assignment, counts: Counts)
 
 
 # Inside a process ---------------------------------------------------------------------------------
-# The processes that produce and work; each contestant gets the same number of them.
 
 
 # Short enough not to slow anybody down, long enough not to burn a core with waiting.

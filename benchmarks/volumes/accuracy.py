@@ -1,4 +1,4 @@
-"""The text of the stages beside that of the one-pass reader, collection by collection."""
+"""Text and cost of the stages beside those of the one-pass reader."""
 
 from __future__ import annotations
 
