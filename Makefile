@@ -15,7 +15,7 @@ OTHER_POSTGRES_TESTS = $(addprefix tests/database/test_,$(addsuffix .py,alerts b
 # More processes than cores: many tests wait for other programs.
 PYTEST = $(BIN)/pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
-.PHONY: help setup up lint test quick bench-test test-long audit fmt generate lock clean
+.PHONY: help setup up lint test quick bench bench-test test-long audit fmt generate lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
@@ -40,6 +40,9 @@ test: lint ## Check style, types and imports, then run the tests
 
 quick: lint ## Run what a developer runs after each change: no whole programs, no browser
 	$(PYTEST) -m "not slow and not long and not bench"
+
+bench: setup ## Run a benchmark: make bench NAME=queue ARGS=--quick; without a name, list them
+	$(BIN)/python -m benchmarks $(or $(NAME),--help) $(ARGS)
 
 bench-test: setup ## Run the tests of the benchmarks
 	$(PYTEST) -m "bench and not long"

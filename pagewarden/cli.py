@@ -86,9 +86,6 @@ COMMANDS = {
         "See what is wrong, what is watched, and who is told.",
         "app",
     ),
-    "bench": deferred.Deferred(
-        "pagewarden.commands.bench", "Measure Pagewarden beside its peers.", "app"
-    ),
     "user": deferred.Deferred(
         "pagewarden.commands.user",
         "Say who can sign in, and who is one of HAC (the people who review).",
@@ -106,14 +103,17 @@ deferred.mount(app, COMMANDS)
 
 
 def main() -> None:
-    """Run the command; an error of ours is one line, without a traceback, and exit code 1."""
-    app.callback()(_prepare)
+    """Run the command."""
+    run(app, "pagewarden")
+
+
+def run(commands: typer.Typer, name: str) -> None:
+    """Run commands; an error of ours is one line, without a traceback, and exit code 1."""
+    commands.callback()(_prepare)
     try:
-        app()
+        commands()
     except errors.PagewardenError as exc:
-        Console(stderr=True, highlight=False).print(
-            f"[red]pagewarden:[/] {markup.escape(str(exc))}"
-        )
+        Console(stderr=True, highlight=False).print(f"[red]{name}:[/] {markup.escape(str(exc))}")
         sys.exit(1)
 
 

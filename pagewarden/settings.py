@@ -220,7 +220,8 @@ class Settings(BaseSettings):
         description="Speed or accuracy, for documents that do not wish otherwise.",
     )
     corpus: Path | None = Field(
-        default=None, description="Folder of pages with their true text, for `bench ocr`."
+        default=None,
+        description="Folder of pages with their true text, for `python -m benchmarks ocr`.",
     )
     upload_max_bytes: int = Field(
         default=UPLOAD_MAX_BYTES, gt=0, description="The largest file that is taken in."

@@ -17,7 +17,6 @@ from psycopg.rows import dict_row
 
 from functions import app
 from pagewarden import cli
-from pagewarden.commands import bench
 from pagewarden.local import bootstrap, cluster, migrations, server
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -129,9 +128,8 @@ def commands_page() -> str:
     for name, found in sorted(cli.COMMANDS.items()):
         lines.append(f"| `pagewarden {name}` | {_cell(found.line)} |")
         loaded = found.load()
-        known = bench.COMMANDS if name == "bench" else getattr(loaded, "commands", {})
-        for below, command in sorted(known.items()):
-            line = command.line if name == "bench" else _first(command.help or "")
+        for below, command in sorted(getattr(loaded, "commands", {}).items()):
+            line = _first(command.help or "")
             lines.append(f"| `pagewarden {name} {below}` | {_cell(line)} |")
     return "\n".join([*lines, ""])
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from playwright import async_api as playwright
 
-from pagewarden.bench import system as systems
+from benchmarks import system as systems
 from pagewarden.demo import drawing
 
 if TYPE_CHECKING:

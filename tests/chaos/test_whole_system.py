@@ -19,7 +19,7 @@ import psycopg
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from pagewarden.bench import system as systems
+from benchmarks import system as systems
 from pagewarden.local import server
 from tests.reading import samples
 from tests.support import polling

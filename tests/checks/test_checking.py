@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from pagewarden.bench.checks import planting, scoring
+from benchmarks.checks import run, screens
 from pagewarden.checks import checking, languages
 from pagewarden.checks.report import Kind, Report, Severity, Verdict
 from pagewarden.reading import pages
@@ -146,10 +146,10 @@ def test_a_report_goes_through_json() -> None:
     assert (issue["kind"], issue["severity"], len(issue["quad"])) == ("different", "error", 4)
 
 
-def read(screen: planting.Screen) -> tuple[pages.ReadPage, list[pages.Box | None]]:
+def read(screen: screens.Screen) -> tuple[pages.ReadPage, list[pages.Box | None]]:
     """Read a screen of the benchmark as an engine without mistakes would."""
     rows = [row for row in screen.rows if row.drawn is not None]
-    page = written.page(*((row.drawn or "").replace(planting.NO_SUCH_GLYPH, "□") for row in rows))
+    page = written.page(*((row.drawn or "").replace(screens.NO_SUCH_GLYPH, "□") for row in rows))
     lines = [
         replace(line, quad=pages.bounds(line.quad)._replace(right=page.width).quad())
         if row.overflows
@@ -163,13 +163,13 @@ def read(screen: planting.Screen) -> tuple[pages.ReadPage, list[pages.Box | None
 def test_planted_faults_are_found_where_nothing_is_misread() -> None:
     """All screens of the benchmark: what is left to go wrong is what a language can be told by."""
     pairs = []
-    for screen in planting.screens(200, seed=1):
+    for screen in screens.screens(200, seed=1):
         page, boxes = read(screen)
         report = checking.check(page, screen.expected, languages.find(screen.language))
-        pairs.append((scoring.planted(screen), scoring.reported(screen, boxes, report)))
-    scores = scoring.score(pairs)
+        pairs.append((run.planted(screen), run.reported(screen, boxes, report)))
+    scores = run.score(pairs)
     assert scores.keys() >= {*Verdict, *(kind for kind in Kind if kind is not Kind.NO_TEXT)}
-    guessed = {Kind.UNTRANSLATED, Kind.WRONG_LANGUAGE, scoring.FAULTS, scoring.OVERALL, *Verdict}
+    guessed = {Kind.UNTRANSLATED, Kind.WRONG_LANGUAGE, run.FAULTS, run.OVERALL, *Verdict}
     for name, score in scores.items():
         least = 0.94 if name in guessed else 1.0
         assert (name, score.precision >= least, score.recall >= least) == (name, True, True), score

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 from typer import testing
 
+from benchmarks import system
 from pagewarden import cli
-from pagewarden.bench import system
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -117,9 +117,7 @@ async def test_an_unknown_setting_is_named(home: Path, monkeypatch: pytest.Monke
     assert "Traceback" not in complained
 
 
-@pytest.mark.parametrize(
-    "words", [[], ["up"], ["migrate"], ["status"], ["doctor"], ["bench"], ["bench", "queue"]]
-)
+@pytest.mark.parametrize("words", [[], ["up"], ["migrate"], ["status"], ["doctor"]])
 def test_every_command_explains_itself(words: list[str]) -> None:
     """--help works everywhere and says more than the usage."""
     result = testing.CliRunner().invoke(cli.app, [*words, "--help"])

@@ -10,9 +10,7 @@ import pytest
 from typer import testing
 
 from pagewarden import cli
-from pagewarden.commands import bench
 
-ALL = cli.COMMANDS | {f"bench {name}": found for name, found in bench.COMMANDS.items()}
 DATABASE = ("psycopg", "asyncpg")
 READING = ("numpy", "cv2", "onnxruntime", "pikepdf", "PIL")
 WEB = ("fastapi", "httpx", "postgrest", "jwt", "obstore")
@@ -38,27 +36,26 @@ def imported(program: str) -> set[str]:
     return set(said.stdout.split())
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", cli.COMMANDS)
 def test_the_overview_says_of_a_command_what_it_says_itself(name: str) -> None:
     """The line that stands for a command is the first one of its own help."""
-    assert ALL[name].load().help.splitlines()[0] == ALL[name].line
+    command = cli.COMMANDS[name]
+    assert command.load().help.splitlines()[0] == command.line
 
 
-@pytest.mark.parametrize("words", [[], ["bench"]])
-def test_the_overview_has_all_commands_in_order(words: list[str]) -> None:
+def test_the_overview_has_all_commands_in_order() -> None:
     """Asked for or not, each command is there with its line; not asked for is an error."""
     runner = testing.CliRunner(env={"COLUMNS": "200"})
-    asked, unasked = runner.invoke(cli.app, [*words, "--help"]), runner.invoke(cli.app, words)
+    asked, unasked = runner.invoke(cli.app, ["--help"]), runner.invoke(cli.app, [])
     assert (asked.exit_code, unasked.exit_code) == (0, 2)
     assert asked.output.strip() == unasked.output.strip()
-    table = bench.COMMANDS if words else cli.COMMANDS
     rows = re.findall(r"│ (\S+) +(.+?) +│", asked.output.partition("Commands")[2])
-    assert rows == [(name, found.line) for name, found in table.items()]
+    assert rows == [(name, found.line) for name, found in cli.COMMANDS.items()]
 
 
 @pytest.mark.parametrize(
     ("words", "meant"),
-    [(["sttus"], "status"), (["bench", "ocrr"], "ocr"), (["user", "lst"], "list")],
+    [(["sttus"], "status"), (["user", "lst"], "list")],
 )
 def test_a_typo_is_answered_with_what_was_meant(words: list[str], meant: str) -> None:
     """A command that does not exist is a usage error that suggests one that does."""
@@ -67,7 +64,7 @@ def test_a_typo_is_answered_with_what_was_meant(words: list[str], meant: str) ->
     assert f"No such command '{words[-1]}'. Did you mean '{meant}'?" in result.output
 
 
-@pytest.mark.parametrize("words", [[], ["bench"], ["user"], ["status"]])
+@pytest.mark.parametrize("words", [[], ["user"], ["status"]])
 def test_nothing_offers_to_complete_words(words: list[str]) -> None:
     """Commands have the options that we gave them, and no more."""
     result = testing.CliRunner().invoke(cli.app, [*words, "--show-completion"])
@@ -77,15 +74,15 @@ def test_nothing_offers_to_complete_words(words: list[str]) -> None:
 
 def test_a_command_is_called_by_its_own_name() -> None:
     """Help and complaints of a command name it as it was typed."""
-    result = testing.CliRunner(env={"COLUMNS": "200"}).invoke(cli.app, ["bench", "fuzz", "--no"])
+    result = testing.CliRunner(env={"COLUMNS": "200"}).invoke(cli.app, ["ocr", "--no"])
     assert result.exit_code == 2
-    assert "bench fuzz [OPTIONS]" in result.output
+    assert "ocr [OPTIONS]" in result.output
     assert "No such option: --no" in result.output
 
 
 def test_what_a_command_logs_goes_to_standard_error() -> None:
     """Standard output is for what was asked for."""
-    program = [sys.executable, "-c", LOGGING, "bench", "--help"]
+    program = [sys.executable, "-c", LOGGING, "user", "--help"]
     ended = subprocess.run(program, check=True, capture_output=True, text=True)
     assert "Usage: " in ended.stdout
     assert "something happened" not in ended.stdout
@@ -97,7 +94,7 @@ def test_the_command_itself_imports_no_command() -> None:
     shown = "from pagewarden import cli\ntry:\n  cli.app(['--help'])\nexcept SystemExit:\n  pass"
     found = imported(shown)
     assert not found & {*DATABASE, *READING, *WEB, "pydantic", "structlog"}
-    assert not found & {deferred.module for deferred in ALL.values()}
+    assert not found & {deferred.module for deferred in cli.COMMANDS.values()}
 
 
 @pytest.mark.parametrize(
@@ -133,4 +130,4 @@ def test_the_command_itself_imports_no_command() -> None:
 )
 def test_a_command_imports_only_what_it_needs(name: str, needless: tuple[str, ...]) -> None:
     """No database for who talks to a server, no reading in our own process for anybody."""
-    assert not imported(f"import {ALL[name].module}") & set(needless)
+    assert not imported(f"import {cli.COMMANDS[name].module}") & set(needless)

@@ -181,13 +181,12 @@ def test_nonsense_ranges_are_refused(text: str) -> None:
         selection.parse(text)
 
 
-@pytest.mark.parametrize("words", [["ocr"], ["bench", "fuzz"], ["bench", "hostile"]])
-def test_the_commands_explain_themselves(words: list[str]) -> None:
-    """--help says what they do; that of ocr also what its exit codes mean."""
-    result = testing.CliRunner().invoke(cli.app, [*words, "--help"])
+def test_the_command_explains_itself() -> None:
+    """--help says what it does, and what its exit codes mean."""
+    result = testing.CliRunner().invoke(cli.app, ["ocr", "--help"])
     assert result.exit_code == 0
     assert "Usage: " in result.output
-    assert words != ["ocr"] or "Exit code 0: all was read." in result.output
+    assert "Exit code 0: all was read." in result.output
 
 
 @contextlib.asynccontextmanager

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from benchmarks import dashboard
 from dashboard import app
 from dashboard.pages import checks
 from pagewarden import database as gateways
-from pagewarden.bench.dashboard import filling
 from pagewarden.local import cluster
 from tests.database import plans
 
@@ -99,7 +99,7 @@ async def seen(database: databases.Database, monkeypatch: pytest.MonkeyPatch) ->
         conn.add_notice_handler(plans.taking(found))
         return conn
 
-    await filling.fill(await database.connect(cluster.SUPERUSER), DOCUMENTS)
+    await dashboard.fill(await database.connect(cluster.SUPERUSER), DOCUMENTS)
     conn = await database.connect(cluster.SUPERUSER)
     await plans.explain_everything(conn, database.name)
     # One plan for all values, as Postgres settles for after five calls; the first shows it already.

@@ -7,8 +7,9 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import __main__ as benchmarks
 from pagewarden import cli
-from pagewarden.commands import bench, volumes
+from pagewarden.commands import volumes
 from pagewarden.volumes import config
 
 if TYPE_CHECKING:
@@ -26,22 +27,21 @@ def _commands() -> list[tuple[str, str]]:
         text = page.read_text("utf-8")
         fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
         lines = [line for block in fenced for line in block.splitlines()]
-        lines += re.findall(r"`(pagewarden [^`\n]+)`", text)
+        lines += re.findall(r"`((?:pagewarden|python -m benchmarks) [^`\n]+)`", text)
         for line in lines:
             command = re.sub(r"\s+#.*$|\s{3,}.*$", "", line.strip())
-            command = re.sub(r"^(\.venv/bin/|python -m )", "", command)
-            if re.match(r"pagewarden [a-z]", command):
+            command = re.sub(r"^(\.venv/bin/)?(python -m )?", "", command)
+            if re.match(r"(pagewarden|benchmarks) [a-z]", command):
                 found.append((page.name, command))
     return sorted(set(found))
 
 
-def _find(words: list[str], command: str) -> tuple[Any, list[str]]:
+def _find(program: str, words: list[str], command: str) -> tuple[Any, list[str]]:
     """Find the command that the first words name, and what is left of them."""
-    known: dict[str, Any] = dict(cli.COMMANDS)
-    if words[0] == "bench" and len(words) > 1:
-        known, words = dict(bench.COMMANDS), words[1:]
+    known = benchmarks.COMMANDS if program == "benchmarks" else cli.COMMANDS
     assert words[0] in known, f"there is no command {words[0]!r}, as in {command!r}"
-    found, words = known[words[0]].load(), words[1:]
+    found: Any = known[words[0]].load()
+    words = words[1:]
     while words and hasattr(found, "commands") and not _STANDS_FOR.search(words[0]):
         assert words[0] in found.commands, f"there is no {words[0]!r}, as in {command!r}"
         found, words = found.commands[words[0]], words[1:]
@@ -56,10 +56,10 @@ def test_every_command_and_its_options_are_there(subtests: pytest.Subtests) -> N
 
 
 def _require_command(page: str, command: str) -> None:
-    words = shlex.split(command.replace("…", "X"))[1:]
+    program, *words = shlex.split(command.replace("…", "X"))
     if _STANDS_FOR.search(words[0]):
         return
-    found, words = _find(words, command)
+    found, words = _find(program, words, command)
     known = {"--help"} | {
         option for param in found.params for option in (*param.opts, *param.secondary_opts)
     }

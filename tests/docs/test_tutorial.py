@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 
-from pagewarden.bench import system as systems
+from benchmarks import system as systems
 from pagewarden.local import server
 from tests.support import polling
 

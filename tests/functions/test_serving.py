@@ -14,7 +14,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from pagewarden.bench import system
+from benchmarks import system
 from pagewarden.database import tables
 from pagewarden.reading import fakes
 from tests.database import factories

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pagewarden.bench.pool import measuring
+from benchmarks.pool import run
 
 
 def test_the_pool_beats_the_fixed_split() -> None:
     """In every scenario it is no slower; in rushes, also leaderless ones, 1.3 times as fast."""
-    rows = measuring.simulated(days=1)
+    rows = run.simulated(days=1)
     ours = [row for row in rows if row["policy"] == "pool"]
     plain = {row["scenario"]: row for row in rows if row["policy"] == "plain algorithm"}
     assert len(ours) == 6

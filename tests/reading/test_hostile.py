@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import pikepdf
 import pytest
 
+from benchmarks import sample_files
 from pagewarden import errors
-from pagewarden.bench import seeds
 from pagewarden.reading import limits, pages, reader
 from tests.reading import drawn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
-
 
 TIGHT = limits.Limits(memory_bytes=512 << 20, page_cpu_seconds=20, page_seconds=40)
 
@@ -72,7 +71,7 @@ def bomb(megabytes: int) -> bytes:
 
 def with_broken_page(number: int) -> bytes:
     """Make a PDF of four pages, one of which is no page."""
-    with pikepdf.open(io.BytesIO(seeds.text_pdf(4))) as made:
+    with pikepdf.open(io.BytesIO(sample_files.text_pdf(4))) as made:
         made.Root.Pages.Kids[number - 1] = pikepdf.Dictionary(Type=pikepdf.Name.Font)
         buffer = io.BytesIO()
         made.save(buffer)
@@ -114,13 +113,13 @@ async def test_a_folder_and_a_missing_file_are_no_documents(
 
 async def test_a_locked_document_wants_its_password(null: reader.Reader) -> None:
     """Without one, and with a wrong one, it says so; with the right one it is read."""
-    locked = seeds.text_pdf(1, password="open sesame")
+    locked = sample_files.text_pdf(1, password="open sesame")
     for password in (None, "wrong"):
         with pytest.raises(errors.EncryptedFile, match=r"locked\.pdf: .*password"):
             await anext(null.read(locked, name="locked.pdf", password=password))
 
     (page,) = [page async for page in null.read(locked, password="open sesame")]
-    assert seeds.WORDS in page.text
+    assert sample_files.WORDS in page.text
 
 
 async def test_a_broken_page_is_named_and_the_others_are_read(null: reader.Reader) -> None:

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks import sample_files
 from pagewarden import errors
-from pagewarden.bench import seeds
 from pagewarden.reading import limits, pages, reader
 from tests.reading import drawn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
 
 TIGHT = limits.Limits(memory_bytes=256 << 20, page_cpu_seconds=0.1, page_seconds=5)
 
@@ -281,7 +280,7 @@ async def test_a_parent_killed_before_it_has_heard_all_leaves_no_folder(
 
 async def test_children_find_everything_imported(tmp_path: Path) -> None:
     """Whatever the kind of the document, no child spends its time on importing modules."""
-    for name, data in {**seeds.all_kinds(), "letter.png": drawn.letter()}.items():
+    for name, data in {**sample_files.all_kinds(), "letter.png": drawn.letter()}.items():
         (tmp_path / name).write_bytes(data)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", IMPORTS, tmp_path, stdout=subprocess.PIPE

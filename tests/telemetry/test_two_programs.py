@@ -13,7 +13,7 @@ import httpx
 import pytest
 from prometheus_client import parser
 
-from pagewarden.bench import system
+from benchmarks import system
 from tests.database import factories
 from tests.functions import house
 from tests.support import databases, otlp, polling

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no type
 import pytest
 from PIL import Image
 
-from pagewarden.bench import system as systems
+from benchmarks import system as systems
 from pagewarden.volumes import stages
 from tests.reading import printed
 from tests.support import polling
