@@ -64,10 +64,9 @@ async def test_the_registry_shows_the_ids_that_are_described(database: databases
     assert len(described) == 11
 
 
-async def test_the_example_of_the_readme_runs_as_printed(database: databases.Database) -> None:
-    """Copied from the README into Python, it prints the document it has just read."""
-    readme = (Path(__file__).parent.parent.parent / "README.md").read_text("utf-8")
-    example = readme.split("```python\n")[1].split("```")[0]
+async def test_five_call_example_runs_as_printed(database: databases.Database) -> None:
+    """Copied from the page into Python, it prints the document that it has just read."""
+    example = _section("A document's life in five calls").split("```python\n")[1].split("```")[0]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", example,
         env=os.environ | {"PAGEWARDEN_DATABASE_URL": database.url("supabase_admin")},

@@ -608,12 +608,12 @@ async def test_retention_removes_results_and_later_pictures(checker: house.House
     assert checker.stored() == []
 
 
-async def test_the_client_of_the_readme_works(
+async def test_documented_client_works_as_printed(
     checker: house.House, sayer: Sayer, tmp_path: Path
 ) -> None:
     """As it is printed, against a running server; its exit code says whether all is well."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    (script,) = re.findall(r"```python\n(# check\.py.*?)```", readme, re.DOTALL)
+    page = (Path(__file__).parents[2] / "docs" / "checks.md").read_text("utf-8")
+    (script,) = re.findall(r"```python\n(# check\.py.*?)```", page, re.DOTALL)
     archive = tmp_path / "screens.zip"
     environment = os.environ | {
         "PAGEWARDEN_URL": checker.url,
