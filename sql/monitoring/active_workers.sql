@@ -1,4 +1,4 @@
--- Who reads registry documents now, how many each, and since when.
+-- Workers that read registry documents now, with the number of documents and their start times.
 select
   q.ocr_worker_id,
   count(*) as active_jobs,

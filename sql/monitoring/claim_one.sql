@@ -1,7 +1,7 @@
--- CHANGES DATA. Take the next registry document by hand, for ten minutes.
+-- CHANGES DATA. Claim the next registry document by hand, for ten minutes.
 --
--- The row that comes back has the lock_token that process_ocr_atomic wants. No row: there is
--- nothing to do, or somebody else was quicker; then just try again.
+-- The returned row has the lock_token that process_ocr_atomic requires. No row: the queue is
+-- empty, or another worker claimed the document first; then run it again.
 update public.extraction_queue
 set status_id = 4,
     ocr_worker_id = 'by hand',
@@ -13,5 +13,5 @@ where id = (
     order by q.priority desc, q.created_at
     limit 1
   )
-  and status_id = 3   -- asked again when the row is locked: this is what makes it safe
+  and status_id = 3   -- checked again when the row is locked: this makes the claim safe
 returning *;

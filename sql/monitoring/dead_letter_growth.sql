@@ -1,4 +1,4 @@
--- New dead letters by day, and what became of them; last seven days. Under three a day is good.
+-- New dead letters by day, and their resolutions; last seven days. Expect fewer than three a day.
 select
   date_trunc('day', l.created_at) as day,
   count(*) as new_dlq_entries,

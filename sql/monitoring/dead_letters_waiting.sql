@@ -1,4 +1,4 @@
--- Dead letters nobody has looked at yet, by kind of error; the most frequent first.
+-- Pending dead letters, by kind of error; the most frequent first.
 select
   l.error_category,
   l.error_group,

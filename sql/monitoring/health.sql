@@ -1,2 +1,2 @@
--- How things stand: one row, however many documents there are.
+-- State of the system: one row, fast for any number of documents.
 select * from public.ocr_system_health;

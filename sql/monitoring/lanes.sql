@@ -1,4 +1,4 @@
--- Each lane: paused or not and why, and its limits.
+-- Each lane: whether and why it is paused, and its limits.
 select
   l.lane,
   l.paused_at,

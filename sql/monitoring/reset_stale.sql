@@ -1,8 +1,8 @@
 -- CHANGES DATA. Take the documents of stale_documents.sql back from their workers.
 --
--- Each counts as a rescue. One that was rescued too often goes to the dead letters instead, and
--- comes back here with status_id 6. The sweep does the same within seconds for workers that no
--- longer answer; this is for those that do and should not.
+-- Each counts as a rescue. A document that was rescued too often becomes a dead letter instead, and
+-- is returned with status_id 6. The sweep does the same within seconds for workers without
+-- heartbeat; this statement is for workers that are alive but stuck.
 update public.extraction_queue
 set status_id = 3,
     ocr_worker_id = null

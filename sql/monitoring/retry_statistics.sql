@@ -1,5 +1,5 @@
--- Failures among what waits or was given up: how many used up three attempts, how many ended, and
--- how many attempts failed on average. Waiting includes PDFs.
+-- Failures among waiting and failed documents: how many had three failed attempts or more, how many
+-- failed for good, and the mean number of failed attempts. Waiting documents include PDFs.
 select
   count(*) filter (where d.retry_count >= 3) as max_retries,
   count(*) filter (where d.ocr_status = 'failed') as failed_total,

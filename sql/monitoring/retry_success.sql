@@ -1,5 +1,5 @@
--- How often another attempt helped, by the number of attempts that had failed; last 24 hours.
--- Above 90 percent is good for up to three failures.
+-- Success rate of retries, by the number of failed attempts; last 24 hours.
+-- For up to three failures, it should be above 90 percent.
 select
   d.retry_count,
   count(*) as documents,

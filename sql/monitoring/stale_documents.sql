@@ -1,4 +1,4 @@
--- Registry documents whose reading began more than ten minutes ago.
+-- Registry documents that have been in progress for more than ten minutes.
 select
   q.id,
   q.document_source,

@@ -1,4 +1,4 @@
--- Documents being read, by the hour they came in, and how many of them gave no sign of life for ten
+-- Documents in progress, by hour of upload, and how many of them had no heartbeat for ten
 -- minutes. stuck_count should be 0 in every row.
 select
   date_trunc('hour', d.created_at) as hour,

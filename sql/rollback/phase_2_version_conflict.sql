@@ -1,15 +1,15 @@
--- Emergency stop for uploads and for trying again after version conflicts (phase 2).
+-- Emergency stop for uploads and for retries after version conflicts (phase 2).
 --
--- Who:      the owner of the tables (role postgres), after HAC agreed.
--- Effect:   nobody can upload; conflicts are not retried; no lane hands out documents; what has
---           been read for more than ten minutes goes back to its queue, counted as a rescue.
---           Nothing is lost: documents keep their place, and what is being read is finished.
+-- Who:      the owner of the tables (role postgres), with the approval of HAC (the administrators).
+-- Effect:   uploads are refused; conflicts are not retried; no lane hands out documents; documents in
+--           progress for more than ten minutes return to the queue, counted as a rescue.
+--           No data is lost: documents keep their position, and attempts in progress finish.
 -- Undo:     phase_2_version_conflict_undo.sql
 begin;
 
 set local request.jwt.claims = '{"role": "service_role"}';
 
--- Lanes that somebody has paused already are left to them.
+-- Lanes that were already paused by hand stay as they are.
 select public.pause_lane(l.lane, 'rollback of phase 2')
 from public.lanes as l
 where l.pause_kind is distinct from 'manual';
@@ -20,7 +20,7 @@ revoke execute on function public.safe_document_reupload_v2(
   uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text
 ) from authenticated, service_role;
 
--- The log remembers what was on, for the undo.
+-- The log records which functions were enabled, for the undo.
 with switched as (
   update public.edge_function_config as c
   set enabled = false, updated_at = now()

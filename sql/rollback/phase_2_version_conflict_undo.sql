@@ -1,8 +1,8 @@
--- Undo of phase_2_version_conflict.sql: uploads, retries and lanes run again.
+-- Undo of phase_2_version_conflict.sql: resume uploads, retries and lanes.
 --
 -- Who:      the owner of the tables (role postgres).
--- Effect:   only what the stop had stopped; a lane paused or a function switched off before it
---           stays so.
+-- Effect:   resumes only what the stop had stopped; a lane that was paused or a function that was
+--           switched off before it stays so.
 begin;
 
 set local request.jwt.claims = '{"role": "service_role"}';

@@ -1,9 +1,9 @@
--- Take the dead letters out of use (phase 4): documents in them become plain failures again.
+-- Disable the dead letters (phase 4): their documents become plain failures again.
 --
--- Who:      the owner of the tables (role postgres), after HAC agreed.
+-- Who:      the owner of the tables (role postgres), with the approval of HAC (the administrators).
 -- Effect:   every document in the dead letters is failed, its entry abandoned with a note, its
---           task done. Entries and error histories stay. Workers go on, and what they give up
---           from now on is a dead letter as before; pause the lanes first if it must not be.
+--           task done. Entries and error histories stay. Workers continue, and documents that they
+--           give up from now on become dead letters as before; to prevent this, pause the lanes first.
 -- Undo:     phase_4_dead_letters_undo.sql
 begin;
 

@@ -1,8 +1,8 @@
--- Undo of phase_4_dead_letters.sql: the failures it made are dead letters with a task again.
+-- Undo of phase_4_dead_letters.sql: turn its failures into dead letters with a task again.
 --
 -- Who:      the owner of the tables (role postgres).
--- Effect:   documents that HAC abandoned itself, or that were deleted or read meanwhile, stay as
---           they are. What was being investigated is pending.
+-- Effect:   documents that HAC (the administrators) had abandoned, or that were deleted or read in the
+--           meantime, stay as they are. Entries that were under investigation become pending.
 begin;
 
 set local request.jwt.claims = '{"role": "service_role"}';

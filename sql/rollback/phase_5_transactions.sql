@@ -1,22 +1,22 @@
--- Emergency stop for all reading (phase 5): results are no longer written.
+-- Emergency stop for all OCR (phase 5): no more results are written.
 --
--- Who:      the owner of the tables (role postgres), after HAC agreed.
--- Effect:   no lane hands out documents, the functions that read are off, and what is being read
---           is given back at once, uncounted: its worker is told LOCK_LOST when it comes to save.
---           Pages saved so far stay. Uploads go on and wait.
+-- Who:      the owner of the tables (role postgres), with the approval of HAC (the administrators).
+-- Effect:   no lane hands out documents, the functions that read are switched off, and documents in
+--           progress are released at once, uncounted: their workers get LOCK_LOST when they save.
+--           Saved pages stay. Uploads continue and wait.
 -- Undo:     phase_5_transactions_undo.sql
 begin;
 
 set local request.jwt.claims = '{"role": "service_role"}';
 
--- Lanes that somebody has paused already are left to them.
+-- Lanes that were already paused by hand stay as they are.
 select public.pause_lane(l.lane, 'rollback of phase 5')
 from public.lanes as l
 where l.pause_kind is distinct from 'manual';
 
 select public.release_documents(b.documents, 'rollback of phase 5')
 from (
-  -- In lists as long as the function takes.
+  -- In batches of the maximum size that the function accepts.
   select jsonb_agg(jsonb_build_object('document_id', k.id, 'lock_token', k.lock_token)) as documents
   from (
     select d.id, d.lock_token, row_number() over (order by d.id) as number
@@ -26,7 +26,7 @@ from (
   group by k.number / 10000
 ) as b;
 
--- The log remembers what was on, for the undo.
+-- The log records which functions were enabled, for the undo.
 with switched as (
   update public.edge_function_config as c
   set enabled = false, updated_at = now()

@@ -1,8 +1,8 @@
--- Undo of phase_5_transactions.sql: reading goes on where it stopped.
+-- Undo of phase_5_transactions.sql: OCR continues where it stopped.
 --
 -- Who:      the owner of the tables (role postgres).
--- Effect:   only what the stop had stopped; a lane paused or a function switched off before it
---           stays so.
+-- Effect:   resumes only what the stop had stopped; a lane that was paused or a function that was
+--           switched off before it stays so.
 begin;
 
 set local request.jwt.claims = '{"role": "service_role"}';
