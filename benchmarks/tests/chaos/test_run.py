@@ -11,7 +11,7 @@ from tests.chaos.short_plan import SHORT
 if TYPE_CHECKING:
     from pathlib import Path
 
-NOTICE_SECONDS = 60.0
+NOTICE_SECONDS = 240.0  # a limit for what hangs, also on a busy machine
 
 
 async def test_a_broken_build_is_noticed(tmp_path: Path) -> None:
