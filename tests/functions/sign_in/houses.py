@@ -39,7 +39,7 @@ TLS = ssl.create_default_context()
 
 def http(url: str = "") -> httpx.AsyncClient:
     """Make a client of HTTP without anything of Supabase."""
-    return httpx.AsyncClient(base_url=url, verify=TLS)
+    return httpx.AsyncClient(base_url=url, verify=TLS, timeout=60)  # for what hangs
 
 
 @dataclass
