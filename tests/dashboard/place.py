@@ -72,7 +72,7 @@ class Place:
     async def visitor(self, person: Person | None = None) -> AsyncIterator[httpx.AsyncClient]:
         """Make a client that keeps cookies, signed in as this person."""
         async with httpx.AsyncClient(
-            base_url=self.url, headers={"Origin": self.url}, verify=houses.TLS
+            base_url=self.url, headers={"Origin": self.url}, verify=houses.TLS, timeout=60
         ) as client:
             if person is not None:
                 answer = await sign_in(client, person.email)
