@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import itertools
 import multiprocessing
@@ -71,7 +72,7 @@ class Crew:
         begun = time.monotonic()
         producers = self.members[self.workers :]
         for member, order in zip(producers, orders, strict=True):
-            member.pipe.send(order)
+            _send(member, order)
         enqueued = [await self._receive(member) for member in producers]
         await self._completed(total(self.counts, self.workers, len(self.members)))
         elapsed = time.monotonic() - begun
@@ -82,7 +83,7 @@ class Crew:
     async def _collect(self) -> list[Notes]:
         workers = self.members[: self.workers]
         for member in workers:
-            member.pipe.send(Collect())
+            _send(member, Collect())
         return [await self._receive(member) for member in workers]
 
     async def _receive(self, member: Member) -> Notes:
@@ -103,6 +104,12 @@ class Crew:
                     f"{expected - completed} of {expected} jobs never completed"
                 )
             await asyncio.sleep(_POLL_SECONDS)
+
+
+def _send(member: Member, message: object) -> None:
+    """Send a message; a process that has given up has left its reason in the pipe."""
+    with contextlib.suppress(BrokenPipeError):
+        member.pipe.send(message)
 
 
 def _phase(enqueued: list[Notes], completed: list[Notes], shares: list[float]) -> Phase:
