@@ -31,6 +31,9 @@ hypothesis.settings.load_profile("untimed")
 
 # What starts whole programs, a browser, models or servers: make quick leaves it out.
 SLOW = (
+    *("client/test_client.py", "functions/test_jobs.py", "functions/test_upload.py"),
+    *("command/test_deferred.py", "command/test_docs.py", "relay/test_deploying.py"),
+    *("database/test_migrations.py", "database/test_upgrades.py"),
     *("chaos", "dashboard", "gpu", "gpu_service", "local", "volumes", "docs/test_tutorial.py"),
     *(f"command/test_{name}.py" for name in ("check", "cli", "import", "ocr", "upload", "users")),
     *(f"database/test_{name}.py" for name in ("bootstrap", "local_server", "supabase_cli")),
