@@ -1,1 +1,1 @@
-"""Side-by-side benchmarks; every figure is a ratio to a peer in the same run."""
+"""Benchmarks of Pagewarden, most of them against other software in the same run."""

@@ -1,83 +1,82 @@
-"""python -m benchmarks NAME: what is measured, one command each."""
+"""python -m benchmarks NAME: the table of benchmarks."""
 
 from __future__ import annotations
 
 import typer
 
 from pagewarden import cli
-from pagewarden.commands import deferred
 
 COMMANDS = {
-    "queue": deferred.Deferred(
+    "queue": cli.LazyCommand(
         "benchmarks.queue",
-        "Measure our queue beside pgmq, procrastinate and pgqueuer on the same server.",
+        "Compare our queue with pgmq, procrastinate and pgqueuer on the same server.",
     ),
-    "ocr": deferred.Deferred(
+    "ocr": cli.LazyCommand(
         "benchmarks.ocr",
-        "Measure how well and how fast we read, beside RapidOCR, Tesseract and OCRmyPDF.",
+        "Compare accuracy and speed with RapidOCR, Tesseract and OCRmyPDF.",
     ),
-    "layers": deferred.Deferred(
+    "layers": cli.LazyCommand(
         "benchmarks.layers",
-        "Read the text layers of a folder of PDFs on one core, beside pdftotext.",
+        "Read the text layers of a folder of PDFs on one core and compare with pdftotext.",
     ),
-    "memory": deferred.Deferred(
+    "memory": cli.LazyCommand(
         "benchmarks.memory",
-        "Read a scan of 10 pages and a long one, and compare the peaks of memory.",
+        "Compare the peak memory for a scan of 10 pages and a long one.",
     ),
-    "pipeline": deferred.Deferred(
+    "pipeline": cli.LazyCommand(
         "benchmarks.pipeline",
-        "Measure the way of a document through the whole system, in a system of its own.",
+        "Measure latency and overhead of documents in a complete temporary system.",
     ),
-    "pool": deferred.Deferred(
+    "pool": cli.LazyCommand(
         "benchmarks.pool",
-        "Compare the pool with a fixed split, then measure real programs on a real database.",
+        "Compare the pool with a fixed split in a simulation, then measure real programs.",
     ),
-    "dashboard": deferred.Deferred(
+    "dashboard": cli.LazyCommand(
         "benchmarks.dashboard",
-        "Measure how soon every page of the dashboard answers, in a system of its own.",
+        "Measure the response time of every dashboard page in a temporary system.",
     ),
-    "checks": deferred.Deferred(
+    "checks": cli.LazyCommand(
         "benchmarks.checks",
-        "Draw screens in ten languages, plant faults, and measure which of them a check finds.",
+        "Check drawn screens with planted errors in ten languages; measure precision and recall.",
     ),
-    "jobs": deferred.Deferred(
+    "jobs": cli.LazyCommand(
         "benchmarks.jobs",
-        "Submit check jobs to a system of its own: timed one by one, then many at once.",
+        "Submit check jobs to a temporary system: timed one by one, then many at once.",
     ),
-    "load": deferred.Deferred(
+    "load": cli.LazyCommand(
         "benchmarks.load",
-        "Load a system of its own to the knee and for long, with a full database.",
+        "Load a temporary system with a full database up to saturation, then soak it.",
     ),
-    "volumes": deferred.Deferred(
+    "volumes": cli.LazyCommand(
         "benchmarks.volumes",
-        "Measure the stages of volumes: lines found, text, speed, memory.",
+        "Measure the stages of volumes: detected lines, text, speed, memory.",
     ),
-    "chaos": deferred.Deferred(
+    "chaos": cli.LazyCommand(
         "benchmarks.chaos",
-        "Kill, stop and cut off the parts of a system of its own while it reads documents.",
+        "Kill, suspend and disconnect the parts of a temporary system while it reads documents.",
     ),
-    "fuzz": deferred.Deferred(
+    "fuzz": cli.LazyCommand(
         "benchmarks.fuzz",
-        "Break files at random and read them: each ends in pages or one typed error.",
+        "Read randomly corrupted files: each must end in pages or one typed error.",
     ),
-    "hostile": deferred.Deferred(
+    "hostile": cli.LazyCommand(
         "benchmarks.fuzz",
-        "Read every file of a folder as it is, a hundred at a time, in any order.",
+        "Read every file of a folder unchanged, a hundred at a time, in random order.",
         "hostile",
     ),
 }
 
 app = typer.Typer(
-    help="Measure Pagewarden beside its peers.",
+    help="Measure Pagewarden, and compare it with other software.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-deferred.mount(app, COMMANDS)
+cli.add_commands(app, COMMANDS)
 
 
 def main() -> None:
-    """Run the benchmark that is named."""
+    """Run the command."""
     cli.run(app, "benchmarks")
 
 

@@ -1,5 +1,5 @@
--- A database as it is after months: written straight into the tables, as the functions would have.
--- bench.documents says how many documents. Run it as a superuser on a new database.
+-- Fill a database as after months of use, by writing directly to the tables.
+-- bench.documents is the number of documents. Run as a superuser on a new database.
 set session_replication_role = replica;
 
 insert into auth.users (id, email, raw_app_meta_data, raw_user_meta_data, created_at, updated_at)
@@ -11,7 +11,7 @@ select md5('case' || n)::uuid, format('case %s', n), md5('user' || n + 1)::uuid
 from generate_series(0, 200 - 1) as n;
 
 -- Of a hundred documents five are dead letters, five wait, one needs routing, one review, one was cancelled;
--- of five thousand one is being read. The rest is completed.
+-- of five thousand one is processing. The rest is completed.
 insert into public.documents (
   id, case_id, name, lane, ocr_status, listed_in, file_extension, dropbox_path, mime_type, size_bytes, turn,
   attempts, retry_count, max_attempts, page_count, run_id, locked_by, locked_at, lock_token, lock_expires_at,
@@ -98,7 +98,7 @@ from public.documents where ocr_status = 'dead_letter';
 
 insert into public.tasks (case_id, document_id, kind, title, priority, created_at)
 select case_id, id, case ocr_status when 'dead_letter' then 'dead_letter' when 'pending' then 'routing'
-  else 'review' end, format('See to "%s"', name), 'normal', created_at
+  else 'review' end, format('Review "%s"', name), 'normal', created_at
 from public.documents where ocr_status in ('dead_letter', 'pending', 'pending_review');
 
 insert into public.hac_acts (
@@ -108,8 +108,8 @@ select d.case_id, d.id, md5('user' || 1 + i % 200)::uuid,
   (array['read_again', 'cancelled', 'restored', 'deleted', 'lane_paused'])[1 + i % 5], 'an act', d.created_at
 from generate_series(1, 10) as i cross join public.documents as d;
 
--- A check job of two pictures for every tenth document: of a hundred jobs two have failed, two run and one
--- was cancelled, and half of them are purged. The first two hundred are user-1's.
+-- A check job of two images for every tenth document: of a hundred jobs two have failed, two run and one
+-- was cancelled, and half of them are purged. The first two hundred belong to user-1.
 insert into public.cases (id, name, kind, user_id, created_at)
 select md5('job' || n)::uuid, format('Release %s', n), 'check', md5('user' || case when n <= 200 then 1 else 2 + n % 199 end)::uuid,
   now() - n * interval '1 minute'

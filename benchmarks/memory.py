@@ -1,4 +1,4 @@
-"""python -m benchmarks memory: what a long document takes beside a short one."""
+"""python -m benchmarks memory: peak memory of a long document against a short one."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks import sample_files
-from pagewarden.reading import engines, reader
+from pagewarden.ocr import engines, reader
 
 MB = 1e6
-SHORT = 10
+SHORT_PAGES = 10
 A4_AT_200_DPI = (1654, 2339)
 LINES = 24
 
@@ -30,36 +30,36 @@ out = Console(highlight=False)
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The most memory that our process had, and the hungriest of its children, in bytes."""
+    """The peak memory of the parent process and of its largest child, in bytes."""
 
     parent: int
     child: int
 
     @property
     def total(self) -> int:
-        """Add them up."""
+        """Return the sum."""
         return self.parent + self.child
 
 
 def command(
     *,
-    pages: Annotated[int, typer.Option(min=SHORT, help="Pages of the long scan.")] = 500,
-    engine: Annotated[str, typer.Option(help="What reads them; null takes no time.")] = "null",
+    pages: Annotated[int, typer.Option(min=SHORT_PAGES, help="Pages of the long scan.")] = 500,
+    engine: Annotated[str, typer.Option(help="OCR engine; null reads nothing.")] = "null",
 ) -> None:
-    """Read a scan of 10 pages and a long one, and compare the peaks of memory."""
-    engines.find(engine)
-    table = Table("pages", "our process, MB", "hungriest child, MB", "both, MB", title=engine)
+    """Compare the peak memory for a scan of 10 pages and a long one."""
+    engines.find_engine(engine)
+    table = Table("pages", "parent, MB", "largest child, MB", "both, MB", title=engine)
     peaks = []
-    for count in (SHORT, pages):
+    for count in (SHORT_PAGES, pages):
         peaks.append(_measure(count, engine))
         numbers = (peaks[-1].parent, peaks[-1].child, peaks[-1].total)
         table.add_row(str(count), *(f"{number / MB:.0f}" for number in numbers))
     out.print(table)
-    out.print(f"{peaks[1].total / peaks[0].total:.2f} times as much")
+    out.print(f"{peaks[1].total / peaks[0].total:.2f} times as much memory")
 
 
 def _measure(count: int, engine: str) -> Peak:
-    """Read in a process of its own, whose peak is then of this document."""
+    """Read a scan in a new process, so that the peak is that of this document."""
     with (
         tempfile.TemporaryDirectory(prefix="pagewarden-bench-") as folder,
         Progress(console=out, transient=True) as progress,
@@ -67,19 +67,19 @@ def _measure(count: int, engine: str) -> Peak:
     ):
         task = progress.add_task(f"{count} pages", total=None)
         path = Path(folder, "scan.pdf")
-        _write(path, count)
-        found = pool.apply(_read, (path, engine))
+        _write_scan(path, count)
+        peak = pool.apply(_read, (path, engine))
         progress.remove_task(task)
-    return found
+    return peak
 
 
-def _write(path: Path, count: int) -> None:
-    """Draw so many pages, each another one, and never hold more than one of them."""
+def _write_scan(path: Path, count: int) -> None:
+    """Write a PDF of different pages, with one page in memory at a time."""
     for number in range(count):
-        _page(number).save(path, "PDF", resolution=200, append=number > 0)
+        _draw_page(number).save(path, "PDF", resolution=200, append=number > 0)
 
 
-def _page(number: int) -> Image.Image:
+def _draw_page(number: int) -> Image.Image:
     page = Image.new("L", A4_AT_200_DPI, 255)
     draw, font = ImageDraw.Draw(page), ImageFont.load_default(size=36)
     for line in range(LINES):
@@ -96,8 +96,8 @@ def _read(path: Path, engine: str) -> Peak:
 
 
 async def _peak_of_children(path: Path, engine: str) -> int:
-    async with reader.Reader(engine=engine) as reading:
-        async with contextlib.aclosing(reading.read(path)) as found:
+    async with reader.Reader(engine=engine) as open_reader:
+        async with contextlib.aclosing(open_reader.read(path)) as found:
             async for _ in found:
                 pass
-        return reading.peak_memory
+        return open_reader.peak_memory

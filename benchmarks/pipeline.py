@@ -1,4 +1,4 @@
-"""python -m benchmarks pipeline: how soon an upload is answered and claimed, what all costs."""
+"""python -m benchmarks pipeline: latency of uploads and claims, and overhead of the system."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rich.table import Table
 from benchmarks import system as systems
 from benchmarks.ocr import corpus as corpora
 from pagewarden import errors
-from pagewarden.reading import reader as readers
+from pagewarden.ocr.reader import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 # An image of noise that is 5 MB as PNG, because noise does not shrink.
 NOISE_SIDE = 1290
-WARM_UP = 3  # uploads that start what is started once
+WARM_UP = 3  # uploads before the timed ones
 POLL_SECONDS = 0.02
-RARELY_SECONDS = 0.5
+SLOW_POLL_SECONDS = 0.5
 UPLOADS_AT_A_TIME = 4
-PAGES_OF_A_PDF = 4
+PAGES_PER_PDF = 4
 DONE = {"completed", "dead_letter", "failed", "pending_review", "cancelled"}
 
 out = Console(highlight=False)
@@ -52,25 +52,25 @@ def command(
         Path,
         typer.Option(
             envvar="PAGEWARDEN_CORPUS",
-            help="Folder of pages; they are read bare and by the system.",
+            help="Folder of pages; the reader alone and the system read them.",
         ),
     ],
-    uploads: Annotated[int, typer.Option(min=5, help="How many uploads are timed.")] = 60,
-    pages: Annotated[int, typer.Option(min=1, help="How many pages are read.")] = 24,
-    rounds: Annotated[int, typer.Option(min=1, help="How often they are read.")] = 3,
+    uploads: Annotated[int, typer.Option(min=5, help="Number of timed uploads.")] = 60,
+    pages: Annotated[int, typer.Option(min=1, help="Number of pages to read.")] = 24,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of times to read them.")] = 3,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all figures to this file, as JSON.")
     ] = None,
 ) -> None:
-    """Measure the way of a document through the whole system, in a system of its own."""
-    found = run(corpus, uploads=uploads, pages=pages, rounds=rounds)
+    """Measure latency and overhead of documents in a complete temporary system."""
+    figures = run(corpus, uploads=uploads, pages=pages, rounds=rounds)
     if output is not None:
-        output.write_text(found, encoding="utf-8")
+        output.write_text(figures, encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Seconds of many uploads, one after another: to the answer, and from there to the claim."""
+    """Seconds of consecutive uploads: from request to response, and from upload to claim."""
 
     megabytes: float
     answer: list[float]
@@ -79,7 +79,7 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Seconds for the same documents, bare and by the whole system, round by round."""
+    """Seconds for the same documents by the reader alone (bare) and by the system, by round."""
 
     what: str
     pages: int
@@ -88,18 +88,20 @@ class Reading:
 
     @property
     def ratio(self) -> float:
-        """Say how much longer the system takes."""
+        """Return how many times as long the system takes."""
         return statistics.median(self.system) / statistics.median(self.bare)
 
 
 def run(corpus: Path, *, uploads: int, pages: int, rounds: int) -> str:
-    """Measure, show a table, and return all figures as JSON."""
-    latencies = asyncio.run(_latencies(uploads))
-    _show_latencies(latencies)
-    chosen = corpora.sample(corpora.load(corpus), pages)
+    """Measure, print tables, and return all figures as JSON."""
+    latencies = asyncio.run(_measure_latencies(uploads))
+    _print_latencies(latencies)
+    sampled = corpora.sample(corpora.load(corpus), pages)
     with tempfile.TemporaryDirectory(prefix="pagewarden-bench-") as folder:
-        readings = asyncio.run(_readings(_sets(chosen, Path(folder)), len(chosen), rounds))
-    _show_readings(readings)
+        readings = asyncio.run(
+            _measure_readings(_make_sets(sampled, Path(folder)), len(sampled), rounds)
+        )
+    _print_readings(readings)
     return json.dumps(
         {
             "latencies": dataclasses.asdict(latencies),
@@ -109,24 +111,23 @@ def run(corpus: Path, *, uploads: int, pages: int, rounds: int) -> str:
     )
 
 
-async def _latencies(count: int) -> Latencies:
-    """Upload into a system that has nothing else to do, with an engine that takes no time."""
+async def _measure_latencies(count: int) -> Latencies:
+    """Upload to an idle system with an instant engine."""
     content = _noise()
-    found = Latencies(len(content) / 1e6, [], [])
+    latencies = Latencies(len(content) / 1e6, [], [])
     async with (
-        systems.running(engine="null", gpu_engine="null") as system,
+        systems.open_system(engine="null", gpu_engine="null") as system,
         system.client() as client,
     ):
         for number in track(range(count + WARM_UP), "uploading", console=out, transient=True):
-            marked = _marked(content, number)
-            begin = time.monotonic()
-            document = await _upload(client, f"{number}.png", marked)
-            answered = time.monotonic()
-            progress = await _ended(client, document)
+            start = time.monotonic()
+            document = await upload(client, f"{number}.png", _mark(content, number))
+            responded = time.monotonic()
+            progress = await wait_until_done(client, document)
             if number >= WARM_UP:
-                found.answer.append(answered - begin)
-                found.claim.append(_seconds_to_claim(progress))
-    return found
+                latencies.answer.append(responded - start)
+                latencies.claim.append(_seconds_to_claim(progress))
+    return latencies
 
 
 def _seconds_to_claim(progress: Mapping[str, Any]) -> float:
@@ -136,34 +137,34 @@ def _seconds_to_claim(progress: Mapping[str, Any]) -> float:
     return (claimed - created).total_seconds()
 
 
-def _sets(pages: Sequence[corpora.Page], folder: Path) -> Mapping[str, Sequence[Path]]:
-    """Have the pages as images, and as scanned PDFs of a few pages each."""
+def _make_sets(pages: Sequence[corpora.Page], folder: Path) -> Mapping[str, Sequence[Path]]:
+    """Return the pages as images, and as scanned PDFs of a few pages each."""
     pdfs = []
-    for first in range(0, len(pages), PAGES_OF_A_PDF):
+    for first in range(0, len(pages), PAGES_PER_PDF):
         pdfs.append(folder / f"{first}.pdf")
-        corpora.make_scan(pages[first : first + PAGES_OF_A_PDF], pdfs[-1])
+        corpora.make_scan(pages[first : first + PAGES_PER_PDF], pdfs[-1])
     return {"images": [page.path for page in pages], "scanned PDFs": pdfs}
 
 
-async def _readings(
+async def _measure_readings(
     sets: Mapping[str, Sequence[Path]], pages: int, rounds: int
 ) -> Sequence[Reading]:
-    found = [Reading(what, pages, [], []) for what in sets]
-    async with systems.running() as system, system.client() as client:
+    readings = [Reading(what, pages, [], []) for what in sets]
+    async with systems.open_system() as system, system.client() as client:
         for number in range(rounds + 1):
-            for reading in found:
+            for reading in readings:
                 with out.status(f"{reading.what}, round {number} of {rounds}"):
                     bare = await _read_bare(sets[reading.what])
                     whole = await _read_by_system(client, sets[reading.what], number)
-                if number:  # the first round loads what is loaded once
+                if number:  # round 0 is the warm-up
                     reading.bare.append(bare)
                     reading.system.append(whole)
-    return found
+    return readings
 
 
 async def _read_bare(paths: Sequence[Path]) -> float:
-    """Read as pagewarden ocr does; the engine is loaded before the clock starts."""
-    async with readers.Reader() as reader:
+    """Read as `pagewarden ocr` does; return the seconds, without those of loading the engine."""
+    async with Reader() as reader:
 
         async def read(path: Path) -> None:
             async with contextlib.aclosing(reader.read(path)) as pages:
@@ -171,90 +172,97 @@ async def _read_bare(paths: Sequence[Path]) -> float:
                     pass
 
         await read(paths[0])
-        begin = time.monotonic()
-        await _each(paths, read, at_a_time=reader.processes + 1)
-        return time.monotonic() - begin
+        start = time.monotonic()
+        await _run_for_each(paths, read, limit=reader.processes + 1)
+        return time.monotonic() - start
 
 
 async def _read_by_system(client: httpx.AsyncClient, paths: Sequence[Path], round_: int) -> float:
-    """Upload all, and see when the last one was read; asking more often would cost time too."""
-    begin = time.time()
+    """Upload all; return the seconds until the last one is completed.
+
+    Polling is slow, because it takes CPU time from the system.
+    """
+    start = time.time()
     documents: list[str] = []
 
-    async def send(path: Path) -> None:
-        # Other bytes than last time, or it would be the same document.
+    async def upload_one(path: Path) -> None:
+        # The same bytes would be the same document as in the last round.
         content = await asyncio.to_thread(path.read_bytes) + f"\n% round {round_}".encode()
         name = f"{round_}-{path.parent.name}-{path.name}"
-        documents.append(await _upload(client, name, content))
+        documents.append(await upload(client, name, content))
 
-    await _each(paths, send, at_a_time=UPLOADS_AT_A_TIME)
-    ends = [await _ended(client, document, pause=RARELY_SECONDS) for document in documents]
+    await _run_for_each(paths, upload_one, limit=UPLOADS_AT_A_TIME)
+    ends = [
+        await wait_until_done(client, document, poll_seconds=SLOW_POLL_SECONDS)
+        for document in documents
+    ]
     last = max(dt.datetime.fromisoformat(end["completed_at"]) for end in ends)
-    return last.timestamp() - begin
+    return last.timestamp() - start
 
 
-async def _each(
-    paths: Sequence[Path], do: Callable[[Path], Awaitable[None]], *, at_a_time: int
+async def _run_for_each(
+    paths: Sequence[Path], action: Callable[[Path], Awaitable[None]], *, limit: int
 ) -> None:
-    places = asyncio.Semaphore(at_a_time)
+    slots = asyncio.Semaphore(limit)
 
-    async def one(path: Path) -> None:
-        async with places:
-            await do(path)
+    async def run_one(path: Path) -> None:
+        async with slots:
+            await action(path)
 
-    await asyncio.gather(*map(one, paths))
+    await asyncio.gather(*map(run_one, paths))
 
 
-async def _upload(client: httpx.AsyncClient, name: str, content: bytes) -> str:
-    answer = await client.post("/upload-to-dropbox", files={"file": (name, content)})
-    answer.raise_for_status()
-    document: str = answer.json()["document_id"]
+async def upload(client: httpx.AsyncClient, name: str, content: bytes) -> str:
+    """Upload a file and return the id of the document."""
+    response = await client.post("/upload-to-dropbox", files={"file": (name, content)})
+    response.raise_for_status()
+    document: str = response.json()["document_id"]
     return document
 
 
-async def _ended(
-    client: httpx.AsyncClient, document: str, *, pause: float = POLL_SECONDS
+async def wait_until_done(
+    client: httpx.AsyncClient, document: str, *, poll_seconds: float = POLL_SECONDS
 ) -> Mapping[str, Any]:
-    """Ask until it has ended."""
+    """Poll a document until it is done; return its last status."""
     while True:
-        answer = await client.get(f"/documents/{document}")
-        answer.raise_for_status()
-        progress: Mapping[str, Any] = answer.json()
+        response = await client.get(f"/documents/{document}")
+        response.raise_for_status()
+        progress: Mapping[str, Any] = response.json()
         if progress["ocr_status"] in DONE:
             break
-        await asyncio.sleep(pause)
+        await asyncio.sleep(poll_seconds)
     if progress["ocr_status"] != "completed":
-        raise errors.PagewardenError(f"{progress['name']} was not read: {progress['error']}")
+        raise errors.PagewardenError(f"{progress['name']} was not completed: {progress['error']}")
     return progress
 
 
 def _noise() -> bytes:
     pixels = np.random.default_rng(1).integers(0, 256, (NOISE_SIDE, NOISE_SIDE, 3), dtype=np.uint8)
-    saved = io.BytesIO()
-    Image.fromarray(pixels).save(saved, "PNG", compress_level=0)
-    return saved.getvalue()
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG", compress_level=0)
+    return buffer.getvalue()
 
 
-def _marked(content: bytes, number: int) -> bytes:
-    """Make it another document; what comes after the image is nobody's business."""
+def _mark(content: bytes, number: int) -> bytes:
+    """Append bytes after the image, which decoders ignore, to make it another document."""
     return content + number.to_bytes(4, "big")
 
 
-def _show_latencies(found: Latencies) -> None:
-    table = Table("seconds", "p50", "p95", "max", title=f"{len(found.answer)} uploads")
+def _print_latencies(latencies: Latencies) -> None:
+    table = Table("seconds", "p50", "p95", "max", title=f"{len(latencies.answer)} uploads")
     for name, values in (
-        (f"answer to an upload of {found.megabytes:.1f} MB", found.answer),
-        ("from upload to claim, worker idle", found.claim),
+        (f"response to an upload of {latencies.megabytes:.1f} MB", latencies.answer),
+        ("from upload to claim, worker idle", latencies.claim),
     ):
         ranks = statistics.quantiles(values, n=100)
         table.add_row(name, f"{ranks[49]:.3f}", f"{ranks[94]:.3f}", f"{max(values):.3f}")
     out.print(table)
 
 
-def _show_readings(found: Sequence[Reading]) -> None:
-    title = f"reading on {os.cpu_count()} cores, bare and by the whole system"
+def _print_readings(readings: Sequence[Reading]) -> None:
+    title = f"reading on {os.cpu_count()} cores, by the reader alone (bare) and by the system"
     table = Table("", "pages", "bare, s", "system, s", "ratio", title=title)
-    for reading in found:
+    for reading in readings:
         table.add_row(
             reading.what,
             str(reading.pages),

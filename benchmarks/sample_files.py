@@ -1,4 +1,4 @@
-"""Small documents of every kind we read, made by code."""
+"""Small generated documents of every supported type."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _MODES = {
 
 def all_kinds() -> Mapping[str, bytes]:
     """Make one document of each kind, by name."""
-    made = {name: _saved(name, _picture(mode)) for name, mode in _MODES.items()}
-    made["pages.tif"] = _saved("pages.tif", _picture("1"), _picture("L"), _picture("RGB"))
-    made["scan.pdf"] = _saved("scan.pdf", _picture("L"), _picture("1"))
-    made["text.pdf"] = text_pdf(3)
-    made["compressed.pdf"] = text_pdf(3, objects=pikepdf.ObjectStreamMode.generate)
-    made["locked.pdf"] = text_pdf(1, password="secret")  # noqa: S106  # a seed, not a secret
-    return made
+    files = {name: _encode(name, _draw(mode)) for name, mode in _MODES.items()}
+    files["pages.tif"] = _encode("pages.tif", _draw("1"), _draw("L"), _draw("RGB"))
+    files["scan.pdf"] = _encode("scan.pdf", _draw("L"), _draw("1"))
+    files["text.pdf"] = text_pdf(3)
+    files["compressed.pdf"] = text_pdf(3, objects=pikepdf.ObjectStreamMode.generate)
+    files["locked.pdf"] = text_pdf(1, password="secret")  # noqa: S106  # not a secret
+    return files
 
 
 def text_pdf(
@@ -63,18 +63,18 @@ def text_pdf(
             content = f"BT /F1 14 Tf 20 150 Td ({WORDS}, page {number}) Tj ET"
             page.Contents = pdf.make_stream(content.encode())
         buffer = io.BytesIO()
-        lock = pikepdf.Encryption(owner=password, user=password) if password else None
-        pdf.save(buffer, object_stream_mode=objects, encryption=lock)
+        encryption = pikepdf.Encryption(owner=password, user=password) if password else None
+        pdf.save(buffer, object_stream_mode=objects, encryption=encryption)
         return buffer.getvalue()
 
 
-def _picture(mode: str) -> Image.Image:
+def _draw(mode: str) -> Image.Image:
     image = Image.new("L", SIZE, 255)
     ImageDraw.Draw(image).text((5, 50), WORDS, fill=0)
     return image.convert("I").convert(mode) if mode == "I;16" else image.convert(mode)
 
 
-def _saved(name: str, first: Image.Image, *others: Image.Image) -> bytes:
+def _encode(name: str, first: Image.Image, *others: Image.Image) -> bytes:
     pillow_heif.register_heif_opener()
     buffer = io.BytesIO()
     kind = name.rpartition(".")[2]

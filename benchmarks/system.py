@@ -1,10 +1,11 @@
-"""A whole system of one's own: pagewarden up in a new folder and on free ports."""
+"""Start a complete system for a benchmark: `pagewarden up` in a temporary folder, on free ports."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -26,27 +27,29 @@ if TYPE_CHECKING:
 START_SECONDS = 180.0
 STOP_SECONDS = 60.0
 READY = "Pagewarden is up"
-COMMAND = (sys.executable, "-m", "pagewarden.cli", "up")
+FIRST_SIGN_IN = re.compile(r"first administrator: (\S+), password\s+(\S+)")
+"""Address and password in the output of `up`."""
+COMMAND = (sys.executable, "-m", "pagewarden", "up")
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "functions": ("functions",),
-    "gpu": ("gpu_service",),
-    "worker": ("pagewarden.cli", "work"),
+    "functions": ("pagewarden.functions",),
+    "gpu": ("pagewarden.gpu_service",),
+    "worker": ("pagewarden", "work"),
     "volumes": ("volumes", "work"),
 }
-"""The parts of a system, and the last words of their command lines."""
+"""The programs of a system, and how their command lines end."""
 
 
-def part_of(words: Sequence[str]) -> str | None:
-    """Tell which part a command line starts, if any."""
+def find_part(command: Sequence[str]) -> str | None:
+    """Return the part that a command line starts, None for other programs."""
     for name, last in PARTS.items():
-        if tuple(words[-len(last) :]) == last:
+        if tuple(command[-len(last) :]) == last:
             return name
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a system can be started: its home, its address, and the environment that says so."""
+class Installation:
+    """A folder and addresses for a system, and the environment that makes programs use them."""
 
     home: Path
     url: str
@@ -56,32 +59,32 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A running system; said has all lines that it printed."""
+    """A running system; `output` has the lines it has printed."""
 
     home: Path
     url: str
     process: asyncio.subprocess.Process
-    said: list[str] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
 
     @property
     def secret_key(self) -> str:
-        """Have the key that opens everything."""
+        """Read the secret key."""
         return (self.home / "secret_key").read_text("ascii").strip()
 
     def client(self) -> httpx.AsyncClient:
-        """Talk to its functions as a service."""
+        """Open a client of its functions, authenticated as a service."""
         headers = {"apikey": self.secret_key}
         return httpx.AsyncClient(
             base_url=f"{self.url}/functions/v1", headers=headers, timeout=60, trust_env=False
         )
 
     def part(self, name: str) -> psutil.Process:
-        """Find the process of a part; LookupError while it is being started again."""
+        """Find the process of a part; LookupError while it is restarted."""
         for child in psutil.Process(self.process.pid).children():
             with contextlib.suppress(psutil.Error):
-                if part_of(child.cmdline()) == name:
+                if find_part(child.cmdline()) == name:
                     return child
-        raise LookupError(f"{name} does not run")
+        raise LookupError(f"{name} is not running")
 
     def database(self) -> psutil.Process:
         """Find the process of the embedded Postgres."""
@@ -90,8 +93,8 @@ class System:
 
 
 @contextlib.contextmanager
-def prepared(**settings: str) -> Iterator[Place]:
-    """Have a new folder and free ports for a system with these settings."""
+def prepare(**settings: str) -> Iterator[Installation]:
+    """Create a temporary folder and find free ports for a system with these settings."""
     with new_folder() as folder:
         home = folder / "home"
         url, gpu_url = (f"http://127.0.0.1:{port}" for port in free_ports(2))
@@ -102,47 +105,57 @@ def prepared(**settings: str) -> Iterator[Place]:
             "COLUMNS": "300",
             **{f"PAGEWARDEN_{name.upper()}": value for name, value in settings.items()},
         }
-        yield Place(home, url, gpu_url, environment)
+        yield Installation(home, url, gpu_url, environment)
 
 
 @contextlib.asynccontextmanager
-async def running(**settings: str) -> AsyncIterator[System]:
-    """Start a system with these settings, and stop it and remove it at the end."""
-    with prepared(**settings) as place:
-        process = await asyncio.create_subprocess_exec(
-            *COMMAND,
-            env=place.environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        system = System(place.home, place.url, process)
-        up = asyncio.Event()
-        listening = asyncio.create_task(_listen(system, up))
-        try:
-            await _until_up(system, up, listening)
+async def open_system(**settings: str) -> AsyncIterator[System]:
+    """Start a system with these settings; stop and remove it at the end."""
+    with prepare(**settings) as installation:
+        async with open_installation(installation) as system:
             yield system
-        finally:
-            await _stop(process)
-            await listening
 
 
-async def _listen(system: System, up: asyncio.Event) -> None:
-    assert system.process.stdout is not None  # noqa: S101  # we asked for the pipe
+@contextlib.asynccontextmanager
+async def open_installation(
+    installation: Installation, command: Sequence[str] = COMMAND, *, folder: Path | None = None
+) -> AsyncIterator[System]:
+    """Start a system in the working directory `folder`, wait until it is up; stop it at the end."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        env=installation.environment,
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    system = System(installation.home, installation.url, process)
+    up = asyncio.Event()
+    reading = asyncio.create_task(_read_output(system, up))
+    try:
+        await _wait_until_up(system, up, reading)
+        yield system
+    finally:
+        await _stop(process)
+        await reading
+
+
+async def _read_output(system: System, up: asyncio.Event) -> None:
+    assert system.process.stdout is not None  # noqa: S101  # it was created with a pipe
     while line := await system.process.stdout.readline():
-        system.said.append(line.decode(errors="replace").rstrip())
-        if READY in system.said[-1]:
+        system.output.append(line.decode(errors="replace").rstrip())
+        if READY in system.output[-1]:
             up.set()
 
 
-async def _until_up(system: System, up: asyncio.Event, listening: asyncio.Task[None]) -> None:
+async def _wait_until_up(system: System, up: asyncio.Event, reading: asyncio.Task[None]) -> None:
     waiting = asyncio.create_task(up.wait())
     await asyncio.wait(
-        {waiting, listening}, timeout=START_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        {waiting, reading}, timeout=START_SECONDS, return_when=asyncio.FIRST_COMPLETED
     )
     waiting.cancel()
     if not up.is_set():
-        said = "\n".join(system.said[-30:])
-        raise errors.LocalStackError(f"the system did not start; it said:\n{said}")
+        output = "\n".join(system.output[-30:])
+        raise errors.LocalStackError(f"the system did not start; its output:\n{output}")
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
@@ -158,7 +171,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 @contextlib.contextmanager
 def new_folder() -> Iterator[Path]:
-    """Have a folder in which root's server, of another account, may have its own."""
+    """Create a temporary folder that the account of the server can enter, too."""
     folder = Path(tempfile.mkdtemp(prefix="pagewarden-system-"))
     folder.chmod(0o755)
     try:
@@ -168,7 +181,7 @@ def new_folder() -> Iterator[Path]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Choose ports that nobody uses at the moment."""
+    """Find ports that are free at the moment."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -1,1 +1,1 @@
-"""The dashboard: pages for people, rendered here, seen through row level security."""
+"""The dashboard: server-rendered pages; row level security limits what users see."""

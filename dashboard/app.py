@@ -1,4 +1,4 @@
-"""The dashboard as one router, to be included where / is free."""
+"""The router of the dashboard, whose paths begin at /."""
 
 from __future__ import annotations
 
@@ -8,47 +8,35 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
-from dashboard import doors, parts, route, vendor, visitors
-from dashboard.pages import (
+from pagewarden.dashboard import login, rendering, route, sessions
+from pagewarden.dashboard.pages import (
     alerts,
     audit,
-    case,
     cases,
-    check_job,
-    check_picture,
     checks,
-    dead_letter,
     dead_letters,
-    document,
     documents,
     functions,
     lanes,
     overview,
     people,
-    pictures,
     pool,
     review,
-    reviews,
     routing,
     stuck,
     tasks,
-    typing_by_hand,
-    uploads,
-    volume,
-    volume_files,
-    volume_job,
-    volume_page,
-    volumes,
     workers,
 )
+from pagewarden.dashboard.pages.volumes import job, jobs, volume
+from pagewarden.dashboard.pages.volumes import page as volumes_page
 
 PAGES = (
     overview,
     documents,
     cases,
-    reviews,
+    review,
     checks,
-    volumes,
+    jobs,
     tasks,
     dead_letters,
     stuck,
@@ -61,66 +49,68 @@ PAGES = (
     people,
     audit,
 )
-"""In the order of the menu; each has a PAGE and a router."""
+"""In menu order; each module has a PAGE and a router."""
 
 MENU = tuple(module.PAGE for module in PAGES)
 
-BEHIND = (
-    review,
-    document,
-    pictures,
-    uploads,
-    typing_by_hand,
-    dead_letter,
-    case,
-    check_picture,
-    check_job,
-    volume_page,
-    volume_files,
-    volume,
-    volume_job,
+ROUTERS = (
+    *(module.router for module in PAGES if module is not review),
+    review.queue_router,
+    review.router,
+    documents.document_router,
+    documents.images_router,
+    documents.upload_router,
+    dead_letters.transcription_router,
+    dead_letters.dead_letter_router,
+    cases.case_router,
+    checks.picture_router,
+    checks.job_router,
+    volumes_page.router,
+    volume.files_router,
+    volume.router,
+    job.router,
 )
-"""What pages lead to; each has a router."""
+"""Routers for all pages and their subpages."""
 
 _STATIC = {path.name: path for path in (Path(__file__).parent / "static").iterdir()}
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
-_own = APIRouter(route_class=route.Route, include_in_schema=False)
+_router = APIRouter(route_class=route.Route, include_in_schema=False)
 
 
-def router() -> APIRouter:
-    """Make the routes; app.state.dashboard must have the parts before the first request."""
-    made = APIRouter()
-    made.include_router(_own)
-    made.include_router(doors.router)
-    for module in (*PAGES, *BEHIND):
-        made.include_router(module.router)
-    return made
+def make_router() -> APIRouter:
+    """Create the router; app.state needs `services` and `menu` before the first request."""
+    router = APIRouter()
+    router.include_router(_router)
+    router.include_router(login.router)
+    for page_router in ROUTERS:
+        router.include_router(page_router)
+    return router
 
 
-@_own.get("/")
-async def home(visitor: visitors.Signed, used: parts.Used) -> Response:
-    """Lead to the first page that this person may see."""
-    first = next(page for page in used.pages if page.is_for(admin=visitor.is_admin))
+@_router.get("/")
+async def home(user: sessions.SignedIn) -> Response:
+    """Redirect to the first page of the menu that the user may see."""
+    first = next(page for page in MENU if page.is_visible_to(is_admin=user.is_admin))
     return RedirectResponse(first.path, 303)
 
 
-@_own.get("/static/vendor/{name}")
-async def foreign_code(name: str) -> Response:
-    """Hand out code of others."""
-    return _kept(vendor.answer(name))
+@_router.get("/static/vendor/{name}")
+async def vendor_file(name: str) -> Response:
+    """Serve a script of a third party."""
+    return _revalidate(rendering.serve_vendor_file(name))
 
 
-@_own.get("/static/{name}")
-async def own_code(name: str, request: Request) -> Response:
-    """Hand out our own style and script."""
+@_router.get("/static/{name}")
+async def static_file(name: str, request: Request) -> Response:
+    """Serve one of our own style sheets, scripts or icons."""
     path = _STATIC.get(name)
     if path is None:
-        raise HTTPException(404, f"there is no {request.url.path}")
-    return _kept(FileResponse(path, media_type=_TYPES[path.suffix]))
+        raise HTTPException(404, f"{request.url.path} does not exist")
+    return _revalidate(FileResponse(path, media_type=_TYPES[path.suffix]))
 
 
-def _kept(response: Response) -> Response:
-    # A new version counts at once.
+def _revalidate(response: Response) -> Response:
+    # Browsers load a new version immediately.
     response.headers["Cache-Control"] = "no-cache"
     return response

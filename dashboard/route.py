@@ -1,9 +1,11 @@
-"""One kind of route for all pages: nothing foreign runs in them, and refusals are pages too."""
+"""Route classes of all pages: body limits, security headers, error pages; and menu entries."""
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -12,8 +14,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
-from dashboard import parts, rendering, visitors
-from pagewarden import errors, small_bodies
+from pagewarden import errors, services
+from pagewarden.dashboard import rendering, sessions
+from pagewarden.web import request_body
+from pagewarden.web.errors import get_status
 
 SIGN_IN = "/sign-in"
 _RETRY_SECONDS = 5
@@ -36,114 +40,148 @@ _HEADERS = {
 _Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class Route(small_bodies.Route):
-    """A route of the dashboard; notes of 2,000 signs fit in any script."""
+class Route(request_body.BodyLimitRoute):
+    """A route of the dashboard."""
 
-    max_bytes = 65_536
-
-    def get_route_handler(self) -> _Handler:
-        """Wrap the usual handler."""
-        return _wrapped(super().get_route_handler())
-
-
-class Writing(Route):
-    """A route that takes what people wrote: a million signs of any script, as forms encode them."""
-
-    max_bytes = 16_000_000
-    seconds = 120.0  # over a phone
-
-
-class Taking(routing.APIRoute):
-    """A route that takes in files: its body may be large."""
+    max_bytes = 65_536  # notes of 2,000 characters in any script, as forms encode them
 
     def get_route_handler(self) -> _Handler:
-        """Wrap the usual handler."""
-        return _wrapped(super().get_route_handler())
+        """Wrap the handler, so that errors are pages and responses are protected."""
+        return _wrap(super().get_route_handler())
 
 
-def _wrapped(handle: _Handler) -> _Handler:
-    async def answer(request: Request) -> Response:
+class LargeFormRoute(Route):
+    """A route for forms with the text of a document."""
+
+    max_bytes = 16_000_000  # a million characters in any script, as forms encode them
+    seconds = 120.0  # on a mobile connection
+
+
+class UploadRoute(routing.APIRoute):
+    """A route for file uploads, whose body may be large."""
+
+    def get_route_handler(self) -> _Handler:
+        """Wrap the handler, so that errors are pages and responses are protected."""
+        return _wrap(super().get_route_handler())
+
+
+def _wrap(handle: _Handler) -> _Handler:
+    async def handle_safely(request: Request) -> Response:
         try:
             response = await handle(request)
         except (errors.PagewardenError, HTTPException, RequestValidationError) as exc:
-            response = _refuse(request, exc)
+            response = _render_error(request, exc)
         renewed = getattr(request.state, "renewed", None)
         if renewed is not None:
-            visitors.keep(response, parts.of_request(request), renewed)
-        return guarded(response)
+            sessions.set_cookies(response, services.from_request(request), renewed)
+        return add_security_headers(response)
 
-    return answer
+    return handle_safely
 
 
-def guarded(response: Response) -> Response:
-    """Tell the browser what it must not do with an answer."""
+def add_security_headers(response: Response) -> Response:
+    """Add the security headers, and forbid caching unless the handler allowed it."""
     response.headers.update(_HEADERS)
     response.headers.setdefault("Cache-Control", "no-store")
     return response
 
 
-def _refuse(request: Request, exc: Exception) -> Response:
+def _render_error(
+    request: Request, exc: errors.PagewardenError | HTTPException | RequestValidationError
+) -> Response:
     match exc:
         case errors.NotSignedIn():
-            return _to_sign_in(request)
+            return _redirect_to_sign_in(request)
         case errors.Forbidden():
-            return _page(request, 403, "Not allowed", str(exc))
-        case errors.InvalidCall():
-            return _page(request, 400, "That makes no sense", str(exc))
+            error = 403, "Access denied", str(exc)
+        case errors.InvalidArgument():
+            error = 400, "Invalid request", str(exc)
         case errors.PagewardenError() if exc.retryable:
-            return _page(request, 503, "Out of order", f"{exc}; try again soon")
+            error = max(503, get_status(exc)), "Service unavailable", f"{exc}; try again later"
+        case errors.PagewardenError():
+            error = get_status(exc), "Request failed", str(exc)
         case HTTPException():
-            return _page(request, exc.status_code, "Not possible", str(exc.detail))
+            error = exc.status_code, "Request failed", str(exc.detail)
         case RequestValidationError():
-            return _page(request, 404, "Not found", "There is nothing at this address.")
-    raise exc
+            error = 404, "Not found", "This page does not exist."
+    return _render_error_page(request, *error)
 
 
-def _page(request: Request, status: int, title: str, message: str) -> Response:
-    if is_script(request):
+def _render_error_page(request: Request, status: int, title: str, message: str) -> Response:
+    if wants_json(request):
         return JSONResponse({"message": message}, status)
-    part = bool(request.headers.get("HX-Request"))
-    response = rendering.page(
-        request, "error.html", status, part=part, title=title, message=message
+    is_fragment = bool(request.headers.get("HX-Request"))
+    response = rendering.render_page(
+        request, "error.html", status, is_fragment=is_fragment, title=title, message=message
     )
-    if part:
+    if is_fragment:
         response.headers.update({"HX-Retarget": "#notice", "HX-Reswap": "innerHTML"})
     if status == 503:
         response.headers["Retry-After"] = str(math.ceil(_RETRY_SECONDS))
     return response
 
 
-def is_script(request: Request) -> bool:
-    """Tell whether a script of ours asks, to which nothing is said in pages."""
+def wants_json(request: Request) -> bool:
+    """Tell whether one of our scripts sent this request and expects JSON."""
     return request.headers.get("Accept") == "application/json"
 
 
-def _to_sign_in(request: Request) -> Response:
-    """Lead to the sign-in, and from there back to the page that was wanted."""
-    if is_script(request):
+def _redirect_to_sign_in(request: Request) -> Response:
+    """Redirect to the sign-in form, which redirects back to the requested page."""
+    if wants_json(request):
         return JSONResponse({"message": "your session has ended; sign in again"}, 401)
     if request.headers.get("HX-Request"):
-        wanted = urlsplit(request.headers.get("HX-Current-URL", ""))
-        target = f"{SIGN_IN}?{urlencode({'next': _address(wanted.path, wanted.query)})}"
-        return Response(status_code=401, headers={"HX-Redirect": target})
-    wanted = urlsplit(str(request.url) if request.method == "GET" else _sender(request))
-    address = _address(wanted.path, wanted.query)
-    return RedirectResponse(f"{SIGN_IN}?{urlencode({'next': address})}", 303)
+        sign_in = _make_sign_in_url(request.headers.get("HX-Current-URL", ""))
+        return Response(status_code=401, headers={"HX-Redirect": sign_in})
+    requested = str(request.url) if request.method == "GET" else _get_form_page(request)
+    return RedirectResponse(_make_sign_in_url(requested), 303)
 
 
-def _sender(request: Request) -> str:
-    """Name the page of ours whose form was sent; whoever signs in again is led back to it."""
-    sender = request.headers.get("referer", "")
-    return sender if urlsplit(sender).netloc == request.headers.get("host") else "/"
+def _get_form_page(request: Request) -> str:
+    """Return the URL of the page with the submitted form, or / if it is on another site."""
+    referrer = request.headers.get("referer", "")
+    return referrer if urlsplit(referrer).netloc == request.headers.get("host") else "/"
 
 
-def _address(path: str, query: str) -> str:
-    return f"{path}?{query}" if query else path or "/"
+def _make_sign_in_url(url: str) -> str:
+    """Return the URL of the sign-in form that redirects to the path and query of `url`."""
+    _, _, path, query, _ = urlsplit(url)
+    target = f"{path}?{query}" if query else path or "/"
+    return f"{SIGN_IN}?{urlencode({'next': target})}"
 
 
-def own_path(wanted: str) -> str:
-    """Give back a path of ours, whatever was asked for."""
-    # Browsers read a backslash as a slash, and leave out tabs and line ends.
-    if not wanted.startswith("/") or wanted[1:2] in {"/", "\\"} or not wanted.isprintable():
+def sanitize_next(path: str) -> str:
+    """Return the path, or / if it could lead to another site."""
+    # Browsers treat a backslash as a slash, and drop tabs and line breaks.
+    if not path.startswith("/") or path[1:2] in {"/", "\\"} or not path.isprintable():
         return "/"
-    return wanted
+    return path
+
+
+class Audience(enum.StrEnum):
+    """Who may open a page."""
+
+    ALL_USERS = "all users"
+    ADMIN = "admin"
+
+
+OPERATION = "Operation"
+"""Menu group for configuration and troubleshooting pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An entry of the menu, or of one of its groups."""
+
+    title: str
+    path: str
+    audience: Audience = Audience.ALL_USERS
+    group: str = ""
+
+    def is_visible_to(self, *, is_admin: bool) -> bool:
+        """Tell whether a user sees the page in the menu."""
+        return is_admin or self.audience is Audience.ALL_USERS
+
+    def has(self, path: str) -> bool:
+        """Tell whether a path is that of the page or of one of its subpages."""
+        return path == self.path or path.startswith(f"{self.path}/")

@@ -1,4 +1,4 @@
-"""Serve the functions: python -m functions."""
+"""Serve the functions: python -m pagewarden.functions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from functions import app
 from pagewarden import settings
+from pagewarden.functions import app
 from pagewarden.telemetry import logs, tracing
 
 if TYPE_CHECKING:
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 GRACE_SECONDS = 10
-# Longer than clients and balancers keep a connection: who closes first must not be us, or a request
-# that is just on its way is lost.
+# Longer than the keep-alive of clients and load balancers: if the server closed an idle connection
+# first, a request already on its way would be lost.
 KEEP_ALIVE_SECONDS = 75
 
 
 class _Server(uvicorn.Server):
-    """Waits for answers when it is told to stop, and sees that they come soon."""
+    """Shuts down gracefully: handlers release their documents, so requests finish soon."""
 
-    def __init__(self, served: FastAPI, config: uvicorn.Config) -> None:
+    def __init__(self, app: FastAPI, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._served = served
+        self._app = app
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop, and tell whoever is reading documents."""
+        """Stop the server, and the handlers that read documents."""
         super().handle_exit(sig, frame)
         if self.started:
-            self._served.state.stop()
+            self._app.state.stop()
 
 
 def main() -> None:
-    """Serve where the settings say, until told to stop."""
+    """Serve on the configured address until SIGINT or SIGTERM."""
     logs.configure()
-    chosen = settings.load()
-    served = app.create_app()
+    configured = settings.load()
+    functions_app = app.create_app()
     config = uvicorn.Config(
-        served,
-        host=chosen.listen_host,
-        port=chosen.listen_port,
+        functions_app,
+        host=configured.listen_host,
+        port=configured.listen_port,
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         loop="asyncio",  # uvloop cannot start the embedded server under another account
@@ -53,11 +53,11 @@ def main() -> None:
         log_config=None,
         log_level="warning",
     )
-    server = _Server(served, config)
-    # uvicorn repeats the signal it was stopped by, once it has; there may be traces left to send.
+    server = _Server(functions_app, config)
+    # After stopping, uvicorn raises the signal again; ignore it, as traces may remain to be sent.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    with tracing.send_spans("functions", chosen.otlp_endpoint):
+    with tracing.send_spans("functions", configured.otlp_endpoint):
         server.run()
     if not server.started:
         sys.exit(3)

@@ -1,42 +1,36 @@
-"""All functions in one ASGI app, each at /functions/v1/<name>, and the dashboard at /."""
+"""ASGI app with all functions, each at /functions/v1/<name>, and the dashboard at /."""
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import functools
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI
 
-from dashboard import app as dashboard
-from functions import (
+from pagewarden import settings
+from pagewarden.auth.embedded import routes
+from pagewarden.auth.embedded.service import AuthService
+from pagewarden.dashboard import app as dashboard
+from pagewarden.functions import (
     alerts,
-    answers,
-    dashboard_parts,
     documents,
-    files,
-    guarding,
-    health,
     jobs,
-    metrics,
-    observing,
     ocr_universal,
     ocr_worker,
     pdf_extract,
     pdf_worker,
-    pictures,
     pubsub,
     retention,
-    services,
     stale_monitor,
-    standing,
     upload_to_dropbox,
     volume_orchestrator,
     webhooks,
 )
-from pagewarden import settings
-from pagewarden.local.sign_in import routes as sign_in
+from pagewarden.functions.http import authentication, downloads, errors, middleware, monitoring
+from pagewarden.services import Services, open_services
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -59,54 +53,54 @@ FUNCTIONS = (
 PREFIX = "/functions/v1"
 
 
-def create_app(used: services.Services | None = None) -> FastAPI:
-    """Make the app; without services it opens those of the settings when it starts.
+def create_app(services: Services | None = None) -> FastAPI:
+    """Create the app; without `services`, it opens them from the settings at startup.
 
-    While it runs, app.state.stop() has documents given back that are being read: a server that
-    is about to stop waits for the answers first.
+    While the app runs, app.state.stop() makes handlers release the documents they are reading, so
+    that the server can shut down soon.
     """
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as resources:
-            app.state.services = used or await resources.enter_async_context(
-                services.opened(settings.load())
-            )
-            app.state.standing = standing.Standing(app.state.services.database)
+            current = services
+            if current is None:
+                current = await resources.enter_async_context(open_services(settings.load()))
+            app.state.services = current
+            app.state.database_metrics = monitoring.DatabaseMetrics(current.database)
             app.state.stop = functools.partial(
-                asyncio.get_running_loop().call_soon_threadsafe, app.state.services.stopping.set
+                asyncio.get_running_loop().call_soon_threadsafe, current.stopping.set
             )
-            if app.state.services.sign_in is not None:
-                app.include_router(sign_in.router(app.state.services.sign_in))
-            app.state.pictures = await resources.enter_async_context(
-                pictures.opened(app.state.services)
-            )
-            app.state.dashboard = await resources.enter_async_context(
-                dashboard_parts.opened(app.state.services)
-            )
+            if isinstance(current.sign_in, AuthService):
+                app.include_router(routes.make_router(current.sign_in))
             yield
 
-    app = FastAPI(title="Pagewarden", summary="Documents in, their text out.", lifespan=lifespan)
-    app.add_middleware(guarding.Guarding)
-    answers.install(app)
-    app.add_middleware(observing.Observed)
-    app.router.routes.extend(_router().routes)
+    app = FastAPI(
+        title="Pagewarden", summary="Document OCR: upload files, get text.", lifespan=lifespan
+    )
+    app.state.rate_limiter = authentication.RateLimiter()
+    app.state.function_locks = collections.defaultdict(asyncio.Lock)
+    app.state.menu = dashboard.MENU
+    app.add_middleware(middleware.SecurityHeadersMiddleware)
+    errors.install_handlers(app)
+    app.add_middleware(middleware.RequestLogMiddleware)
+    app.router.routes.extend(_collect_routes().routes)
     return app
 
 
 @functools.cache
-def _router() -> APIRouter:
-    """Collect all routes, once in a process: FastAPI takes a tenth of a second to analyse them."""
+def _collect_routes() -> APIRouter:
+    """Collect all routes, once per process: FastAPI takes 0.1 s to analyse them."""
     router = APIRouter()
     api = APIRouter(prefix=PREFIX)
     for function in FUNCTIONS:
         api.include_router(function.router)
     router.include_router(api)
-    for function in (jobs, pubsub):  # also where checkers have always been asked
+    for function in (jobs, pubsub):  # existing clients of the checker use URLs without the prefix
         router.include_router(function.router, include_in_schema=False)
-    router.include_router(files.router)
-    router.include_router(pictures.router)
-    router.include_router(health.router)
-    router.include_router(metrics.router)
-    router.include_router(dashboard.router())
+    router.include_router(downloads.router)
+    router.include_router(downloads.page_images_router)
+    router.include_router(monitoring.router)
+    router.include_router(monitoring.metrics_router)
+    router.include_router(dashboard.make_router())
     return router

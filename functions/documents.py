@@ -1,8 +1,7 @@
-"""documents: search in them, ask how far one is, download its text, cancel, read again, delete."""
+"""`documents`: search, get status and exports, cancel, read again, delete, restore."""
 
 from __future__ import annotations
 
-import enum
 import uuid
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -10,41 +9,46 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import FileResponse
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
 
-from functions import answers, callers, exporting, services
-from pagewarden import exports, small_bodies
+from pagewarden import services
+from pagewarden.documents.export import export_document
+from pagewarden.exports import FORMATS
+from pagewarden.functions.http import authentication, errors
+from pagewarden.storage import scratch
+from pagewarden.web import request_body
 
 NAME = "documents"
 
 
-class Format(enum.StrEnum):
-    """The formats of pagewarden.exports."""
+def _require_format(name: str) -> str:
+    if name not in FORMATS:
+        raise ValueError(f"choose from {', '.join(FORMATS)}")
+    return name
 
-    TXT = "txt"
-    JSON = "json"
-    PDF = "pdf"
-    HOCR = "hocr"
-    ALTO = "alto"
-    PAGE = "page"
 
+FormatName = Annotated[
+    str,
+    AfterValidator(_require_format),
+    WithJsonSchema({"type": "string", "enum": list(FORMATS)}),
+]
 
 router = APIRouter(
     prefix=f"/{NAME}",
     tags=[NAME],
-    dependencies=callers.guards(NAME),
-    responses=answers.documented(400, 401, 403, 429, 503),
-    route_class=small_bodies.Route,
+    dependencies=authentication.require_access(NAME),
+    responses=errors.error_responses(400, 401, 403, 429, 503),
+    route_class=request_body.BodyLimitRoute,
 )
-_one = APIRouter(
+_document_router = APIRouter(
     prefix="/{document_id}",
-    responses=answers.documented(404),
-    route_class=small_bodies.Route,
+    responses=errors.error_responses(404),
+    route_class=request_body.BodyLimitRoute,
 )
 
 
 class Progress(BaseModel):
-    """How far a document is."""
+    """Status and progress of a document."""
 
     document_id: uuid.UUID
     case_id: uuid.UUID
@@ -57,47 +61,51 @@ class Progress(BaseModel):
     attempts: int
     retry_at: datetime | None
     error: str | None
-    ahead: int | None = Field(description="How many documents are read before this one.")
-    seconds_left: int | None = Field(description="An estimate; null when nobody knows.")
+    ahead: int | None = Field(description="Number of documents ahead in the queue.")
+    seconds_left: int | None = Field(
+        description="Estimated seconds until completion; null if unknown."
+    )
     created_at: datetime
-    claimed_at: datetime | None = Field(description="When somebody last began to read it.")
+    claimed_at: datetime | None = Field(description="Start of the latest attempt.")
     completed_at: datetime | None
 
 
 class Hit(BaseModel):
-    """A page whose text says what is searched for."""
+    """A page that matches the query."""
 
     document_id: uuid.UUID
     case_id: uuid.UUID
     name: str
     page_number: int
-    rank: float = Field(description="The better the hit, the higher.")
-    headline: str = Field(description="A part of the text, with what was found marked «so».")
+    rank: float = Field(description="Relevance; higher is better.")
+    headline: str = Field(description="Excerpt of the text, with matches marked «like this».")
 
 
 class Search(BaseModel):
-    """What is searched for, and where."""
+    """A search query and its filters."""
 
     query: str = Field(
-        min_length=1, max_length=1000, description='Words; "a phrase", -not this, this or that.'
+        min_length=1,
+        max_length=1000,
+        description='Search terms; supports "a phrase", -excluded, and this or that.',
     )
     case_id: uuid.UUID | None = None
     language: str | None = Field(
-        default=None, max_length=100, description="Words of it are found in all their forms."
+        default=None, max_length=100, description="Also match inflected forms in this language."
     )
     limit: int = Field(default=20, ge=1, le=200)
     offset: int = Field(default=0, ge=0, le=10_000)
 
 
-class Done(BaseModel):
-    """What the engine answered."""
+class DocumentStatus(BaseModel):
+    """Status of a document after a change."""
 
     document_id: uuid.UUID
     ocr_status: str | None = None
 
 
-class Wishes(BaseModel):
-    """How the document is to be read this time; what is left out stays as it was."""
+class ReadOptions(BaseModel):
+    """Engine, language and profile for reading again; omitted options keep their values."""
 
     engine: str | None = None
     language: str | None = None
@@ -106,80 +114,97 @@ class Wishes(BaseModel):
 
 @router.get("", name="search_documents")
 async def search(
-    wanted: Annotated[Search, Query()], caller: callers.Caller, used: services.Used
+    query: Annotated[Search, Query()], caller: authentication.Caller, services: services.Current
 ) -> list[Hit]:
-    """Find pages that say it, the best first, among what you may see."""
-    database = callers.database_of(caller, used)
-    found = await database.search_documents(**wanted.model_dump(mode="json"))
-    return [Hit.model_validate(hit) for hit in found]
+    """Search the pages of all documents that you can see, best match first."""
+    database = authentication.database_for(caller, services)
+    hits = await database.search_documents(**query.model_dump(mode="json"))
+    return [Hit.model_validate(hit) for hit in hits]
 
 
-@_one.get("", name="document_status")
-async def status(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Progress:
-    """Say how far a document is; ask as often as you like."""
-    database = callers.database_of(caller, used)
+@_document_router.get("", name="document_status")
+async def status(
+    document_id: uuid.UUID, caller: authentication.Caller, services: services.Current
+) -> Progress:
+    """Return the status and progress of a document."""
+    database = authentication.database_for(caller, services)
     answer = await database.document_progress(document_id=str(document_id))
-    return Progress.model_validate(answers.require_success(answer))
+    return Progress.model_validate(errors.require_success(answer))
 
 
-async def _made(
+async def _export_file(
     document_id: uuid.UUID,
-    caller: callers.Caller,
-    used: services.Used,
-    format: Annotated[Format, Query()] = Format.TXT,  # noqa: A002  # its name in the query
-) -> AsyncIterator[exporting.Made]:
-    """Keep the export until it is sent."""
-    database = callers.database_of(caller, used)
-    async with exporting.made(used, database, str(document_id), format) as made:
-        yield made
+    caller: authentication.Caller,
+    services: services.Current,
+    format: Annotated[FormatName, Query()] = "txt",  # noqa: A002  # its name in the query
+) -> AsyncIterator[scratch.LocalCopy]:
+    """Export a document; the file exists until the response is sent."""
+    database = authentication.database_for(caller, services)
+    async with export_document(
+        database, services.store, services.exporter, str(document_id), format
+    ) as file:
+        yield file
 
 
 _FILE: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The file.",
-        "content": {form.media_type: {} for form in exports.FORMATS.values()},
+        "description": "The exported file.",
+        "content": {form.media_type: {} for form in FORMATS.values()},
     }
 }
 
 
-@_one.get("/export", response_class=FileResponse, responses=answers.documented(409, 422) | _FILE)
-async def export(made: Annotated[exporting.Made, Depends(_made)]) -> FileResponse:
-    """Download what was read: text, JSON, searchable PDF, hOCR, ALTO or PAGE."""
-    return FileResponse(made.path, media_type=made.media_type, filename=made.name)
+@_document_router.get(
+    "/export", response_class=FileResponse, responses=errors.error_responses(409, 422) | _FILE
+)
+async def export(file: Annotated[scratch.LocalCopy, Depends(_export_file)]) -> FileResponse:
+    """Download the text of a document as plain text, JSON, searchable PDF, hOCR, ALTO or PAGE."""
+    return FileResponse(file.path, media_type=file.media_type, filename=file.name)
 
 
-@_one.post("/cancel", responses=answers.documented(409))
-async def cancel(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
-    """Stop reading a document, at once; its file stays."""
-    database = callers.database_of(caller, used)
+@_document_router.post("/cancel", responses=errors.error_responses(409))
+async def cancel(
+    document_id: uuid.UUID, caller: authentication.Caller, services: services.Current
+) -> DocumentStatus:
+    """Cancel a document immediately; its file is kept."""
+    database = authentication.database_for(caller, services)
     answer = await database.cancel_document(document_id=str(document_id))
-    return Done.model_validate(answers.require_success(answer))
+    return DocumentStatus.model_validate(errors.require_success(answer))
 
 
-@_one.post("/read-again", responses=answers.documented(408, 409, 413), status_code=202)
+@_document_router.post(
+    "/read-again", responses=errors.error_responses(408, 409, 413), status_code=202
+)
 async def read_again(
-    document_id: uuid.UUID, wishes: Wishes, caller: callers.Caller, used: services.Used
-) -> Done:
-    """Queue a document once more; its text stays until the new one is complete."""
-    database = callers.database_of(caller, used)
-    answer = await database.read_again(document_id=str(document_id), **wishes.model_dump())
-    return Done.model_validate(answers.require_success(answer))
+    document_id: uuid.UUID,
+    options: ReadOptions,
+    caller: authentication.Caller,
+    services: services.Current,
+) -> DocumentStatus:
+    """Queue a document again; its text is kept until the new text is complete."""
+    database = authentication.database_for(caller, services)
+    answer = await database.read_again(document_id=str(document_id), **options.model_dump())
+    return DocumentStatus.model_validate(errors.require_success(answer))
 
 
-@_one.delete("", responses=answers.documented(409))
-async def delete(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
-    """Put a document into the bin, from which restore takes it."""
-    database = callers.database_of(caller, used)
+@_document_router.delete("", responses=errors.error_responses(409))
+async def delete(
+    document_id: uuid.UUID, caller: authentication.Caller, services: services.Current
+) -> DocumentStatus:
+    """Move a document to the bin; `restore` undoes this."""
+    database = authentication.database_for(caller, services)
     answer = await database.delete_document(document_id=str(document_id))
-    return Done.model_validate(answers.require_success(answer))
+    return DocumentStatus.model_validate(errors.require_success(answer))
 
 
-@_one.post("/restore", responses=answers.documented(409))
-async def restore(document_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
-    """Take a document out of the bin."""
-    database = callers.database_of(caller, used)
+@_document_router.post("/restore", responses=errors.error_responses(409))
+async def restore(
+    document_id: uuid.UUID, caller: authentication.Caller, services: services.Current
+) -> DocumentStatus:
+    """Restore a document from the bin."""
+    database = authentication.database_for(caller, services)
     answer = await database.restore_document(document_id=str(document_id))
-    return Done.model_validate(answers.require_success(answer))
+    return DocumentStatus.model_validate(errors.require_success(answer))
 
 
-router.include_router(_one)
+router.include_router(_document_router)

@@ -1,4 +1,4 @@
-"""jobs: send pictures to be checked, ask how far a job is, fetch reports, cancel, run again."""
+"""`jobs`: submit check jobs, get their status and reports, cancel and rerun them."""
 
 from __future__ import annotations
 
@@ -11,32 +11,37 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from functions import answers, callers, job_intake, services
-from pagewarden import errors, small_bodies
-from pagewarden.checks import reports
+from pagewarden import services
+from pagewarden.checks.report import MEDIA_TYPES, ReportFormat, render
 from pagewarden.database import rows
+from pagewarden.errors import Forbidden, RequestRejected
+from pagewarden.functions.http import authentication, errors
+from pagewarden.services import Services
+from pagewarden.web import job_form, request_body
 
 NAME = "jobs"
 
 Status = Literal["PENDING", "PROCESSING", "SUCCEEDED", "FAILED", "CANCELLED"]
 
 
-class _Shown(BaseModel):
-    """Has names as the API writes them: jobId."""
+class _CamelModel(BaseModel):
+    """Has camelCase names in JSON: jobId."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
-class Accepted(_Shown):
-    """A job that is queued."""
+class AcceptedJob(_CamelModel):
+    """A queued job."""
 
     job_id: uuid.UUID
-    status_url: str = Field(description="Where to ask how far it is.")
-    existing: bool = Field(description="The idempotency key came with this very job before.")
+    status_url: str = Field(description="URL of the job's status.")
+    existing: bool = Field(
+        description="Whether the job had already been submitted with this idempotency key."
+    )
 
 
 class Issue(BaseModel):
-    """One thing that is wrong in a picture; quad is where, its four corners in pixels."""
+    """A problem found in a picture; quad has the corners of its location in pixels."""
 
     kind: str
     severity: Literal["error", "warning", "note"]
@@ -47,8 +52,8 @@ class Issue(BaseModel):
     diff: list[dict[str, str]] = []
 
 
-class Result(_Shown):
-    """What was found in a picture; without a verdict it has not been checked yet."""
+class Result(_CamelModel):
+    """Result of a picture; without a verdict it has not been checked yet."""
 
     image: str
     position: int
@@ -56,25 +61,27 @@ class Result(_Shown):
     reference: list[str] | None
     extracted_text: str | None
     language_checked: bool | None = Field(description="Whether the text's language was checked.")
-    match: bool | None = Field(description="All that was expected is there, and nothing else.")
+    match: bool | None = Field(
+        description="Whether the picture has all expected strings and no other text."
+    )
     verdict: Literal["PASS", "MANUAL"] | None
     issues: list[Issue] | None
-    strings: list[dict[str, str]] | None = Field(description="What became of each reference.")
+    strings: list[dict[str, str]] | None = Field(description="Verdict on each expected string.")
     width: int | None
     height: int | None
-    decision: Literal["accepted", "rejected"] | None = Field(description="What a person said.")
-    error: str | None = Field(description="Why it could not be read.")
+    decision: Literal["accepted", "rejected"] | None = Field(description="A reviewer's decision.")
+    error: str | None = Field(description="Why the picture could not be read.")
 
 
-class Head(_Shown):
-    """How far a job is."""
+class JobSummary(_CamelModel):
+    """Status and counts of a job."""
 
     job_id: uuid.UUID
     name: str
     status: Status
     language: str | None
     language_checked: bool = Field(description="Whether the language of the text is checked.")
-    run: int = Field(description="How often it was run.")
+    run: int = Field(description="Number of runs.")
     error: str | None
     created_at: datetime
     started_at: datetime | None
@@ -82,18 +89,18 @@ class Head(_Shown):
     images: int
     checked: int
     manual: int
-    undecided: int = Field(description="MANUAL ones that nobody has accepted or rejected.")
+    undecided: int = Field(description="Number of MANUAL results not yet accepted or rejected.")
     passed: int = Field(alias="pass")
 
 
-class Job(Head):
-    """A job with the results so far."""
+class Job(JobSummary):
+    """A job with its results so far."""
 
     results: list[Result]
 
 
-class Listing(BaseModel):
-    """Which jobs are wanted; before and before_id are of the last one of the page before."""
+class JobFilter(BaseModel):
+    """Filter and page of a job list; before and before_id are those of the previous page's end."""
 
     status: Status | None = None
     limit: int = Field(default=50, ge=1, le=200)
@@ -101,14 +108,14 @@ class Listing(BaseModel):
     before_id: uuid.UUID | None = None
 
 
-class Again(BaseModel):
-    """What of a job is run again: what has no result, or all of it."""
+class RerunOptions(BaseModel):
+    """Pictures to run again: those without a result, or all."""
 
     all: bool = False
 
 
-class Done(_Shown):
-    """What became of a job."""
+class JobStatus(_CamelModel):
+    """Status of a job after a change."""
 
     job_id: uuid.UUID
     status: Status
@@ -120,7 +127,7 @@ _FORM = {
         "zip_file": {"type": "string", "format": "binary"},
         "images": {"type": "array", "items": {"type": "string", "format": "binary"}},
         "references": {"type": "string", "format": "binary"},
-        **{name: {"type": "string"} for name in job_intake.FIELDS},
+        **{name: {"type": "string"} for name in job_form.FIELDS},
     },
 }
 _BODY = {
@@ -128,7 +135,7 @@ _BODY = {
         "required": True,
         "content": {
             "multipart/form-data": {"schema": _FORM},
-            "application/json": {"schema": job_intake.Said.model_json_schema()},
+            "application/json": {"schema": job_form.JobFields.model_json_schema()},
         },
     }
 }
@@ -136,11 +143,13 @@ _BODY = {
 router = APIRouter(
     prefix=f"/{NAME}",
     tags=[NAME],
-    dependencies=callers.guards(NAME),
-    responses=answers.documented(400, 401, 403, 429, 503),
+    dependencies=authentication.require_access(NAME),
+    responses=errors.error_responses(400, 401, 403, 429, 503),
 )
-_one = APIRouter(
-    prefix="/{job_id}", responses=answers.documented(404), route_class=small_bodies.Route
+_job_router = APIRouter(
+    prefix="/{job_id}",
+    responses=errors.error_responses(404),
+    route_class=request_body.BodyLimitRoute,
 )
 
 
@@ -148,104 +157,110 @@ _one = APIRouter(
     "",
     status_code=202,
     openapi_extra=_BODY,
-    responses=answers.documented(408, 409, 413, 507),
+    responses=errors.error_responses(408, 409, 413, 507),
 )
 async def submit(
-    request: Request, response: Response, caller: callers.Caller, used: services.Used
-) -> Accepted:
-    """Have the text of pictures checked.
+    request: Request, response: Response, caller: authentication.Caller, services: services.Current
+) -> AcceptedJob:
+    """Submit pictures whose text is to be checked.
 
-    Send a form with zip_file (pictures, and their strings as .txt files of the same name, as
-    references.json or references.csv) or with images, or JSON with pictures in base64.
+    Send a form with `zip_file` (pictures, and their expected strings as .txt files of the same
+    name, as references.json or references.csv) or with `images`, or JSON with pictures in base64.
     """
-    done = await job_intake.take_in(request, used, callers.database_of(caller, used))
-    url = services.address_of(request, used, "check_job_status", job_id=done.job_id)
+    database = authentication.database_for(caller, services)
+    job = await job_form.submit_job(request, services.check_jobs, database)
+    url = services.public_url(request, "check_job_status", job_id=job.job_id)
     response.headers["Location"] = url
-    return Accepted(job_id=uuid.UUID(done.job_id), status_url=url, existing=done.existing)
+    return AcceptedJob(job_id=uuid.UUID(job.job_id), status_url=url, existing=job.existing)
 
 
 @router.get("", name="check_jobs")
-async def listed(
-    wanted: Annotated[Listing, Query()], caller: callers.Caller, used: services.Used
-) -> list[Head]:
-    """List your jobs, the newest first."""
-    params = wanted.model_dump(mode="json", exclude_none=True)
-    found = await callers.database_of(caller, used).list_check_jobs(**params)
-    return [Head.model_validate(job) for job in found]
+async def list_jobs(
+    query: Annotated[JobFilter, Query()], caller: authentication.Caller, services: services.Current
+) -> list[JobSummary]:
+    """List your jobs, newest first."""
+    params = query.model_dump(mode="json", exclude_none=True)
+    jobs = await authentication.database_for(caller, services).list_check_jobs(**params)
+    return [JobSummary.model_validate(job) for job in jobs]
 
 
-@_one.get("", name="check_job_status")
-async def status(job_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Job:
-    """Say how far a job is, with the results so far; ask as often as you like."""
-    return Job.model_validate(await _find(caller, used, job_id))
+@_job_router.get("", name="check_job_status")
+async def status(
+    job_id: uuid.UUID, caller: authentication.Caller, services: services.Current
+) -> Job:
+    """Return the status of a job and its results so far."""
+    return Job.model_validate(await _find(caller, services, job_id))
 
 
-@_one.get(
+@_job_router.get(
     "/report",
     response_class=Response,
-    responses={200: {"content": {kind: {} for kind in reports.MEDIA_TYPES.values()}}},
+    responses={200: {"content": {kind: {} for kind in MEDIA_TYPES.values()}}},
 )
 async def report(
     job_id: uuid.UUID,
-    caller: callers.Caller,
-    used: services.Used,
-    format: Annotated[reports.Format, Query()] = reports.Format.HTML,  # noqa: A002  # its name in the query
+    caller: authentication.Caller,
+    services: services.Current,
+    format: Annotated[ReportFormat, Query()] = ReportFormat.HTML,  # noqa: A002  # its name in the query
 ) -> Response:
-    """Download a report: a page to look at, a table for spreadsheets, or JSON."""
-    job = await _find(caller, used, job_id)
+    """Download a job report as HTML, CSV or JSON."""
+    job = await _find(caller, services, job_id)
     headers = {
         "Content-Disposition": f'inline; filename="check-{job_id}.{format}"',
-        # It shows what was read in strangers' pictures: whatever that is, it does nothing.
+        # The report has text read in untrusted pictures: no scripts, forms or requests.
         "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'",
     }
-    return Response(
-        reports.write(job, format), media_type=reports.MEDIA_TYPES[format], headers=headers
-    )
+    return Response(render(job, format), media_type=MEDIA_TYPES[format], headers=headers)
 
 
-@_one.delete("", responses=answers.documented(409))
-async def cancel(job_id: uuid.UUID, caller: callers.Caller, used: services.Used) -> Done:
-    """End a job at once; results so far stay."""
-    database = callers.database_of(caller, used)
-    return await _change(caller, used, job_id, database.cancel_check_job(job_id=str(job_id)))
+@_job_router.delete("", responses=errors.error_responses(409))
+async def cancel(
+    job_id: uuid.UUID, caller: authentication.Caller, services: services.Current
+) -> JobStatus:
+    """Cancel a job immediately; its results so far are kept."""
+    database = authentication.database_for(caller, services)
+    return await _change(caller, services, job_id, database.cancel_check_job(job_id=str(job_id)))
 
 
-@_one.post("/rerun", status_code=202, responses=answers.documented(408, 409, 413))
+@_job_router.post("/rerun", status_code=202, responses=errors.error_responses(408, 409, 413))
 async def rerun(
-    job_id: uuid.UUID, caller: callers.Caller, used: services.Used, again: Again | None = None
-) -> Done:
-    """Read what has no result yet of a job that has ended, or all of it once more."""
-    database = callers.database_of(caller, used)
-    change = database.rerun_check_job(job_id=str(job_id), all=(again or Again()).all)
-    return await _change(caller, used, job_id, change)
+    job_id: uuid.UUID,
+    caller: authentication.Caller,
+    services: services.Current,
+    options: RerunOptions | None = None,
+) -> JobStatus:
+    """Rerun the pictures of an ended job that have no result, or all of them."""
+    database = authentication.database_for(caller, services)
+    change = database.rerun_check_job(job_id=str(job_id), all=(options or RerunOptions()).all)
+    return await _change(caller, services, job_id, change)
 
 
 async def _change(
-    caller: callers.Caller,
-    used: services.Services,
+    caller: authentication.Caller,
+    services: Services,
     job_id: uuid.UUID,
     change: Awaitable[rows.CheckJobChange],
-) -> Done:
+) -> JobStatus:
     try:
-        answer = answers.require_success(await change)
-    except errors.Forbidden:
-        await _find(caller, used, job_id)  # whoever cannot see it is told that it is not there
+        answer = errors.require_success(await change)
+    except Forbidden:
+        await _find(caller, services, job_id)  # 404 for a job that the caller cannot see
         raise
-    return Done.model_validate(answer)
+    return JobStatus.model_validate(answer)
 
 
 async def _find(
-    caller: callers.Caller, used: services.Services, job_id: uuid.UUID
+    caller: authentication.Caller, services: Services, job_id: uuid.UUID
 ) -> rows.CheckJobDetails:
-    database = callers.database_of(caller, used)
-    missing = answers.RefusedError(404, "JOB_NOT_FOUND", "there is no such job, or no longer")
+    database = authentication.database_for(caller, services)
+    missing = RequestRejected("JOB_NOT_FOUND", "the job does not exist or has been deleted")
     try:
         job = (await database.check_job(job_id=str(job_id)))["job"]
-    except errors.Forbidden as exc:
+    except Forbidden as exc:
         raise missing from exc
     if job is None:
         raise missing
     return job
 
 
-router.include_router(_one)
+router.include_router(_job_router)

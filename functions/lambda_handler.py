@@ -1,4 +1,4 @@
-"""The functions on AWS Lambda: called over HTTP, or by EventBridge on a schedule."""
+"""AWS Lambda entry point: HTTP requests, and scheduled events of EventBridge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import httpx
 from mangum import Mangum
 from mangum.protocols import LifespanCycle
 
-from functions import (
+from pagewarden import settings
+from pagewarden.auth import keys
+from pagewarden.functions import (
     app,
     ocr_universal,
     ocr_worker,
@@ -23,7 +25,6 @@ from functions import (
     volume_orchestrator,
     webhooks,
 )
-from pagewarden import keys, settings
 from pagewarden.telemetry import logs
 
 if TYPE_CHECKING:
@@ -41,24 +42,24 @@ SCHEDULED = WORKERS | {
     webhooks.NAME,
 }
 MARGIN_SECONDS = 15.0
-"""What a worker needs after its time is up, to save what it has and give back the rest."""
+"""Time reserved after a worker's budget, to save finished pages and release the rest."""
 
 _SCHEDULERS = frozenset({"aws.events", "aws.scheduler"})
 _MIN_BUDGET_SECONDS = 1.0
 
 
 class UnknownEvent(ValueError):
-    """Lambda was called with something we do not know, or by a schedule that names nothing."""
+    """The event is of an unknown type, or its schedule names no function."""
 
 
 class ScheduledCallFailed(Exception):
-    """A function that a schedule called did not do its work; AWS shows it, and tries again."""
+    """A scheduled function failed; AWS reports the error and retries."""
 
 
-class Handler:
-    """What Lambda calls; the first call opens the services, later ones find them open.
+class LambdaHandler:
+    """Handles Lambda events; the first call opens the services, later calls reuse them.
 
-    There is one event loop for all calls, since connections belong to the loop that opened them.
+    All calls share one event loop, because connections belong to the loop that opened them.
     """
 
     def __init__(self, create_app: Callable[[], FastAPI], secret_key: Callable[[], str]) -> None:
@@ -68,19 +69,19 @@ class Handler:
         self._open: tuple[FastAPI, LifespanCycle] | None = None
 
     def __call__(self, event: LambdaEvent, context: LambdaContext) -> dict[str, Any]:
-        """Answer a request, or call the function that a schedule names."""
-        budget = _budget_seconds(context)
+        """Respond to a request, or call the function that a schedule names."""
+        budget = _get_budget_seconds(context)
         if event.get("source") in _SCHEDULERS:
             name = scheduled_function(event)
-            return self._loop.run_until_complete(self._call(self._opened(), name, budget))
+            return self._loop.run_until_complete(self._call(self._open_app(), name, budget))
         if "http" not in event.get("requestContext", {}):
             raise UnknownEvent(
-                "this is neither a request of an HTTP API (payload version 2.0) or of a function "
-                "URL, nor a scheduled event of EventBridge"
+                "unknown event: expected an HTTP API request (payload version 2.0), a function "
+                "URL request, or an EventBridge scheduled event"
             )
-        adapter = Mangum(self._opened(), lifespan="off")
-        answer: dict[str, Any] = adapter(_with_budget(event, budget), context)
-        return answer
+        adapter = Mangum(self._open_app(), lifespan="off")
+        response: dict[str, Any] = adapter(_limit_budget(event, budget), context)
+        return response
 
     def close(self) -> None:
         """Close the services."""
@@ -91,86 +92,87 @@ class Handler:
         asyncio.set_event_loop(None)
         self._loop.close()
 
-    def _opened(self) -> FastAPI:
-        """Open the services, unless an earlier call has."""
-        asyncio.set_event_loop(self._loop)  # Mangum takes that of the thread
+    def _open_app(self) -> FastAPI:
+        """Return the app; the first call opens its services."""
+        asyncio.set_event_loop(self._loop)  # Mangum uses the loop of the thread
         if self._open is None:
-            created = self._create_app()
-            lifespan = LifespanCycle(created, "on")
+            new_app = self._create_app()
+            lifespan = LifespanCycle(new_app, "on")
             lifespan.__enter__()
-            self._open = created, lifespan
+            self._open = new_app, lifespan
         return self._open[0]
 
-    async def _call(self, opened: FastAPI, name: str, budget: float) -> dict[str, Any]:
-        """Call a function as our services do."""
-        transport = httpx.ASGITransport(opened)
+    async def _call(self, fastapi_app: FastAPI, name: str, budget: float) -> dict[str, Any]:
+        """Call a function with the secret key."""
+        transport = httpx.ASGITransport(fastapi_app)
         async with httpx.AsyncClient(transport=transport, base_url="http://lambda") as client:
-            answer = await client.post(
+            response = await client.post(
                 f"{app.PREFIX}/{name}",
                 headers={"apikey": self._secret_key()},
                 json={"budget_seconds": budget} if name in WORKERS else {},
             )
-        if not answer.is_success:
-            raise ScheduledCallFailed(f"{name} answered {answer.status_code}: {answer.text}")
-        result: dict[str, Any] = answer.json()
+        if not response.is_success:
+            raise ScheduledCallFailed(f"{name} returned {response.status_code}: {response.text}")
+        result: dict[str, Any] = response.json()
         return result
 
 
-def _created() -> FastAPI:
+def _create_app() -> FastAPI:
     logs.configure()
     return app.create_app()
 
 
 def make_handler(
-    create_app: Callable[[], FastAPI] = _created,
-    secret_key: Callable[[], str] = lambda: keys.load(settings.load()).secret_key,
-) -> Handler:
-    """Make what Lambda calls; nothing is opened before its first call."""
-    return Handler(create_app, secret_key)
+    create_app: Callable[[], FastAPI] = _create_app,
+    secret_key: Callable[[], str] = lambda: keys.load_keys(settings.load()).secret_key,
+) -> LambdaHandler:
+    """Return the handler of Lambda events; it opens nothing before its first call."""
+    return LambdaHandler(create_app, secret_key)
 
 
-def _budget_seconds(context: LambdaContext) -> float:
+def _get_budget_seconds(context: LambdaContext) -> float:
     left = context.get_remaining_time_in_millis() / 1000 - MARGIN_SECONDS
     return max(left, _MIN_BUDGET_SECONDS)
 
 
 def scheduled_function(event: LambdaEvent) -> str:
-    """Tell which function a schedule means.
+    """Return the name of the function to call on a scheduled event.
 
-    Its name is in the detail, or at the end of the name of the rule or schedule.
+    The name is in `detail`, or ends the name of the rule or schedule.
     """
-    named = _detail(event).get("function")
+    named = _get_detail(event).get("function")
     rule = "" if named else "".join(event.get("resources", [])[:1])
     for name in SCHEDULED:
         if named == name or rule.endswith((f"/{name}", f"-{name}")):
             return name
     raise UnknownEvent(
-        f"{named or rule!r} is no scheduled function; name one of {', '.join(sorted(SCHEDULED))} "
-        'as {"source": "aws.scheduler", "detail": {"function": …}}, the input of the schedule'
+        f"{named or rule!r} is not a scheduled function; set the schedule's input to "
+        '{"source": "aws.scheduler", "detail": {"function": NAME}}, where NAME is one of '
+        f"{', '.join(sorted(SCHEDULED))}"
     )
 
 
-def _detail(event: LambdaEvent) -> dict[str, Any]:
+def _get_detail(event: LambdaEvent) -> dict[str, Any]:
     detail = event.get("detail")
-    if isinstance(detail, str):  # what the Scheduler sends by itself
+    if isinstance(detail, str):  # the default input of EventBridge Scheduler
         with contextlib.suppress(ValueError):
             detail = json.loads(detail)
     return detail if isinstance(detail, dict) else {}
 
 
-def _with_budget(event: LambdaEvent, seconds: float) -> LambdaEvent:
-    """Have what reads documents, when it is called over HTTP, stop in time, too."""
+def _limit_budget(event: LambdaEvent, seconds: float) -> LambdaEvent:
+    """Limit the budget of a worker function called over HTTP to the time left."""
     path = event["requestContext"]["http"]["path"]
     if path.removeprefix(f"{app.PREFIX}/") not in READERS:
         return event
     body = event.get("body") or "{}"
     try:
-        turn = json.loads(base64.b64decode(body) if event.get("isBase64Encoded") else body)
-        turn["budget_seconds"] = min(seconds, turn.get("budget_seconds") or seconds)
+        fields = json.loads(base64.b64decode(body) if event.get("isBase64Encoded") else body)
+        fields["budget_seconds"] = min(seconds, fields.get("budget_seconds") or seconds)
     except (ValueError, TypeError, AttributeError):
-        return event  # the worker says what is wrong with it
+        return event  # the function reports the invalid body
     headers = {"content-type": "application/json"} | event["headers"]
-    return event | {"body": json.dumps(turn), "isBase64Encoded": False, "headers": headers}
+    return event | {"body": json.dumps(fields), "isBase64Encoded": False, "headers": headers}
 
 
 handler = make_handler()

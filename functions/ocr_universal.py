@@ -1,10 +1,10 @@
-"""ocr-universal: read one claimed image, or one document of the registry."""
+"""`ocr-universal`: read one claimed image, or one claimed document of the registry."""
 
 from __future__ import annotations
 
-from functions import working
-from pagewarden.documents import lane_reader
+from pagewarden.documents import lanes
+from pagewarden.functions.http import document_workers
 
 NAME = "ocr-universal"
 
-router = working.reading(NAME, lane_reader.LOCAL_LANES)
+router = document_workers.make_document_router(NAME, lanes.LOCAL_LANES)

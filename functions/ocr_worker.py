@@ -1,10 +1,10 @@
-"""ocr-worker: claim and read the images that wait, check jobs and the registry included."""
+"""`ocr-worker`: claim and read images, check jobs and documents of the registry."""
 
 from __future__ import annotations
 
-from functions import working
-from pagewarden.documents import lane_reader
+from pagewarden.documents import lanes
+from pagewarden.functions.http import document_workers
 
 NAME = "ocr-worker"
 
-router = working.draining(NAME, lane_reader.LOCAL_LANES)
+router = document_workers.make_worker_router(NAME, lanes.LOCAL_LANES)

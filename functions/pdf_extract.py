@@ -1,10 +1,10 @@
-"""pdf-extract: read one PDF that is claimed."""
+"""`pdf-extract`: read one claimed PDF."""
 
 from __future__ import annotations
 
-from functions import working
-from pagewarden.documents import lane_reader
+from pagewarden.documents import lanes
+from pagewarden.functions.http import document_workers
 
 NAME = "pdf-extract"
 
-router = working.reading(NAME, (lane_reader.PDF, *lane_reader.REGISTRY))
+router = document_workers.make_document_router(NAME, (lanes.PDF, *lanes.REGISTRY))

@@ -1,10 +1,10 @@
-"""pdf-worker: claim the PDFs that wait, and have the GPU service read them if there is one."""
+"""`pdf-worker`: claim and read PDFs, with the GPU service if one is configured."""
 
 from __future__ import annotations
 
-from functions import working
-from pagewarden.documents import lane_reader
+from pagewarden.documents import lanes
+from pagewarden.functions.http import document_workers
 
 NAME = "pdf-worker"
 
-router = working.draining(NAME, (lane_reader.PDF,))
+router = document_workers.make_worker_router(NAME, (lanes.PDF,))

@@ -1,8 +1,7 @@
-"""pubsub: read the pictures of check jobs that a queue of Pub/Sub pushes.
+"""`pubsub`: read the pictures of check jobs pushed by Pub/Sub.
 
-A push is answered with 2xx only when the outcome of its job is recorded, so a crash, a time-out or
-a database that is away makes Pub/Sub deliver it again; one that is delivered twice finds its job
-ended, or helps to end it.
+The response is 2xx only once the job's outcome is recorded, so after a crash, a timeout or a
+database outage Pub/Sub delivers the message again. Delivering a message twice is harmless.
 """
 
 from __future__ import annotations
@@ -18,126 +17,135 @@ import jwt
 import pydantic
 from fastapi import APIRouter, Depends, Request, Response
 
-from functions import answers, callers, runs, services, working
-from pagewarden import errors, jwks, small_bodies
+from pagewarden import services
+from pagewarden.auth import tokens
 from pagewarden.database import tables
-from pagewarden.documents import manners
+from pagewarden.documents import lanes
+from pagewarden.errors import Forbidden, NotSignedIn, RequestRejected
+from pagewarden.functions.http import authentication, document_workers, errors, function_config
+from pagewarden.services import Services
+from pagewarden.web import request_body
 
 NAME = "pubsub"
 
-# Pub/Sub waits ten minutes for an answer at the most; whoever set less is answered in time, too.
+# Pub/Sub waits at most ten minutes for a response; this suits shorter deadlines, too.
 BUDGET_SECONDS = 50.0
 _POLL_SECONDS = 0.5
 _RETRY_SECONDS = 10
 _ISSUERS = ("https://accounts.google.com", "accounts.google.com")
 
 
-class Message(pydantic.BaseModel):
-    """What Pub/Sub delivers; data is base64."""
+class PubSubMessage(pydantic.BaseModel):
+    """A message of Pub/Sub; `data` is base64."""
 
     data: str
 
 
 class Envelope(pydantic.BaseModel):
-    """A push, as Pub/Sub sends it."""
+    """The body of a push request."""
 
-    message: Message
+    message: PubSubMessage
     subscription: str | None = None
 
 
 class Body(pydantic.BaseModel):
-    """What the data of a message says."""
+    """The data of a message."""
 
     job_id: uuid.UUID = pydantic.Field(validation_alias=pydantic.AliasChoices("job_id", "jobId"))
 
 
-async def _pusher(request: Request, used: services.Used) -> None:
-    """Let in who may push: the service account of the settings, or whoever has the secret key."""
-    audience = used.settings.pubsub_audience
+async def _check_caller(request: Request, services: services.Current) -> None:
+    """Allow pushes by the configured service account, or without one by holders of the secret key.
+
+    With PAGEWARDEN_PUBSUB_AUDIENCE set, a token of that account is required.
+    """
+    audience = services.settings.pubsub_audience
     if audience is None:
-        caller = await used.verifier.caller(request.headers)
+        caller = await services.verifier.caller(request.headers)
         if not caller.is_service:
-            raise errors.Forbidden("this is for Pub/Sub; send the secret key")
+            raise Forbidden("only Pub/Sub and services can call this function; send the secret key")
         return
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     try:
-        claims = await _claims(request, used, token if scheme.lower() == "bearer" else "")
+        claims = await _verify(request, services, token if scheme.lower() == "bearer" else "")
     except jwt.PyJWTError as exc:
-        raise errors.NotSignedIn(f"the token of the push does not count ({exc})") from exc
-    if claims.get("email") != used.settings.pubsub_account or not claims.get("email_verified"):
-        raise errors.Forbidden("the push comes from another account than PAGEWARDEN_PUBSUB_ACCOUNT")
+        raise NotSignedIn(f"the push token is invalid ({exc})") from exc
+    if claims.get("email") != services.settings.pubsub_account or not claims.get("email_verified"):
+        raise Forbidden(
+            "the push token does not belong to the account set in PAGEWARDEN_PUBSUB_ACCOUNT"
+        )
 
 
-async def _claims(request: Request, used: services.Services, token: str) -> dict[str, Any]:
-    keys = _keys(request, used)
+async def _verify(request: Request, services: Services, token: str) -> dict[str, Any]:
+    """Verify the token of a push, and return its claims."""
+    keys = _public_keys(request, services)
     key = await keys.find(str(jwt.get_unverified_header(token).get("kid")))
     if key is None:
-        raise jwt.InvalidKeyError("it is signed with a key that is not known here")
+        raise jwt.InvalidKeyError("unknown signing key")
     claims: dict[str, Any] = jwt.decode(
         token,
         key,
         algorithms=[key.algorithm_name],
-        audience=used.settings.pubsub_audience,
+        audience=services.settings.pubsub_audience,
         issuer=_ISSUERS,
         options={"require": ["exp", "aud", "iss"]},
     )
     return claims
 
 
-def _keys(request: Request, used: services.Services) -> jwks.PublicKeys:
-    """Keep the keys that were fetched for all pushes of this app."""
+def _public_keys(request: Request, services: Services) -> tokens.PublicKeys:
+    """Return the public keys of Pub/Sub's tokens, cached for all pushes of this app."""
     state = request.app.state
     if not hasattr(state, "pubsub_keys"):
-        state.pubsub_keys = jwks.PublicKeys(str(used.settings.pubsub_keys_url))
-    found: jwks.PublicKeys = state.pubsub_keys
-    return found
+        state.pubsub_keys = tokens.PublicKeys(str(services.settings.pubsub_keys_url))
+    keys: tokens.PublicKeys = state.pubsub_keys
+    return keys
 
 
 router = APIRouter(
     prefix=f"/{NAME}",
     tags=[NAME],
     dependencies=[
-        Depends(_pusher),
-        Depends(callers.switched_on(NAME)),
-        Depends(runs.noted(NAME)),
+        Depends(_check_caller),
+        Depends(authentication.require_enabled(NAME)),
+        Depends(function_config.record_run(NAME)),
     ],
-    responses=answers.documented(400, 401, 403, 408, 413, 503),
-    route_class=small_bodies.Route,
+    responses=errors.error_responses(400, 401, 403, 408, 413, 503),
+    route_class=request_body.BodyLimitRoute,
 )
 
 
-def _job_of(envelope: Envelope) -> uuid.UUID:
+def _parse_job_id(envelope: Envelope) -> uuid.UUID:
     try:
         data = base64.b64decode(envelope.message.data, validate=True)
         return Body.model_validate_json(data).job_id
     except (binascii.Error, ValueError) as exc:
-        raise answers.RefusedError(
-            400, "INVALID_MESSAGE", 'the data of the message is not base64 of {"job_id": "…"}'
+        raise RequestRejected(
+            "INVALID_MESSAGE", 'the message data is not base64-encoded {"job_id": "…"}'
         ) from exc
 
 
 @router.post("/push", status_code=204)
-async def push(envelope: Envelope, used: services.Used) -> Response:
-    """Read pictures until the job of this message has ended."""
-    job_id = _job_of(envelope)
+async def push(envelope: Envelope, services: services.Current) -> Response:
+    """Read pictures until the job of the message has ended."""
+    job_id = _parse_job_id(envelope)
     deadline = time.monotonic() + BUDGET_SECONDS
-    worker = working.worker(used, NAME, (manners.CHECK,), BUDGET_SECONDS)
-    while not await _has_ended(used, job_id):
-        if time.monotonic() > deadline or used.stopping.is_set():
-            raise answers.RefusedError(
-                503,
+    worker = document_workers.make_worker(services, NAME, (lanes.CHECK,), BUDGET_SECONDS)
+    while not await _has_ended(services, job_id):
+        if time.monotonic() > deadline or services.stopping.is_set():
+            raise RequestRejected(
                 "NOT_DONE_YET",
-                "the job has not ended yet; deliver it again",
-                {"Retry-After": str(_RETRY_SECONDS)},
+                "the job has not ended yet; redeliver the message",
+                retry_after=_RETRY_SECONDS,
             )
-        if not await worker.serve(used.stopping):
+        if not await worker.process_next(services.stopping):
             await asyncio.sleep(_POLL_SECONDS)
     return Response(status_code=204)
 
 
-async def _has_ended(used: services.Services, job_id: uuid.UUID) -> bool:
-    """Tell whether nothing is left to do for a job, also because nobody knows it any more."""
-    rows = await used.database.select(
+async def _has_ended(services: Services, job_id: uuid.UUID) -> bool:
+    """Tell whether a job has ended or no longer exists."""
+    rows = await services.database.select(
         tables.check_jobs, columns="outcome", where={"id": str(job_id)}
     )
     return not rows or rows[0]["outcome"] is not None

@@ -1,4 +1,4 @@
-"""retention: remove old check jobs and files of erased documents; report unknown files."""
+"""`retention`: remove expired check jobs, rows and files; count unknown files."""
 
 from __future__ import annotations
 
@@ -6,33 +6,37 @@ import datetime as dt
 
 from pydantic import BaseModel, Field
 
-from functions import callers, runs, services
-from pagewarden import retention
+from pagewarden import services
+from pagewarden.documents import retention
+from pagewarden.functions.http import authentication, function_config
 
 NAME = "retention"
 
-router = callers.guarded_router(NAME)
+router = authentication.make_router(NAME)
 
 
-class Cleaned(BaseModel):
-    """How much was removed: files, check jobs, rows; and how many files are unknown."""
+class RetentionResult(BaseModel):
+    """Number of files, check jobs and rows removed; number and size of unknown files."""
 
-    erased: int = Field(description="Of documents that were erased.")
-    unfinished: int = Field(description="Half written.")
-    purged: int = Field(description="Check jobs whose results are gone.")
-    erased_jobs: int = Field(description="Check jobs that are gone with their pictures.")
-    documents: int = Field(description="Documents that were in the bin for long.")
-    errors: int = Field(description="Errors of documents that need nobody.")
-    webhooks: int = Field(description="Webhooks that were settled long ago.")
-    unknown_files: int = Field(description="Uploaded files that no document names; they stay.")
-    unknown_bytes: int = Field(description="How much space the unknown files take.")
+    erased: int = Field(description="Files of erased documents removed.")
+    unfinished: int = Field(description="Partially written files removed.")
+    purged: int = Field(description="Check jobs whose results were removed.")
+    erased_jobs: int = Field(description="Check jobs removed with their pictures.")
+    documents: int = Field(description="Documents erased at the end of their time in the bin.")
+    errors: int = Field(description="Errors removed from documents without an open dead letter.")
+    webhooks: int = Field(description="Delivered and abandoned webhooks removed.")
+    unknown_files: int = Field(description="Uploaded files without a document; these are kept.")
+    unknown_bytes: int = Field(description="Total size of the unknown files in bytes.")
 
 
 @router.post("")
-async def clean(used: services.Used, run: runs.Current) -> Cleaned:
-    """Remove them; calling it often does no harm."""
-    terms, now = retention.Terms.of(used.settings), dt.datetime.now(dt.UTC)
-    done = await retention.clean(used.database, used.store, terms, now=now)
-    cleaned = Cleaned.model_validate(done.counts)
-    run.told(cleaned)
-    return cleaned
+async def remove_expired(
+    services: services.Current, run: function_config.Current
+) -> RetentionResult:
+    """Remove expired check jobs, rows and files; the call is idempotent."""
+    policy = retention.RetentionPolicy.from_settings(services.settings)
+    now = dt.datetime.now(dt.UTC)
+    done = await retention.apply_retention(services.database, services.store, policy, now=now)
+    result = RetentionResult.model_validate(done.counts)
+    run.set_result(result)
+    return result

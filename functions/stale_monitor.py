@@ -1,25 +1,26 @@
-"""stale-monitor: give back what dead workers held, by hand; the schedule does it in SQL."""
+"""`stale-monitor`: reclaim expired locks now; on the schedule, SQL does this."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel
 
-from functions import callers, runs, services
+from pagewarden import services
+from pagewarden.functions.http import authentication, function_config
 
 NAME = "stale-monitor"
 
-router = callers.guarded_router(NAME)
+router = authentication.make_router(NAME)
 
 
-class Swept(BaseModel):
-    """How many documents were given back."""
+class SweepResult(BaseModel):
+    """Number of documents released."""
 
     documents: int
 
 
 @router.post("")
-async def sweep(used: services.Used, run: runs.Current) -> Swept:
-    """Look for locks that have expired, now."""
-    swept = Swept(documents=await used.database.sweep_documents())
-    run.told(swept)
-    return swept
+async def sweep(services: services.Current, run: function_config.Current) -> SweepResult:
+    """Reclaim all expired locks."""
+    result = SweepResult(documents=await services.database.sweep_documents())
+    run.set_result(result)
+    return result

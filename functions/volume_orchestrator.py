@@ -1,40 +1,43 @@
-"""volume-orchestrator: look over all volumes once, and move on what is to be moved."""
+"""`volume-orchestrator`: run one step of the orchestrator of volumes."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from functions import callers, runs, services
+from pagewarden import services
+from pagewarden.functions.http import authentication, function_config
 from pagewarden.volumes import orchestrator, queues
 
 NAME = "volume-orchestrator"
 
-router = callers.guarded_router(NAME)
+router = authentication.make_router(NAME)
 
 
-class Looked(BaseModel):
-    """What was found and done."""
+class StepResult(BaseModel):
+    """Changes made by one step."""
 
-    published: int = Field(default=0, description="Volumes that a stage waits for now.")
-    rescued: int = Field(default=0, description="Volumes that dead workers had.")
-    completed: int = Field(default=0, description="Jobs of which all volumes are done.")
-    failed: int = Field(default=0, description="Jobs that ended with volumes that failed.")
-    busy: bool = Field(default=False, description="Another orchestrator is at it already.")
+    published: int = Field(default=0, description="Volumes queued for their next stage.")
+    rescued: int = Field(default=0, description="Volumes reclaimed from dead workers.")
+    completed: int = Field(default=0, description="Jobs completed.")
+    failed: int = Field(default=0, description="Jobs that ended with failed volumes.")
+    busy: bool = Field(
+        default=False, description="Whether another orchestrator is already running."
+    )
 
 
 @router.post("")
-async def look(used: services.Used, run: runs.Current) -> Looked:
-    """Look once; calling it often does no harm."""
-    publisher = queues.open_publisher(used.settings)
-    seen = await orchestrator.Orchestrator(used.database, NAME, publisher).look()
-    if seen is None:
-        looked = Looked(busy=True)
+async def run_step(services: services.Current, run: function_config.Current) -> StepResult:
+    """Run one step of the orchestrator; the call is idempotent."""
+    publisher = queues.open_publisher(services.settings)
+    step = await orchestrator.Orchestrator(services.database, NAME, publisher).step()
+    if step is None:
+        result = StepResult(busy=True)
     else:
-        looked = Looked(
-            published=seen.published,
-            rescued=seen.rescued,
-            completed=seen.completed,
-            failed=seen.failed,
+        result = StepResult(
+            published=step.published,
+            rescued=step.rescued,
+            completed=step.completed,
+            failed=step.failed,
         )
-    run.told(looked)
-    return looked
+    run.set_result(result)
+    return result

@@ -1,34 +1,39 @@
-"""webhooks: tell callers' servers which documents and check jobs have ended."""
+"""`webhooks`: notify callers' servers that their documents and check jobs have ended."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel
 
-from functions import callers, runs, services
-from pagewarden import webhooks
+from pagewarden import services
+from pagewarden.functions.http import authentication, function_config
+from pagewarden.notifications import webhooks
 
 NAME = "webhooks"
 
-router = callers.guarded_router(NAME)
+router = authentication.make_router(NAME)
 
 
-class Told(BaseModel):
-    """How many messages were due, and tried."""
+class DeliveryResult(BaseModel):
+    """Number of webhooks that were due and attempted."""
 
     tried: int
 
 
 @router.post("")
-async def tell(used: services.Used, run: runs.Current) -> Told:
-    """Send everything that is due; what fails is tried again later, for a day."""
-    secret = used.keys.webhook_secret
+async def deliver(services: services.Current, run: function_config.Current) -> DeliveryResult:
+    """Deliver all due webhooks; failed deliveries are retried for about a day."""
+    secret = services.keys.webhook_secret
     if secret is None:
-        return Told(tried=0)
-    allowed = webhooks.is_any if used.settings.webhooks_anywhere else webhooks.is_public
-    sender = webhooks.Sender(used.database, secret, allowed)
+        return DeliveryResult(tried=0)
+    is_allowed = (
+        webhooks.is_any_address
+        if services.settings.webhooks_anywhere
+        else webhooks.is_public_address
+    )
+    sender = webhooks.WebhookSender(services.database, secret, is_allowed)
     tried = 0
     while due := await sender.deliver_due():
         tried += due
-    told = Told(tried=tried)
-    run.told(told)
-    return told
+    result = DeliveryResult(tried=tried)
+    run.set_result(result)
+    return result

@@ -1,4 +1,4 @@
-"""`python -m gpu_service`: serve until told to stop."""
+"""`python -m pagewarden.gpu_service`: serve until SIGINT or SIGTERM."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import typer
 import uvicorn
 from pydantic import HttpUrl
 
-from gpu_service import app
-from gpu_service.config import BATCHED, ServiceConfig
 from pagewarden import errors
-from pagewarden.reading import engines
+from pagewarden.gpu_service import app
+from pagewarden.gpu_service.config import BATCHED, ServiceConfig
+from pagewarden.ocr import engines
 from pagewarden.settings import GPU_SERVICE_URL
 from pagewarden.settings import load as load_settings
 from pagewarden.telemetry import logs
 
-# Documents that take longer are cut off; the next attempt resumes at the page they reached.
+# Longer responses are cut off; the next attempt resumes at the page that was reached.
 SHUTDOWN_SECONDS = 8
 # Longer than the idle timeout of clients and load balancers: if the server closed the connection
 # first, a request already on its way would be lost.
@@ -34,14 +34,17 @@ def main(
         typer.Option(help="Address to listen on. Default: host of PAGEWARDEN_GPU_SERVICE_URL."),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="Port; 0 takes a free one. Default: port of the same URL.")
+        int | None,
+        typer.Option(
+            help="Port to listen on; 0 selects a free port. Default: port of the same URL."
+        ),
     ] = None,
     engine: Annotated[str | None, typer.Option(help=f"Default engine: {_ENGINES}.")] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Number of processes that open documents.")
     ] = None,
 ) -> None:
-    """Serve the GPU service, by default at PAGEWARDEN_GPU_SERVICE_URL."""
+    """Run the GPU service, by default at PAGEWARDEN_GPU_SERVICE_URL."""
     logs.configure()
     try:
         settings = load_settings()

@@ -14,14 +14,14 @@ import httpx
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from pydantic import BaseModel
 
-from gpu_service.config import ServiceConfig
-from gpu_service.errors import install_handlers
-from gpu_service.readers import SelectedReader
-from gpu_service.request_body import read_order, save_body, save_chunks
-from gpu_service.responses import JsonLinesResponse
-from gpu_service.service import METRICS_MEDIA_TYPE, Service, open_service
 from pagewarden import errors
-from pagewarden.gpu import protocol
+from pagewarden.gpu_service.config import ServiceConfig
+from pagewarden.gpu_service.errors import install_handlers
+from pagewarden.gpu_service.readers import SelectedReader
+from pagewarden.gpu_service.request_body import parse_read_request, save_body, save_chunks
+from pagewarden.gpu_service.responses import JsonLinesResponse
+from pagewarden.gpu_service.service import METRICS_MEDIA_TYPE, Service, open_service
+from pagewarden.ocr import gpu_protocol
 
 
 def create_app(config: ServiceConfig) -> FastAPI:
@@ -36,7 +36,7 @@ def create_app(config: ServiceConfig) -> FastAPI:
 
     app = FastAPI(
         title="Pagewarden GPU service",
-        summary="Reads a document, and answers with one line of JSON for each page.",
+        summary="Reads a document and streams one JSON line per page.",
         lifespan=lifespan,
     )
     app.state.retry_after = config.retry_after
@@ -54,17 +54,17 @@ def _service_of_app(request: Request) -> Service:
 
 
 AppService = Annotated[Service, Depends(_service_of_app)]
-"""A parameter of this type gets the service of the app."""
+"""Route parameter type: the app's service."""
 
 
 async def require_key(request: Request, service: AppService) -> None:
-    """Require the secret key; compared in constant time."""
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    """Require the secret key; it is compared in constant time."""
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
     key = service.config.key.encode()
-    matches = hmac.compare_digest(given.strip().encode(errors="replace"), key)
+    matches = hmac.compare_digest(credentials.strip().encode(errors="replace"), key)
     if scheme.lower() != "bearer" or not matches:
         raise errors.NotSignedIn(
-            "only our own services may call this; send the secret key as Authorization: Bearer …"
+            "authentication required; send the secret key as Authorization: Bearer …"
         )
 
 
@@ -74,7 +74,7 @@ async def require_ready(service: AppService) -> None:
 
 
 async def _admit(service: AppService) -> AsyncIterator[contextlib.ExitStack]:
-    """Hold a place until the response is sent; what is on the stack is released with it."""
+    """Admit the document until its response is sent; then release what is on the stack."""
     with contextlib.ExitStack() as admitted:
         admitted.enter_context(service.admission.admit())
         yield admitted
@@ -86,12 +86,12 @@ Admitted = Annotated[contextlib.ExitStack, Depends(_admit)]
 
 reading_routes = APIRouter(dependencies=[Depends(require_key), Depends(require_ready)])
 
-_ORDER = protocol.Order.model_json_schema()
+_SCHEMA = gpu_protocol.ReadRequest.model_json_schema()
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
 _BODY: dict[str, Any] = {
     "parameters": [
         {"name": name, "in": "query", "schema": schema}
-        for name, schema in _ORDER["properties"].items()
+        for name, schema in _SCHEMA["properties"].items()
         if name != "url"
     ],
     "requestBody": {
@@ -100,102 +100,122 @@ _BODY: dict[str, Any] = {
             "application/pdf": _BYTES,
             "application/octet-stream": _BYTES,
             "image/*": _BYTES,
-            "application/json": {"schema": _ORDER},
+            "application/json": {"schema": _SCHEMA},
         },
     },
 }
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"description": "The request is invalid, or names an unknown engine."},
-    401: {"description": "The secret key is missing or wrong."},
+    400: {"description": "The request is invalid, or specifies an unknown engine."},
+    401: {"description": "The secret key is missing or incorrect."},
     404: {"description": "There is no file at that URL."},
-    408: {"description": "The body arrived too slowly."},
+    408: {"description": "The request body was sent too slowly."},
     413: {"description": "The document is too large."},
-    415: {"description": "The type of the body is not supported."},
+    415: {"description": "The media type of the request body is not supported."},
     422: {"description": "The document cannot be read."},
-    503: {"description": "The service is full, or a dependency is down; see Retry-After."},
+    503: {
+        "description": (
+            "The service is at capacity, or a dependency is unavailable; see Retry-After."
+        )
+    },
     504: {"description": "Opening the document took too long."},
 }
 
 
-@reading_routes.get(protocol.ABOUT_PATH, responses={key: _ERRORS[key] for key in (400, 401, 503)})
+@reading_routes.get(
+    gpu_protocol.ABOUT_PATH, responses={key: _ERRORS[key] for key in (400, 401, 503)}
+)
 async def about(
     service: AppService, engine: str | None = None, profile: str | None = None
-) -> protocol.About:
+) -> gpu_protocol.ServiceInfo:
     """Return the engine, its version and its profile that a request like this would use."""
     selected = await service.readers.select(engine, profile)
-    return protocol.About(
+    return gpu_protocol.ServiceInfo(
         selected.engine, selected.version, selected.profile, service.config.max_bytes
     )
 
 
 @reading_routes.post(
-    protocol.READ_PATH,
+    gpu_protocol.READ_PATH,
     response_model=None,
     responses={
         200: {
-            "description": "A line of JSON for the document, one for each page, and an end.",
-            "content": {protocol.MEDIA_TYPE: {}},
+            "description": (
+                "JSON Lines: one line for the document, one per page, and an end marker."
+            ),
+            "content": {gpu_protocol.MEDIA_TYPE: {}},
         },
         **_ERRORS,
     },
     openapi_extra=_BODY,
 )
-async def read(request: Request, service: AppService, admitted: Admitted) -> JsonLinesResponse:
+async def read(request: Request, service: AppService, resources: Admitted) -> JsonLinesResponse:
     """Read a document: the body itself, or a file of our store whose URL is in JSON."""
-    order = await read_order(request)
-    url = service.fetcher.require_store_url(order.url) if order.url is not None else None
-    selected = await service.readers.select(order.engine, order.profile)
-    path = Path(admitted.enter_context(tempfile.TemporaryDirectory(dir=service.folder)), "document")
+    read_request = await parse_read_request(request)
+    url = (
+        service.fetcher.require_store_url(read_request.url)
+        if read_request.url is not None
+        else None
+    )
+    selected = await service.readers.select(read_request.engine, read_request.profile)
+    path = Path(
+        resources.enter_context(tempfile.TemporaryDirectory(dir=service.folder)), "document"
+    )
     if url is not None:
-        return JsonLinesResponse(_read_url(service, selected, order, path, url))
+        return JsonLinesResponse(_read_url(service, selected, read_request, path, url))
     await save_body(request, path, service.config.max_bytes)
-    return JsonLinesResponse(_read_file(service, selected, order, path))
+    return JsonLinesResponse(_read_file(service, selected, read_request, path))
 
 
 async def _read_url(
-    service: Service, selected: SelectedReader, order: protocol.Order, path: Path, url: httpx.URL
+    service: Service,
+    selected: SelectedReader,
+    read_request: gpu_protocol.ReadRequest,
+    path: Path,
+    url: httpx.URL,
 ) -> AsyncGenerator[bytes]:
     """Download the document, then read it; meanwhile the client gets keep-alive lines."""
     await save_chunks(service.fetcher.fetch(url), path, service.config.max_bytes)
-    async with contextlib.aclosing(_read_file(service, selected, order, path)) as lines:
+    async with contextlib.aclosing(_read_file(service, selected, read_request, path)) as lines:
         async for line in lines:
             yield line
 
 
 async def _read_file(
-    service: Service, selected: SelectedReader, order: protocol.Order, path: Path
+    service: Service, selected: SelectedReader, read_request: gpu_protocol.ReadRequest, path: Path
 ) -> AsyncGenerator[bytes]:
     """Read the document once there is a slot; yield a line for each page."""
     counts: list[int] = []
-    pages = 0
+    pages_read = 0
     async with service.admission.slot():
-        with _measure(service):
-            found = selected.reader.read(
+        with _record_request(service):
+            pages = selected.reader.read(
                 path,
-                name=order.name,
-                languages=order.languages,
-                done=order.pages.others(),
-                opened=counts.append,
+                name=read_request.name,
+                languages=read_request.languages,
+                skip=read_request.pages.complement(),
+                on_open=counts.append,
             )
-            async with contextlib.aclosing(found):
-                async for page in found:
-                    if not pages:
-                        yield _first_line(selected, counts[-1])
-                    pages += 1
+            async with contextlib.aclosing(pages):
+                async for page in pages:
+                    if not pages_read:
+                        yield _make_first_line(selected, counts[-1])
+                    pages_read += 1
                     service.metrics.pages.labels(page.source).inc()
-                    yield protocol.pack(protocol.Line(page=page))
-        if not pages:
-            yield _first_line(selected, counts[-1])
-        yield protocol.pack(protocol.Line(end=protocol.End(pages)))
+                    yield gpu_protocol.pack(gpu_protocol.ResponseLine(page=page))
+        if not pages_read:
+            yield _make_first_line(selected, counts[-1])
+        yield gpu_protocol.pack(gpu_protocol.ResponseLine(end=gpu_protocol.ResponseEnd(pages_read)))
 
 
-def _first_line(selected: SelectedReader, page_count: int) -> bytes:
-    document = protocol.Document(page_count, selected.engine, selected.version, selected.profile)
-    return protocol.pack(protocol.Line(document=document))
+def _make_first_line(selected: SelectedReader, page_count: int) -> bytes:
+    document = gpu_protocol.Document(
+        page_count, selected.engine, selected.version, selected.profile
+    )
+    return gpu_protocol.pack(gpu_protocol.ResponseLine(document=document))
 
 
 @contextlib.contextmanager
-def _measure(service: Service) -> Iterator[None]:
+def _record_request(service: Service) -> Iterator[None]:
     start, end = time.monotonic(), "left"
     try:
         yield
@@ -214,22 +234,24 @@ health_routes = APIRouter(tags=["health"])
 
 
 class HealthStatus(BaseModel):
-    """The answer of a healthy service."""
+    """The response of a healthy service."""
 
     status: Literal["ok"] = "ok"
 
 
-@health_routes.get("/healthz", responses={503: {"description": "Restart the service."}})
+@health_routes.get(
+    "/healthz", responses={503: {"description": "The service has failed and must be restarted."}}
+)
 async def alive(service: AppService) -> HealthStatus:
-    """Answer 200 while the process works or still starts."""
+    """Return 200 while the process is working or starting."""
     if service.failure is not None:
-        raise errors.EngineAway(service.failure)
+        raise errors.EngineUnavailable(service.failure)
     return HealthStatus()
 
 
-@health_routes.get("/readyz", responses={503: {"description": "The models are not loaded."}})
+@health_routes.get("/readyz", responses={503: {"description": "The models are not loaded yet."}})
 async def ready(service: AppService) -> HealthStatus:
-    """Answer 200 once the models are loaded and have read a line."""
+    """Return 200 once the models are loaded and have read a test line."""
     service.require_ready()
     return HealthStatus()
 
@@ -237,4 +259,6 @@ async def ready(service: AppService) -> HealthStatus:
 @health_routes.get("/metrics", response_class=Response)
 async def metrics(service: AppService) -> Response:
     """Return the metrics in the Prometheus text format."""
-    return Response(service.metrics.as_text(), headers={"Content-Type": METRICS_MEDIA_TYPE})
+    return Response(
+        service.metrics.to_prometheus_text(), headers={"Content-Type": METRICS_MEDIA_TYPE}
+    )

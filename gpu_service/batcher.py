@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from pagewarden import errors
-from pagewarden.reading.lines import recognition
+from pagewarden.ocr.lines import recognition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pagewarden.reading.lines import crops, readings
+    from pagewarden.ocr.lines import crops
 
 MAX_LINES = 64
 # Pixels of width in one batch: 32 lines of a full page.
 MAX_WIDTH = 32 * 1024
 
 
-class Network(Protocol):
+class BatchRecogniser(Protocol):
     """Recognises lines of one width together."""
 
-    def read_all(self, lines: Sequence[recognition.Scaled]) -> list[readings.Reading]:
-        """Read the lines."""
+    def read_batch(self, lines: Sequence[recognition.ScaledLine]) -> list[crops.LineReading]:
+        """Recognise the lines."""
         ...
 
 
@@ -42,17 +42,17 @@ class _PendingLine:
 
     number: int
     page: object
-    network: Network
-    scaled: recognition.Scaled
-    result: futures.Future[readings.Reading] = field(default_factory=futures.Future)
+    network: BatchRecogniser
+    scaled: recognition.ScaledLine
+    result: futures.Future[crops.LineReading] = field(default_factory=futures.Future)
 
 
 class LineBatcher:
-    """The thread; `on_batch` gets the number of lines and pages of each batch."""
+    """Runs the thread; `on_batch` receives the number of lines and pages of each batch."""
 
     def __init__(self, on_batch: Callable[[int, int], None]) -> None:
         self._on_batch = on_batch
-        self._groups: dict[tuple[Network, int], deque[_PendingLine]] = {}
+        self._groups: dict[tuple[BatchRecogniser, int], deque[_PendingLine]] = {}
         self._changed = threading.Condition()
         self._count = 0
         self._closed = False
@@ -61,12 +61,14 @@ class LineBatcher:
 
     @property
     def alive(self) -> bool:
-        """Tell whether the thread runs."""
+        """Return whether the thread is running."""
         return self._thread.is_alive()
 
-    def read(self, network: Network, lines: Sequence[crops.Crop]) -> list[readings.Reading]:
-        """Read the lines of a page; raises the first error of any of them."""
-        scaled = [recognition.scale(line.pixels, padded=padded_width) for line in lines]
+    def read(
+        self, network: BatchRecogniser, lines: Sequence[crops.Crop]
+    ) -> list[crops.LineReading]:
+        """Read the lines of a page; raise the first error."""
+        scaled = [recognition.scale_line(line.pixels, pad_width=padded_width) for line in lines]
         pending = self._add(network, scaled)
         return [line.result.result() for line in pending]
 
@@ -77,11 +79,13 @@ class LineBatcher:
             self._changed.notify()
         self._thread.join()
 
-    def _add(self, network: Network, lines: Sequence[recognition.Scaled]) -> list[_PendingLine]:
+    def _add(
+        self, network: BatchRecogniser, lines: Sequence[recognition.ScaledLine]
+    ) -> list[_PendingLine]:
         page = object()
         with self._changed:
             if self._closed or not self.alive:
-                raise errors.EngineAway("the GPU service is shutting down; try again later")
+                raise errors.EngineUnavailable("the GPU service is shutting down; try again later")
             pending = [
                 _PendingLine(number, page, network, line)
                 for number, line in enumerate(lines, self._count)
@@ -119,7 +123,9 @@ class LineBatcher:
             for group in self._groups.values():
                 for line in group:
                     line.result.set_exception(
-                        errors.EngineAway("the GPU service is shutting down; try again later")
+                        errors.EngineUnavailable(
+                            "the GPU service is shutting down; try again later"
+                        )
                     )
             self._groups.clear()
 
@@ -133,7 +139,7 @@ def padded_width(width: int) -> int:
 def _read(batch: Sequence[_PendingLine]) -> None:
     """Read a batch; if that fails, read it line by line, so that only the bad line fails."""
     try:
-        found = batch[0].network.read_all([line.scaled for line in batch])
+        found = batch[0].network.read_batch([line.scaled for line in batch])
     except Exception as exc:  # noqa: BLE001  # raised again by LineBatcher.read
         if len(batch) == 1:
             batch[0].result.set_exception(_diagnose(batch[0].network, exc))
@@ -145,11 +151,15 @@ def _read(batch: Sequence[_PendingLine]) -> None:
         line.result.set_result(reading)
 
 
-def _diagnose(network: Network, exc: Exception) -> errors.EngineError:
+def _diagnose(network: BatchRecogniser, exc: Exception) -> errors.EngineError:
     """Read a blank line to learn whether the line or the network is at fault."""
     white = np.full((recognition.HEIGHT, recognition.HEIGHT), 255, np.uint8)
     try:
-        network.read_all([recognition.scale(white, padded=padded_width)])
+        network.read_batch([recognition.scale_line(white, pad_width=padded_width)])
     except Exception:  # noqa: BLE001  # the first error is the one to report
-        return errors.EngineAway(f"the recogniser is broken ({exc}); restart the GPU service")
-    return errors.AnswerUnusable(f"a line of the page cannot be read ({exc}); try another engine")
+        return errors.EngineUnavailable(
+            f"the recogniser has failed ({exc}); restart the GPU service"
+        )
+    return errors.InvalidEngineResponse(
+        f"a line on the page could not be read ({exc}); try another engine"
+    )

@@ -10,17 +10,18 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from pagewarden import errors, keys
-from pagewarden.reading import engines
-from pagewarden.reading.lines import networks
+from pagewarden import errors
+from pagewarden.auth import keys
+from pagewarden.ocr import engines
+from pagewarden.ocr.lines import ppocr_models
 from pagewarden.settings import GPU_DOCUMENTS, GPU_WAITING, UPLOAD_MAX_BYTES, Settings
 
 log = structlog.get_logger(__name__)
 
 BATCHED = "batched"
-"""The engine that only this service has."""
+"""The engine that only this service provides."""
 DEFAULT_S3_REGION = "us-east-1"
-"""The region of a bucket whose settings name none."""
+"""Region of buckets whose settings do not specify one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class ServiceConfig:
         """Build the configuration; arguments take precedence over settings."""
         name = engine or settings.gpu_engine or default_engine()
         return cls(
-            key=keys.secret_key(settings),
+            key=keys.load_secret_key(settings),
             engine=name,
             documents=settings.gpu_documents,
             waiting=settings.gpu_waiting,
@@ -59,27 +60,27 @@ class ServiceConfig:
             max_bytes=settings.upload_max_bytes,
             store_urls=tuple(_store_urls(settings)),
             check_test_line=name == BATCHED
-            or engines.find(name).module != engines.find("null").module,
+            or engines.find_engine(name).module != engines.find_engine("null").module,
         )
 
 
 def default_engine() -> str:
     """Batch lines on CUDA; on a CPU the cascade is faster, see decision 6."""
-    return BATCHED if choose_device().provider == networks.CUDA else engines.DEFAULT
+    return BATCHED if choose_device().provider == ppocr_models.CUDA else engines.DEFAULT
 
 
-def choose_device() -> networks.Device:
+def choose_device() -> ppocr_models.Device:
     """Choose the first GPU if it works, otherwise all CPU cores."""
     cores = os.cpu_count() or 1
-    if networks.CUDA in networks.available():
-        gpu = networks.Device(networks.CUDA, cores)
+    if ppocr_models.CUDA in ppocr_models.list_providers():
+        gpu = ppocr_models.Device(ppocr_models.CUDA, cores)
         try:
-            networks.detector(gpu)
-        except errors.EngineMissing as exc:
-            log.warning("gpu_unusable", reason=str(exc))
+            ppocr_models.load_detector(gpu)
+        except errors.EngineNotInstalled as exc:
+            log.warning("gpu_unavailable", reason=str(exc))
         else:
             return gpu
-    return networks.Device(networks.CPU, cores)
+    return ppocr_models.Device(ppocr_models.CPU, cores)
 
 
 def _store_urls(settings: Settings) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Errors in the wire format: each is answered with an HTTP status and one line of JSON."""
+"""Error responses: an HTTP status and one line of JSON."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from pagewarden import errors
-from pagewarden.gpu import protocol
+from pagewarden.ocr import gpu_protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from starlette.types import Receive, Scope, Send
 
-# For errors that name no delay of their own.
+# For errors without a delay of their own.
 RETRY_AFTER_SECONDS = 5
 
 # The first match counts, so subclasses come first.
 _STATUS: tuple[tuple[type[errors.PagewardenError], int], ...] = (
     (errors.NotSignedIn, 401),
     (errors.FileTooLarge, 413),
-    (errors.TooLarge, 413),
-    (errors.FileNotThere, 404),
+    (errors.DocumentTooLarge, 413),
+    (errors.FileNotFound, 404),
     (errors.ReadingTimedOut, 504),
     (errors.ReadingError, 422),
-    (errors.EngineMissing, 400),
+    (errors.EngineNotInstalled, 400),
     (errors.RateLimited, 429),
 )
-# The rest of the body is not needed: answer before it arrives, then close the connection.
+# The rest of the body is not needed: respond before it arrives, then close the connection.
 _CLOSING_STATUSES = {401, 408, 413, 415}
 LINGER_SECONDS = 30.0
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """A request refused for a reason that `pagewarden.errors` has no class for.
 
-    With `outage` the setup is at fault, and no document is.
+    With `outage` the setup is at fault, not the document.
     """
 
     def __init__(self, status: int, code: str, message: str, *, outage: bool = False) -> None:
         super().__init__(message)
         self.status = status
         category = errors.Category.CONFIGURATION if outage else errors.Category.PERMANENT
-        self.fault = protocol.Fault(code, message, category, outage)
+        self.fault = gpu_protocol.ErrorPayload(code, message, category, outage)
 
 
-class Unavailable(Refused):
-    """A request that the service cannot take now; the handler adds Retry-After."""
+class ServiceUnavailable(RequestRejected):
+    """A request that the service cannot accept now; the handler adds Retry-After."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(503, code, message, outage=True)
@@ -62,13 +62,13 @@ class Unavailable(Refused):
 
 
 class LingeringResponse(Response):
-    """Answers at once, and closes the connection when the body has arrived or takes too long.
+    """Responds immediately, then closes the connection after the body has arrived or a timeout.
 
-    Closing while the client still sends would destroy the answer on its way.
+    Closing while the client is still sending would discard the response in transit.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer, then wait for the end of the body."""
+        """Send the response, then wait for the end of the body."""
         del scope
         start = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **start})
@@ -81,12 +81,12 @@ class LingeringResponse(Response):
 
 
 def install_handlers(app: FastAPI) -> None:
-    """Answer every error in the wire format.
+    """Install handlers that respond to every error in the wire format.
 
     The handlers read `app.state.retry_after` (seconds, for `Unavailable`) and count in
     `app.state.refusals`.
     """
-    app.add_exception_handler(Refused, _handle_refused)
+    app.add_exception_handler(RequestRejected, _handle_refused)
     app.add_exception_handler(errors.PagewardenError, _handle_pagewarden_error)
     app.add_exception_handler(RequestValidationError, _handle_invalid_request)
     app.add_exception_handler(HTTPException, _handle_http_exception)
@@ -101,7 +101,7 @@ def validation_message(problems: Iterable[Mapping[str, Any]]) -> str:
     )
 
 
-def _respond(request: Request, status: int, fault: protocol.Fault) -> Response:
+def _respond(request: Request, status: int, fault: gpu_protocol.ErrorPayload) -> Response:
     request.app.state.refusals.labels(fault.code).inc()
     headers = {}
     if status in {429, 503}:
@@ -111,14 +111,14 @@ def _respond(request: Request, status: int, fault: protocol.Fault) -> Response:
     response_class = LingeringResponse if status in _CLOSING_STATUSES else Response
     if response_class is LingeringResponse:
         headers["Connection"] = "close"
-    body = protocol.pack(protocol.Line(error=fault))
+    body = gpu_protocol.pack(gpu_protocol.ResponseLine(error=fault))
     return response_class(body, status, headers, media_type="application/json")
 
 
 async def _handle_refused(request: Request, exc: Exception) -> Response:
-    assert isinstance(exc, Refused)  # noqa: S101  # for the type checker
+    assert isinstance(exc, RequestRejected)  # noqa: S101  # for the type checker
     fault = exc.fault
-    if isinstance(exc, Unavailable):
+    if isinstance(exc, ServiceUnavailable):
         fault = dataclasses.replace(fault, retry_after=request.app.state.retry_after)
     return _respond(request, exc.status, fault)
 
@@ -126,28 +126,30 @@ async def _handle_refused(request: Request, exc: Exception) -> Response:
 async def _handle_pagewarden_error(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, errors.PagewardenError)  # noqa: S101  # for the type checker
     status = next((code for kind, code in _STATUS if isinstance(exc, kind)), None)
-    return _respond(request, status or (503 if exc.outage else 500), protocol.fault_of(exc))
+    return _respond(request, status or (503 if exc.outage else 500), gpu_protocol.to_fault(exc))
 
 
 async def _handle_invalid_request(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, RequestValidationError)  # noqa: S101  # for the type checker
     message = validation_message(exc.errors())
-    fault = protocol.Fault("InvalidRequest", message, errors.Category.PERMANENT)
+    fault = gpu_protocol.ErrorPayload("InvalidRequest", message, errors.Category.PERMANENT)
     return _respond(request, 400, fault)
 
 
 async def _handle_http_exception(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException)  # noqa: S101  # for the type checker
     detail = str(exc.detail)
-    fault = protocol.Fault(detail.title().replace(" ", ""), detail, errors.Category.PERMANENT)
+    fault = gpu_protocol.ErrorPayload(
+        detail.title().replace(" ", ""), detail, errors.Category.PERMANENT
+    )
     return _respond(request, exc.status_code, fault)
 
 
 async def _handle_disconnect(request: Request, _exc: Exception) -> Response:
-    message = "the client disconnected before it had sent the whole document"
-    fault = protocol.Fault("ClientGone", message, errors.Category.TRANSIENT)
+    message = "the client disconnected before sending the whole document"
+    fault = gpu_protocol.ErrorPayload("ClientGone", message, errors.Category.TRANSIENT)
     return _respond(request, 400, fault)
 
 
 async def _handle_unexpected(request: Request, exc: Exception) -> Response:
-    return _respond(request, 500, protocol.fault_of(exc))
+    return _respond(request, 500, gpu_protocol.to_fault(exc))

@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw, ImageFont
 
-from gpu_service.batcher import LineBatcher
-from gpu_service.config import BATCHED, ServiceConfig, choose_device
 from pagewarden import errors
-from pagewarden.reading import engines, rapid
-from pagewarden.reading.reader import Reader
+from pagewarden.gpu_service.batcher import LineBatcher
+from pagewarden.gpu_service.config import BATCHED, ServiceConfig, choose_device
+from pagewarden.ocr import engines
+from pagewarden.ocr.engines import rapid
+from pagewarden.ocr.reader import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pagewarden.reading import engine as engine_protocol
-    from pagewarden.reading.lines import crops, readings, recognition
+    from pagewarden.ocr.engines import base
+    from pagewarden.ocr.lines import crops, recognition
 
 TEST_LINE = "Every page read, none lost"
 
 
-class BatchedEngine(rapid.Rapid):
+class BatchedEngine(rapid.RapidEngine):
     """PP-OCR as in the engine `rapid`; lines are recognised with those of other pages."""
 
     name = BATCHED
@@ -36,19 +37,19 @@ class BatchedEngine(rapid.Rapid):
 
     @property
     def version(self) -> str:
-        """Version of package and models; padding changes results, so batching is part of it."""
+        """Return the version of package and models; it names batching, because padding matters."""
         return f"{super().version}, in batches"
 
     @property
     def alive(self) -> bool:
-        """Tell whether the recognition thread runs."""
+        """Return whether the recognition thread is running."""
         return self._batcher.alive
 
     def read(
-        self, lines: Sequence[crops.Crop], chosen: recognition.Recogniser
-    ) -> list[readings.Reading]:
+        self, lines: Sequence[crops.Crop], recogniser: recognition.Recogniser
+    ) -> list[crops.LineReading]:
         """Read the lines together with lines of other pages."""
-        return self._batcher.read(chosen, lines)
+        return self._batcher.read(recogniser, lines)
 
     def close(self) -> None:
         """End the recognition thread."""
@@ -65,11 +66,11 @@ class SelectedReader:
 
     @property
     def version(self) -> str:
-        """Version of the engine."""
+        """Return the version of the engine."""
         return self.reader.version
 
 
-class Readers:
+class ReaderFactory:
     """Opens readers; they are closed with `resources`."""
 
     def __init__(
@@ -87,15 +88,15 @@ class Readers:
 
     @property
     def alive(self) -> bool:
-        """Tell whether the recognition thread, if started, still runs."""
+        """Return whether the recognition thread, if started, is still running."""
         return self._batched is None or self._batched.alive
 
     async def select(self, engine: str | None, profile: str | None) -> SelectedReader:
         """Return the reader of an engine and profile; None means the configured one."""
         engine = engine or self._config.engine
         profile = profile or self._config.profile
-        self._require_known(engine, profile)
-        has_profiles = engine != BATCHED and engines.find(engine).has_profiles
+        self._validate_engine(engine, profile)
+        has_profiles = engine != BATCHED and engines.find_engine(engine).has_profiles
         key = engine, profile if has_profiles else engines.BALANCED
         async with self._opening:
             if key not in self._readers:
@@ -110,21 +111,23 @@ class Readers:
         problem = "; ".join(page.error for page in pages if page.error)
         text = " ".join(page.text for page in pages)
         if problem or (self._config.check_test_line and text != TEST_LINE):
-            raise errors.EngineAway(problem or f"the test line {TEST_LINE!r} was read as {text!r}")
+            raise errors.EngineUnavailable(
+                problem or f"the test line {TEST_LINE!r} was read as {text!r}"
+            )
 
-    def _require_known(self, engine: str, profile: str) -> None:
+    def _validate_engine(self, engine: str, profile: str) -> None:
         known = {**dict.fromkeys(engines.ENGINES), BATCHED: None, self._config.engine: None}
         if engine not in known:
-            raise errors.EngineMissing(
-                f"there is no engine {engine!r}; choose one of {', '.join(known)}"
+            raise errors.EngineNotInstalled(
+                f"unknown engine {engine!r}; choose one of {', '.join(known)}"
             )
         if profile not in engines.PROFILES:
-            raise errors.EngineMissing(
-                f"there is no profile {profile!r}; choose one of {', '.join(engines.PROFILES)}"
+            raise errors.EngineNotInstalled(
+                f"unknown profile {profile!r}; choose one of {', '.join(engines.PROFILES)}"
             )
 
     async def _open(self, name: str, profile: str) -> Reader:
-        engine: str | engine_protocol.Engine = name
+        engine: str | base.Engine = name
         if name == BATCHED:
             engine = self._batched = await asyncio.to_thread(BatchedEngine, self._on_batch)
             self._resources.callback(engine.close)

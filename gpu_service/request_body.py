@@ -1,6 +1,6 @@
 """The document of a request: the body itself, or a file of our store whose URL is in JSON.
 
-Documents go to a private file in pieces, never into memory, up to the size limit.
+Documents are streamed to a private file, up to the size limit, and are never held in memory.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import httpx
 import pydantic
 from fastapi import Request
 
-from gpu_service.errors import Refused, validation_message
 from pagewarden import errors
-from pagewarden.files import disk
-from pagewarden.gpu import protocol
+from pagewarden.gpu_service.errors import RequestRejected, validation_message
+from pagewarden.ocr import gpu_protocol
+from pagewarden.storage import scratch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Sequence
 
 IDLE_SECONDS = 30.0
-# For the whole body: a client that sends a byte now and then must not hold a slot for ever.
+# For the whole body: a slow client must not hold a slot indefinitely.
 BODY_SECONDS = 1800.0
 MAX_JSON_BYTES = 65_536
 STORE_CONNECT_SECONDS = 5.0
@@ -35,35 +35,37 @@ _JSON = "application/json"
 _CHUNK_BYTES = 256 * 1024
 
 
-async def read_order(request: Request) -> protocol.Order:
-    """Read the order from the query or from JSON; the body of a document is not read yet."""
+async def parse_read_request(request: Request) -> gpu_protocol.ReadRequest:
+    """Parse the query or the JSON of a request; the body of a document is not read yet."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_document = media_type in _DOCUMENT_TYPES or media_type.startswith("image/")
     if media_type != _JSON and not is_document:
-        raise _unsupported_type(media_type)
+        raise _unsupported_type_error(media_type)
     with _translate_validation_errors():
         if media_type == _JSON:
             text = b"".join([chunk async for chunk in _limit(_body(request), MAX_JSON_BYTES)])
-            order = protocol.Order.model_validate_json(text)
+            read_request = gpu_protocol.ReadRequest.model_validate_json(text)
         else:
-            order = protocol.Order.model_validate(dict(request.query_params))
-    if (order.url is None) == (media_type == _JSON):
-        raise Refused(400, "InvalidRequest", 'send the document itself, or JSON with its "url"')
-    return order
+            read_request = gpu_protocol.ReadRequest.model_validate(dict(request.query_params))
+    if (read_request.url is None) == (media_type == _JSON):
+        raise RequestRejected(
+            400, "InvalidRequest", 'send the document itself, or JSON with its "url"'
+        )
+    return read_request
 
 
 async def save_body(request: Request, path: Path, max_bytes: int) -> None:
     """Write the body of a request to a file."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
-        raise _too_large(max_bytes)
+        raise _too_large_error(max_bytes)
     await save_chunks(_body(request), path, max_bytes)
 
 
 async def save_chunks(chunks: AsyncGenerator[bytes], path: Path, max_bytes: int) -> None:
-    """Write chunks to a file; raises FileTooLarge beyond max_bytes."""
+    """Write chunks to a file; raise FileTooLarge beyond max_bytes."""
     async with contextlib.aclosing(_limit(chunks, max_bytes)) as limited:
-        await disk.save(limited, path)
+        await scratch.write_file(limited, path)
 
 
 class StoreFetcher:
@@ -88,10 +90,11 @@ class StoreFetcher:
         try:
             url = httpx.URL(text)
         except httpx.InvalidURL as exc:
-            raise _url_refused(f"invalid URL: {exc}") from exc
+            raise _url_rejected_error(f"invalid URL: {exc}") from exc
         if not any(_is_below(url, prefix) for prefix in self._prefixes):
-            raise _url_refused(
-                "the URL is not in our own store; give the GPU service the same PAGEWARDEN_FILES "
+            raise _url_rejected_error(
+                "the URL does not point to the configured file store; give the GPU service the "
+                "same PAGEWARDEN_FILES "
                 "and related settings as the workers, or send the document itself"
             )
         return url
@@ -106,7 +109,7 @@ class StoreFetcher:
 
 
 async def _body(request: Request) -> AsyncGenerator[bytes]:
-    """Yield the body; a timeout ends one that stalls or never ends."""
+    """Yield the body, with a timeout for each chunk and for the whole."""
     stream = request.stream()
     deadline = asyncio.get_running_loop().time() + BODY_SECONDS
     async with contextlib.aclosing(stream):
@@ -116,8 +119,8 @@ async def _body(request: Request) -> AsyncGenerator[bytes]:
                 async with asyncio.timeout(min(IDLE_SECONDS, remaining)):
                     chunk = await anext(stream, b"")
             except TimeoutError as exc:
-                raise Refused(
-                    408, "TooSlow", "the document arrived too slowly; send it again"
+                raise RequestRejected(
+                    408, "TooSlow", "the document took too long to arrive; send it again"
                 ) from exc
             if not chunk:
                 return
@@ -130,7 +133,7 @@ async def _limit(chunks: AsyncGenerator[bytes], max_bytes: int) -> AsyncGenerato
         async for chunk in chunks:
             size += len(chunk)
             if size > max_bytes:
-                raise _too_large(max_bytes)
+                raise _too_large_error(max_bytes)
             yield chunk
 
 
@@ -147,13 +150,13 @@ def _is_below(url: httpx.URL, prefix: httpx.URL) -> bool:
 def _require_success(response: httpx.Response) -> None:
     status = response.status_code
     if status == 404:
-        raise errors.FileNotThere("there is no file at that URL; upload it again")
+        raise errors.FileNotFound("there is no file at that URL; upload it again")
     if response.is_redirect:
-        raise _url_refused(f"the URL redirects ({status}); redirects are not followed")
+        raise _url_rejected_error(f"the URL redirects ({status}); redirects are not followed")
     if status != 200:
-        raise errors.StoreAway(
-            f"the store answered with {status} {response.reason_phrase}; was the URL signed for "
-            "long enough?"
+        raise errors.StoreUnavailable(
+            f"the store responded with {status} {response.reason_phrase}; the signed URL may have "
+            "expired"
         )
 
 
@@ -163,7 +166,9 @@ def _translate_transport_errors() -> Iterator[None]:
         yield
     except httpx.TransportError as exc:
         reason = str(exc) or type(exc).__name__
-        raise errors.StoreAway(f"cannot download from the store ({reason}); try again") from exc
+        raise errors.StoreUnavailable(
+            f"cannot download from the store ({reason}); try again"
+        ) from exc
 
 
 @contextlib.contextmanager
@@ -171,24 +176,24 @@ def _translate_validation_errors() -> Iterator[None]:
     try:
         yield
     except pydantic.ValidationError as exc:
-        raise Refused(400, "InvalidRequest", validation_message(exc.errors())) from exc
+        raise RequestRejected(400, "InvalidRequest", validation_message(exc.errors())) from exc
 
 
-def _unsupported_type(media_type: str) -> Refused:
-    return Refused(
+def _unsupported_type_error(media_type: str) -> RequestRejected:
+    return RequestRejected(
         415,
         "UnsupportedType",
         f"unsupported body type {media_type[:100]}; send the document as application/pdf or "
-        "application/octet-stream, or JSON with its URL",
+        "application/octet-stream, or its URL as JSON",
     )
 
 
-def _too_large(limit: int) -> errors.FileTooLarge:
+def _too_large_error(limit: int) -> errors.FileTooLarge:
     return errors.FileTooLarge(
-        f"the document has more than {limit} bytes; send a smaller one, or split it", limit=limit
+        f"the document exceeds {limit} bytes; send a smaller document, or split it", limit=limit
     )
 
 
-def _url_refused(message: str) -> Refused:
+def _url_rejected_error(message: str) -> RequestRejected:
     # Only our own stores sign these URLs, so the document is not at fault.
-    return Refused(400, "UrlRefused", message, outage=True)
+    return RequestRejected(400, "UrlRefused", message, outage=True)

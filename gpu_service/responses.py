@@ -10,7 +10,7 @@ import structlog
 from starlette.responses import StreamingResponse
 
 from pagewarden import errors
-from pagewarden.gpu import protocol
+from pagewarden.ocr import gpu_protocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -26,7 +26,7 @@ SEND_TIMEOUT_SECONDS = 120.0
 class JsonLinesResponse(StreamingResponse):
     """Starts with its first line: an error before that line gets an HTTP status of its own."""
 
-    media_type = protocol.MEDIA_TYPE
+    media_type = gpu_protocol.MEDIA_TYPE
 
     def __init__(self, lines: AsyncGenerator[bytes]) -> None:
         self._lines = _with_final_error(_with_keep_alive(lines))
@@ -43,7 +43,7 @@ class JsonLinesResponse(StreamingResponse):
                 sending.result()
         except asyncio.CancelledError:
             # The server shuts down. Raised again, this would log a traceback for each document.
-            log.warning("response_cut_off")
+            log.warning("response_aborted")
         finally:
             for task in (sending, disconnect):
                 task.cancel()
@@ -73,9 +73,9 @@ async def _with_keep_alive(lines: AsyncGenerator[bytes]) -> AsyncGenerator[bytes
         pending = asyncio.create_task(next_line())
         try:
             while True:
-                await asyncio.wait({pending}, timeout=protocol.PULSE_SECONDS)
+                await asyncio.wait({pending}, timeout=gpu_protocol.KEEP_ALIVE_SECONDS)
                 if not pending.done():
-                    yield protocol.PULSE
+                    yield gpu_protocol.KEEP_ALIVE
                     continue
                 if (line := pending.result()) is None:
                     return
@@ -99,4 +99,4 @@ async def _with_final_error(lines: AsyncGenerator[bytes]) -> AsyncGenerator[byte
             raise
         if not isinstance(exc, errors.PagewardenError):
             log.exception("unexpected_error")
-        yield protocol.pack(protocol.Line(error=protocol.fault_of(exc)))
+        yield gpu_protocol.pack(gpu_protocol.ResponseLine(error=gpu_protocol.to_fault(exc)))

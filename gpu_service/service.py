@@ -12,17 +12,17 @@ import prometheus_client
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
-from gpu_service.errors import Unavailable
-from gpu_service.readers import Readers
-from gpu_service.request_body import StoreFetcher
 from pagewarden import errors
-from pagewarden.files import scratch
+from pagewarden.gpu_service.errors import ServiceUnavailable
+from pagewarden.gpu_service.readers import ReaderFactory
+from pagewarden.gpu_service.request_body import StoreFetcher
+from pagewarden.storage import scratch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from gpu_service.config import ServiceConfig
+    from pagewarden.gpu_service.config import ServiceConfig
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +34,7 @@ _LINES = (1, 2, 4, 8, 16, 32, 64)
 _PAGES = (1, 2, 4, 8)
 
 
-class Admission:
+class AdmissionControl:
     """Limits the documents in the service: `slots` are read, `waiting` more may upload and wait."""
 
     def __init__(self, *, slots: int, waiting: int) -> None:
@@ -45,14 +45,14 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """Count the documents that are being sent or wait for a slot."""
+        """Return the number of documents that are being uploaded or wait for a slot."""
         return self._admitted - self.reading
 
     @contextlib.contextmanager
     def admit(self) -> Iterator[None]:
         """Admit a document, or refuse it when the service is full."""
         if self._admitted >= self._capacity:
-            raise Unavailable("Busy", "the GPU service has no room for another document; try later")
+            raise ServiceUnavailable("Busy", "the GPU service is at capacity; retry later")
         self._admitted += 1
         try:
             yield
@@ -73,32 +73,34 @@ class Admission:
 class Metrics:
     """Prometheus metrics of one service."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: AdmissionControl) -> None:
         self.registry = registry = prometheus_client.CollectorRegistry()
         self.pages = Counter(
-            "pagewarden_gpu_pages", "Pages read, by source of their text.", ["source"],
+            "pagewarden_gpu_pages", "Pages read, by text source.", ["source"],
             registry=registry,
         )  # fmt: skip
         self.documents = Counter(
-            "pagewarden_gpu_documents", "Documents, by how they ended.", ["end"],
+            "pagewarden_gpu_documents", "Documents processed, by outcome.", ["end"],
             registry=registry,
         )  # fmt: skip
         self.seconds = Histogram(
-            "pagewarden_gpu_document_seconds", "Reading time of a document, without waiting.",
+            "pagewarden_gpu_document_seconds",
+            "Seconds spent reading a document, excluding queue time.",
             buckets=_SECONDS, registry=registry,
         )  # fmt: skip
         self.refusals = Counter(
-            "pagewarden_gpu_refusals", "Requests refused, by reason.", ["code"], registry=registry
+            "pagewarden_gpu_refusals", "Requests rejected, by reason.", ["code"], registry=registry
         )
         self.batch_lines = Histogram(
-            "pagewarden_gpu_batch_lines", "Lines in a batch.", buckets=_LINES, registry=registry
+            "pagewarden_gpu_batch_lines", "Lines per batch.", buckets=_LINES, registry=registry
         )
         self.batch_pages = Histogram(
-            "pagewarden_gpu_batch_pages", "Pages with lines in a batch.", buckets=_PAGES,
+            "pagewarden_gpu_batch_pages", "Pages represented in a batch.", buckets=_PAGES,
             registry=registry,
         )  # fmt: skip
         inside = Gauge(
-            "pagewarden_gpu_documents_inside", "Documents in the service.", ["state"],
+            "pagewarden_gpu_documents_inside",
+            "Documents currently in the service, by state.", ["state"],
             registry=registry,
         )  # fmt: skip
         inside.labels("reading").set_function(lambda: admission.reading)
@@ -109,8 +111,8 @@ class Metrics:
         self.batch_lines.observe(lines)
         self.batch_pages.observe(pages)
 
-    def as_text(self) -> bytes:
-        """Write all metrics in the Prometheus text format."""
+    def to_prometheus_text(self) -> bytes:
+        """Return all metrics in the Prometheus text format."""
         return prometheus_client.generate_latest(self.registry)
 
 
@@ -127,16 +129,16 @@ class Service:
     """The resources of one service; `folder` is private and holds the documents being read."""
 
     config: ServiceConfig
-    admission: Admission
+    admission: AdmissionControl
     metrics: Metrics
-    readers: Readers
+    readers: ReaderFactory
     fetcher: StoreFetcher
     folder: Path
     readiness: Readiness = field(default_factory=Readiness)
 
     @property
     def failure(self) -> str | None:
-        """Say why this process should be restarted; None while it is healthy."""
+        """Return why this process should be restarted; None while it is healthy."""
         if self.readiness.failure is None and not self.readers.alive:
             return "the recognition thread has stopped"
         return self.readiness.failure
@@ -144,9 +146,11 @@ class Service:
     def require_ready(self) -> None:
         """Raise unless the self-test has passed and nothing has failed since."""
         if self.failure is not None:
-            raise errors.EngineAway(f"the GPU service is broken: {self.failure}")
+            raise errors.EngineUnavailable(f"the GPU service has failed: {self.failure}")
         if not self.readiness.ready:
-            raise Unavailable("Starting", "the GPU service is loading its models; try later")
+            raise ServiceUnavailable(
+                "Starting", "the GPU service is loading its models; retry later"
+            )
 
     async def run_self_test(self) -> None:
         """Load the models and test them until that succeeds: a failure may be transient.
@@ -161,7 +165,7 @@ class Service:
                 log.exception("self_test_failed", engine=self.config.engine)
                 self.readiness.failure = str(exc)
             else:
-                log.info("ready", engine=self.config.engine)
+                log.info("self_test_passed", engine=self.config.engine)
                 self.readiness.ready, self.readiness.failure = True, None
                 return
             await asyncio.sleep(pause)
@@ -171,10 +175,10 @@ class Service:
 async def open_service(config: ServiceConfig) -> AsyncIterator[Service]:
     """Open a service and load its models in the background."""
     async with contextlib.AsyncExitStack() as resources:
-        folder = resources.enter_context(scratch.folder())
-        admission = Admission(slots=config.documents, waiting=config.waiting)
+        folder = resources.enter_context(scratch.open_private_folder())
+        admission = AdmissionControl(slots=config.documents, waiting=config.waiting)
         metrics = Metrics(admission)
-        readers = Readers(config, resources, metrics.record_batch)
+        readers = ReaderFactory(config, resources, metrics.record_batch)
         fetcher = await resources.enter_async_context(StoreFetcher(config.store_urls))
         service = Service(config, admission, metrics, readers, fetcher, folder)
         testing = asyncio.create_task(service.run_self_test())

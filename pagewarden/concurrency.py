@@ -31,26 +31,27 @@ async def run_all(coroutines: Iterable[Coroutine[None, None, None]]) -> None:
     try:
         await asyncio.gather(*tasks)
     finally:
-        await _cancel(tasks)
+        await cancel_all(tasks)
 
 
 async def map_in_order(
-    coroutines: Iterable[Coroutine[None, None, T]], *, ahead: int
+    coroutines: Iterable[Coroutine[None, None, T]], *, max_concurrency: int
 ) -> AsyncGenerator[T]:
-    """Yield the results in order; at most `ahead` run at once, the next when one is taken."""
+    """Yield the results in order; at most `max_concurrency` run concurrently."""
     running: deque[asyncio.Future[T]] = deque()
     try:
         for coroutine in coroutines:
             running.append(asyncio.ensure_future(coroutine))
-            if len(running) >= ahead:
+            if len(running) >= max_concurrency:
                 yield await running.popleft()
         while running:
             yield await running.popleft()
     finally:
-        await _cancel(list(running))
+        await cancel_all(list(running))
 
 
-async def _cancel(tasks: Sequence[asyncio.Future[T]]) -> None:
+async def cancel_all(tasks: Sequence[asyncio.Future[T]]) -> None:
+    """Cancel these tasks, and wait until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -74,12 +75,12 @@ async def finish_or_undo(
     raise cancelled
 
 
-async def run_in_thread(func: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run in a thread, and wait for its end even if cancelled: it uses the caller's resources."""
-    return await finish_or_undo(asyncio.to_thread(func, *args, **kwargs))
+    return await finish_or_undo(asyncio.to_thread(function, *args, **kwargs))
 
 
-class Lazy(Generic[T]):
+class LazyResource(Generic[T]):
     """A resource that is opened on first use, once for concurrent users.
 
     After a failure the next call tries again. Use open_lazily() to make one.
@@ -106,10 +107,10 @@ class Lazy(Generic[T]):
 @contextlib.asynccontextmanager
 async def open_lazily(
     factory: Callable[[], contextlib.AbstractAsyncContextManager[T]],
-) -> AsyncIterator[Lazy[T]]:
+) -> AsyncIterator[LazyResource[T]]:
     """Open a resource on first use, and close it at the end if it was opened."""
     async with contextlib.AsyncExitStack() as stack:
-        yield Lazy(factory, stack)
+        yield LazyResource(factory, stack)
 
 
 async def wait(*events: asyncio.Event, seconds: float | None) -> None:
@@ -129,7 +130,7 @@ class Toggle:
         self.on, self.off = asyncio.Event(), asyncio.Event()
         self.off.set()
 
-    def turn(self, *, on: bool) -> None:
+    def set_state(self, *, is_on: bool) -> None:
         """Set the one event and clear the other."""
-        (self.on if on else self.off).set()
-        (self.off if on else self.on).clear()
+        (self.on if is_on else self.off).set()
+        (self.off if is_on else self.on).clear()

@@ -1,64 +1,73 @@
-"""Every error Pagewarden raises, and what it means for the document at hand.
+"""Every error that Pagewarden raises, and how workers and servers treat it.
 
 PagewardenError
-├── SettingsError          a setting is missing, unknown or unsafe
-├── DatabaseError          the database refused a call
-│   ├── InvalidCall        an argument makes no sense (SQLSTATE 22xxx, 23xxx)
-│   ├── Forbidden          the caller may not do this (42501)
-│   ├── Conflict           somebody changed the same thing at the same time (40001, 40P01, 55P03)
-│   └── DatabaseAway       the database cannot be reached; an outage, not a failure
-├── LocalStackError        the embedded server cannot be set up or started
-├── ReadingError           a document or a page of it could not be read
-│   ├── UnreadableFile     it will never be read as it is
-│   │   ├── EmptyFile      there is nothing in it
-│   │   ├── UnsupportedFile  it is of a type we do not read
-│   │   ├── EncryptedFile  it wants a password
-│   │   └── DamagedFile    it, or a page of it, is broken
-│   ├── LimitExceeded      it would take more than it is allowed to
-│   │   ├── TooLarge       bytes, pages or pixels
-│   │   ├── OutOfMemory    the memory of the sandbox was not enough
-│   │   └── ReaderKilled   the process that parsed it died
-│   └── ReadingTimedOut    it took longer than it may
-├── EngineError            the engine, not the file, is the trouble
-│   ├── EngineMissing      not installed, or its language data is not
-│   ├── KeyRefused         the service wants another key
-│   ├── EngineAway         the service cannot be reached; an outage
-│   ├── RateLimited        the service wants us to wait
-│   ├── AnswerRefused      the service will not read this page
-│   └── AnswerUnusable     the service answered with something else than text
-├── SignInError            somebody is not let in
-│   ├── NotSignedIn        there is no token, or it does not count
-│   ├── SignInRefused      what was asked of the sign-in is not done
-│   └── SignInAway         what tokens are checked with cannot be fetched; an outage
-├── FileStoreError         where files are kept, there is trouble
-│   ├── FileNotThere       there is no such file
-│   ├── FileAccessDenied   the store can be used, but does not hand out this file
-│   ├── FileExists         there is one already, and files are never overwritten
-│   ├── FileTooLarge       it has more bytes than are allowed
-│   ├── UnsafePath         a path that could lead out of the store, or is unfit for one
-│   ├── StoreAway          the store cannot be reached; an outage
-│   ├── StoreFull          there is no room left; an outage
-│   ├── StoreKeyRefused    the store wants another key; an outage
-│   └── StoreUnusable      there is no such folder or bucket, or it may not be used; an outage
-├── QueueError             the queues of volumes are the trouble
-│   ├── QueueAway          they cannot be reached; an outage
-│   └── QueueUnusable      there is no such queue, or it may not be used; an outage
-├── ServerError            a Pagewarden server was asked, and it was not done
-│   ├── ServerAway         it cannot be reached, or wants us to wait; an outage
-│   └── CallRefused        it said no
-├── ArtifactUnusable       what a stage published is cut short, or does not fit together
-├── LocalFileError         a file of this computer cannot be used, or changed meanwhile
-└── LockLost               the document was taken away from this worker
+├── SettingsError                a setting is missing, unknown or unsafe
+├── ExtraNotInstalled            an optional dependency is not installed
+├── RequestRejected              a request is invalid or not possible; nothing was changed
+├── DatabaseError                the database rejected a call
+│   ├── InvalidArgument          an argument is invalid (SQLSTATE 22xxx, 23xxx)
+│   ├── Forbidden                the caller lacks the permission (42501)
+│   ├── Conflict                 a concurrent transaction interfered (40001, 40P01, 55P03)
+│   └── DatabaseUnavailable      the database is unreachable; an outage
+├── LocalStackError              the embedded server cannot be set up or started
+├── ReadingError                 a document or one of its pages could not be read
+│   ├── UnreadableFile           the file can never be read as it is
+│   │   ├── EmptyFile            it has no content
+│   │   ├── UnsupportedFile      its type is not supported
+│   │   ├── EncryptedFile        it needs a password
+│   │   └── DamagedFile          it or one of its pages is damaged
+│   ├── LimitExceeded            it needs more than the limits allow
+│   │   ├── DocumentTooLarge     bytes, pages or pixels
+│   │   ├── OutOfMemory          the memory limit of the sandbox
+│   │   └── ReaderKilled         the process that parsed it died
+│   └── ReadingTimedOut          the time limit
+├── EngineError                  the engine failed, not the file
+│   ├── EngineNotInstalled       it is not installed, or lacks its language data
+│   ├── ApiKeyRejected           the service rejects the API key
+│   ├── EngineUnavailable        the service is unreachable; an outage
+│   ├── RateLimited              the rate limit is exceeded
+│   ├── PageRejected             the service declines to read this page
+│   └── InvalidEngineResponse    the service returned an invalid or incomplete response
+├── SignInError                  a sign-in or an authentication failed
+│   ├── NotSignedIn              the token is missing or invalid
+│   ├── SignInRejected           the sign-in service rejects the request
+│   └── SignInUnavailable        the keys that verify tokens are unavailable; an outage
+├── FileStoreError               the file store failed
+│   ├── FileNotFound             the file does not exist
+│   ├── FileAccessDenied         the store denies access to this file
+│   ├── FileExists               the file exists; files are never overwritten
+│   ├── FileTooLarge             the file exceeds the size limit
+│   ├── UnsafePath               the path could leave the store, or is invalid in one
+│   ├── StoreUnavailable         the store is unreachable; an outage
+│   ├── StoreFull                the store has no space left; an outage
+│   ├── StoreCredentialsRejected the store rejects the credentials; an outage
+│   └── StoreMisconfigured       the folder or bucket is missing or inaccessible; an outage
+├── QueueError                   the queues of volumes failed
+│   ├── QueueUnavailable         they are unreachable; an outage
+│   └── QueueMisconfigured       the queue is missing or inaccessible; an outage
+├── ServerError                  a call to a Pagewarden server failed
+│   ├── ServerUnavailable        the server is unreachable or overloaded; an outage
+│   └── CallRejected             the server rejects the call
+├── InvalidArtifact              an artifact of a volume is truncated or inconsistent
+├── LocalFileError               a file of this machine is unusable, or changed while in use
+└── LockLost                     another worker or the sweep took the document
 
-Each class states its category (how a dead letter is filed), whether trying again may help,
-and whether it is an outage: then the document is given back without counting an attempt.
-Messages say what to do next.
+Each class states its category (how a dead letter is filed), whether a retry may help, and
+whether it is an outage: an outage returns the document without counting an attempt.
+Messages say what to do next. Names of classes are part of the API: NotSignedIn is
+NOT_SIGNED_IN in the error responses of the functions.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MAX_DESCRIPTION_LENGTH = 2_000
 
 
 class Category(enum.StrEnum):
@@ -72,7 +81,7 @@ class Category(enum.StrEnum):
 
 
 class PagewardenError(Exception):
-    """Base of every error of ours."""
+    """Base class of all errors of Pagewarden."""
 
     category: ClassVar[Category] = Category.UNKNOWN
     retryable: ClassVar[bool] = False
@@ -85,11 +94,46 @@ class SettingsError(PagewardenError):
     category = Category.CONFIGURATION
 
 
-class DatabaseError(PagewardenError):
-    """The database refused a call.
+class ExtraNotInstalled(PagewardenError):
+    """An optional dependency is not installed."""
 
-    sqlstate is the five-letter code of Postgres, hint what Postgres says can be done.
+    category = Category.CONFIGURATION
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One reason why a request is refused; `image` names the file, None if it is the request."""
+
+    problem: str
+    image: str | None = None
+
+
+class RequestRejected(PagewardenError):
+    """A request is invalid, or not possible in the current state; nothing was changed.
+
+    `code` is stable and for programs, such as INVALID_JOB; `problems` lists every reason where
+    there are several; `retry_after` is in seconds, None if a retry cannot help or its time is
+    unknown.
     """
+
+    category = Category.PERMANENT
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        problems: Sequence[Problem] = (),
+        *,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.problems = tuple(problems)
+        self.retry_after = retry_after
+
+
+class DatabaseError(PagewardenError):
+    """The database rejected a call; `sqlstate` and `hint` are those of Postgres."""
 
     def __init__(
         self, message: str, *, sqlstate: str | None = None, hint: str | None = None
@@ -99,27 +143,27 @@ class DatabaseError(PagewardenError):
         self.hint = hint
 
 
-class InvalidCall(DatabaseError):
-    """An argument makes no sense; nothing was changed."""
+class InvalidArgument(DatabaseError):
+    """An argument is invalid; nothing was changed."""
 
     category = Category.PERMANENT
 
 
 class Forbidden(DatabaseError):
-    """The caller may not do this; nothing was changed."""
+    """The caller lacks the permission; nothing was changed."""
 
     category = Category.CONFIGURATION
 
 
 class Conflict(DatabaseError):
-    """Somebody changed the same thing at the same time; trying again helps."""
+    """A concurrent transaction interfered; nothing was changed, and a retry helps."""
 
     category = Category.TRANSIENT
     retryable = True
 
 
-class DatabaseAway(DatabaseError):
-    """The database cannot be reached; nothing is known of the call that was under way."""
+class DatabaseUnavailable(DatabaseError):
+    """The database is unreachable; whether a call in progress was committed is unknown."""
 
     category = Category.TRANSIENT
     retryable = True
@@ -133,76 +177,76 @@ class LocalStackError(PagewardenError):
 
 
 class ReadingError(PagewardenError):
-    """A document or a page of it could not be read."""
+    """A document or one of its pages could not be read."""
 
 
 class UnreadableFile(ReadingError):
-    """Whatever is done, it will not be read as it is."""
+    """The file can never be read as it is."""
 
     category = Category.PERMANENT
 
 
 class EmptyFile(UnreadableFile):
-    """There is nothing in it."""
+    """The file has no content."""
 
 
 class UnsupportedFile(UnreadableFile):
-    """It is of a type we do not read."""
+    """The type of the file is not supported."""
 
 
 class EncryptedFile(UnreadableFile):
-    """It wants a password."""
+    """The file needs a password."""
 
 
 class DamagedFile(UnreadableFile):
-    """It, or a page of it, is broken."""
+    """The file or one of its pages is damaged."""
 
 
 class LimitExceeded(ReadingError):
-    """It would take more than it is allowed to."""
+    """The document needs more than the limits allow."""
 
     category = Category.RESOURCE
 
 
-class TooLarge(LimitExceeded):
-    """Too many bytes, pages or pixels; they stay as many, however often one tries."""
+class DocumentTooLarge(LimitExceeded):
+    """The document has too many bytes, pages or pixels; a retry cannot help."""
 
     category = Category.PERMANENT
 
 
 class OutOfMemory(LimitExceeded):
-    """The memory of the sandbox was not enough."""
+    """The document exceeds the memory limit of the sandbox."""
 
 
 class ReaderKilled(LimitExceeded):
-    """The process that parsed it died."""
+    """The process that parsed the document died."""
 
 
 class ReadingTimedOut(ReadingError):
-    """It took longer than it may; on a calmer machine it may not."""
+    """The time limit is exceeded; a retry may succeed on a less loaded machine."""
 
     category = Category.TRANSIENT
     retryable = True
 
 
 class EngineError(PagewardenError):
-    """The engine, not the file, is the trouble."""
+    """The engine failed, not the file."""
 
 
-class EngineMissing(EngineError):
-    """The engine is not installed, or its language data is not."""
-
-    category = Category.CONFIGURATION
-
-
-class KeyRefused(EngineError):
-    """The service wants another key."""
+class EngineNotInstalled(EngineError):
+    """The engine is not installed, or lacks its language data."""
 
     category = Category.CONFIGURATION
 
 
-class EngineAway(EngineError):
-    """The service cannot be reached, or is broken itself."""
+class ApiKeyRejected(EngineError):
+    """The service rejects the API key."""
+
+    category = Category.CONFIGURATION
+
+
+class EngineUnavailable(EngineError):
+    """The service is unreachable, or returns server errors."""
 
     category = Category.TRANSIENT
     retryable = True
@@ -210,7 +254,7 @@ class EngineAway(EngineError):
 
 
 class RateLimited(EngineError):
-    """The service wants us to wait; retry_after is in seconds, where it said so."""
+    """The rate limit is exceeded; `retry_after` is in seconds, None if unknown."""
 
     category = Category.TRANSIENT
     retryable = True
@@ -220,34 +264,38 @@ class RateLimited(EngineError):
         self.retry_after = retry_after
 
 
-class AnswerRefused(EngineError):
-    """The service will not read this page, however often it is asked."""
+class PageRejected(EngineError):
+    """The service declines to read this page; a retry cannot help."""
 
     category = Category.PERMANENT
 
 
-class AnswerUnusable(EngineError):
-    """The service answered with something else than the text: broken off, or not as agreed."""
+class InvalidEngineResponse(EngineError):
+    """The service returned an invalid or incomplete response."""
 
     category = Category.TRANSIENT
     retryable = True
 
 
+PAGE_ERRORS = (ReadingError, PageRejected, InvalidEngineResponse)
+"""Errors that affect only one page: that page fails, the rest of the document is read."""
+
+
 class SignInError(PagewardenError):
-    """Somebody is not let in."""
+    """A sign-in or an authentication failed."""
 
 
 class NotSignedIn(SignInError):
-    """There is no token, or it does not count: expired, forged, or not meant for us."""
+    """The token is missing or invalid: expired, forged, or issued for another system."""
 
     category = Category.CONFIGURATION
 
 
-class SignInRefused(SignInError):
-    """What was asked of the sign-in is not done.
+class SignInRejected(SignInError):
+    """The sign-in service rejects the request.
 
-    status and code are those of Supabase Auth, which its clients know; retry_after is in
-    seconds; reasons say what is weak about a password.
+    `status` and `code` are those of Supabase Auth, which its clients know; `retry_after` is in
+    seconds; `reasons` say why a password is too weak.
     """
 
     category = Category.PERMANENT
@@ -268,8 +316,8 @@ class SignInRefused(SignInError):
         self.reasons = reasons
 
 
-class SignInAway(SignInError):
-    """What tokens are checked with cannot be fetched; nothing is known of the caller."""
+class SignInUnavailable(SignInError):
+    """The keys that verify tokens cannot be fetched, so the token could not be checked."""
 
     category = Category.TRANSIENT
     retryable = True
@@ -277,29 +325,29 @@ class SignInAway(SignInError):
 
 
 class FileStoreError(PagewardenError):
-    """Where files are kept, there is trouble."""
+    """The file store failed."""
 
 
-class FileNotThere(FileStoreError):
-    """There is no such file, yet: some come a little later than their documents."""
+class FileNotFound(FileStoreError):
+    """The file does not exist, or not yet: some arrive a little later than their documents."""
 
     category = Category.TRANSIENT
 
 
 class FileAccessDenied(FileStoreError):
-    """The store can be used, but does not hand out this file: its mode, or it is archived."""
+    """The store works but denies access to this file: its mode, or it is archived."""
 
     category = Category.CONFIGURATION
 
 
 class FileExists(FileStoreError):
-    """There is one already; files are never overwritten."""
+    """The file exists already; files are never overwritten."""
 
     category = Category.PERMANENT
 
 
 class FileTooLarge(FileStoreError):
-    """It has more bytes than are allowed; limit is how many, where we know it."""
+    """The file exceeds the size limit; `limit` is in bytes, None if unknown."""
 
     category = Category.RESOURCE
 
@@ -309,13 +357,13 @@ class FileTooLarge(FileStoreError):
 
 
 class UnsafePath(FileStoreError):
-    """A path that could lead out of the store, or that not every store can keep."""
+    """The path could leave the store, or is invalid in one of the kinds of stores."""
 
     category = Category.PERMANENT
 
 
-class StoreAway(FileStoreError):
-    """The store cannot be reached, or is broken; retry_after is in seconds, where it said so."""
+class StoreUnavailable(FileStoreError):
+    """The store is unreachable or broken; `retry_after` is in seconds, None if unknown."""
 
     category = Category.TRANSIENT
     retryable = True
@@ -327,52 +375,52 @@ class StoreAway(FileStoreError):
 
 
 class StoreFull(FileStoreError):
-    """There is no room left, which is no document's fault; nothing was kept."""
+    """The store has no space left; nothing was stored."""
 
     category = Category.RESOURCE
     retryable = True
     outage = True
 
 
-class StoreKeyRefused(FileStoreError):
-    """The store wants another key, or one with more rights; not the documents' fault."""
+class StoreCredentialsRejected(FileStoreError):
+    """The store rejects the credentials, or they lack a permission."""
 
     category = Category.CONFIGURATION
     outage = True
 
 
-class StoreUnusable(FileStoreError):
-    """There is no such folder or bucket, or it may not be used as we must."""
+class StoreMisconfigured(FileStoreError):
+    """The folder or bucket is missing, or lacks the required access."""
 
     category = Category.CONFIGURATION
     outage = True
 
 
 class QueueError(PagewardenError):
-    """The queues of volumes are the trouble."""
+    """The queues of volumes failed."""
 
 
-class QueueAway(QueueError):
-    """They cannot be reached, or do not do their work."""
+class QueueUnavailable(QueueError):
+    """The queues are unreachable or broken."""
 
     category = Category.TRANSIENT
     retryable = True
     outage = True
 
 
-class QueueUnusable(QueueError):
-    """There is no such queue, or it may not be used as we must."""
+class QueueMisconfigured(QueueError):
+    """The queue is missing, or lacks the required access."""
 
     category = Category.CONFIGURATION
     outage = True
 
 
 class ServerError(PagewardenError):
-    """A Pagewarden server was asked, and it was not done."""
+    """A call to a Pagewarden server failed."""
 
 
-class ServerAway(ServerError):
-    """It cannot be reached, or wants us to wait; retry_after is in seconds, where it said so."""
+class ServerUnavailable(ServerError):
+    """The server is unreachable or overloaded; `retry_after` is in seconds, None if unknown."""
 
     category = Category.TRANSIENT
     retryable = True
@@ -383,8 +431,8 @@ class ServerAway(ServerError):
         self.retry_after = retry_after
 
 
-class CallRefused(ServerError):
-    """It said no, and would say so again; status and code are those of its answer."""
+class CallRejected(ServerError):
+    """The server rejects the call; `status` and `code` are those of its response."""
 
     category = Category.PERMANENT
 
@@ -394,32 +442,32 @@ class CallRefused(ServerError):
         self.code = code
 
 
-class ArtifactUnusable(PagewardenError):
-    """What a stage of a volume published is cut short, not ours, or from several runs.
+class InvalidArtifact(PagewardenError):
+    """An artifact of a volume is truncated, foreign, or mixed from several runs.
 
-    Running the stage again that published it helps, running one after it does not.
+    Rerunning the stage that published it helps; rerunning a later stage does not.
     """
 
     category = Category.PERMANENT
 
 
 class LocalFileError(PagewardenError):
-    """A file of this computer cannot be used, or changed while it was."""
+    """A file of this machine cannot be used, or changed while it was in use."""
 
     category = Category.PERMANENT
 
 
 class LockLost(PagewardenError):
-    """The document was taken away from this worker; whatever it read is void."""
+    """Another worker or the sweep took the document; the results of this attempt are void."""
 
     category = Category.TRANSIENT
 
 
-LONGEST_WORDS = 2_000
+def describe(error: BaseException) -> str:
+    """Return the message of an error in a form that the database can store.
 
-
-def in_words(error: BaseException) -> str:
-    """Put an error into words that the database can store, whatever a foreign file is called."""
-    words = str(error).strip() or type(error).__name__
-    fit = words[:LONGEST_WORDS].encode(errors="replace").decode()
-    return fit.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    Messages may contain names of foreign files: with surrogates, NUL, or of any length.
+    """
+    message = str(error).strip() or type(error).__name__
+    storable = message[:MAX_DESCRIPTION_LENGTH].encode(errors="replace").decode()
+    return storable.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,14 +1,14 @@
-"""The extractor's side of the registry: what it asks for, downloads and hands over to be read.
+"""The extractor's side of the registry: enqueue documents, download files and attach them.
 
     registry = Registry(database, "extractor-1")
     entry = await registry.enqueue("acte", "acte 1874-23", priority=5)
     if await registry.begin(entry.id):
-        with registry.folder() as place:
-            …                                        # download into place
+        with registry.folder() as folder:
+            …                                        # download into the folder
             await registry.attach(entry.id, "registry/1874-23.pdf")
 
-It works through the view extraction_queue, as clients in any language may. A change counts only
-if the document still is where it was seen; otherwise the answer is no, and nothing has happened.
+It uses the view extraction_queue, as clients in any language may. A change takes effect only if the
+status of the document is the expected one; otherwise the method returns False.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Self
 
 from pagewarden import errors
 from pagewarden.database import tables
-from pagewarden.files import scratch
+from pagewarden.storage import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 VIEW = tables.extraction_queue
 
 
-class Status(enum.IntEnum):
-    """Where a document of the registry stands."""
+class RegistryStatus(enum.IntEnum):
+    """Status of a document of the registry."""
 
     EN_ATTENTE = 1
     EN_TRAITEMENT = 2
@@ -44,16 +44,16 @@ class Status(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegistryEntry:
     """A document of the registry.
 
-    error_message is what the extractor met, ocr_error what reading met; neither touches the other.
+    error_message is the error of the extractor, ocr_error that of OCR; they are independent.
     """
 
     id: str
     source: str
     name: str
-    status: Status
+    status: RegistryStatus
     priority: int
     path: str | None
     worker_id: str | None
@@ -65,12 +65,12 @@ class Entry:
 
     @classmethod
     def from_row(cls, row: rows.ExtractionQueue) -> Self:
-        """Make it from a row of the view."""
+        """Build an entry from a row of the view."""
         return cls(
             id=row["id"],
             source=row["document_source"],
             name=row["document_name"],
-            status=Status(row["status_id"]),
+            status=RegistryStatus(row["status_id"]),
             priority=row["priority"],
             path=row["dropbox_path"],
             worker_id=row["worker_id"],
@@ -84,7 +84,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """What one extractor does; worker_id names it, and it alone."""
+    """The registry as one extractor uses it; its worker_id must be unique."""
 
     database: Database
     worker_id: str
@@ -98,9 +98,9 @@ class Registry:
         engine: str | None = None,
         language: str | None = None,
         max_attempts: int | None = None,
-    ) -> Entry:
-        """Ask for a document; the more urgent, the higher its priority."""
-        given = {
+    ) -> RegistryEntry:
+        """Add a document; higher priorities are extracted first."""
+        columns = {
             "document_source": source,
             "document_name": name,
             "priority": priority,
@@ -108,92 +108,105 @@ class Registry:
             "language": language,
             "ocr_max_attempts": max_attempts,
         }
-        written = {key: value for key, value in given.items() if value is not None}
-        row = await self.database.insert(VIEW, written)
+        values = {key: value for key, value in columns.items() if value is not None}
+        row = await self.database.insert(VIEW, values)
         if row is None:
-            raise errors.DatabaseError(f"{name} was not taken in")
-        return Entry.from_row(row)
+            raise errors.DatabaseError(f"{name} was not added to the queue")
+        return RegistryEntry.from_row(row)
 
-    async def waiting(self, source: str, *, limit: int = 10) -> list[Entry]:
-        """List what is to be extracted, the most urgent first."""
-        found = await self.database.select(
+    async def list_waiting(self, source: str, *, limit: int = 10) -> list[RegistryEntry]:
+        """Return the documents to extract, highest priority first."""
+        waiting = await self.database.select(
             VIEW,
-            where={"document_source": source, "status_id": Status.EN_ATTENTE.value},
+            where={"document_source": source, "status_id": RegistryStatus.EN_ATTENTE.value},
             order="priority.desc,created_at",
             limit=limit,
         )
-        return [Entry.from_row(row) for row in found]
+        return [RegistryEntry.from_row(row) for row in waiting]
 
     async def begin(self, document_id: str) -> bool:
-        """Say that we extract it; no when somebody else does already."""
-        values = {"status_id": Status.EN_TRAITEMENT.value, "worker_id": self.worker_id}
-        return await self._move(document_id, Status.EN_ATTENTE, values)
+        """Begin the extraction; return False if another extractor has begun."""
+        values = {"status_id": RegistryStatus.EN_TRAITEMENT.value, "worker_id": self.worker_id}
+        return await self._update_status(document_id, RegistryStatus.EN_ATTENTE, values)
 
     async def attach(self, document_id: str, path: str, *, sha256: str | None = None) -> bool:
-        """Hand over its file, which is in the file store at path: now it waits to be read."""
+        """Attach the file at this path of the store; the document is then queued for OCR."""
         values: dict[str, object] = {
-            "status_id": Status.COMPLETE.value,
+            "status_id": RegistryStatus.COMPLETE.value,
             "dropbox_path": path,
             "file_extension": PurePosixPath(path).suffix.lstrip(".").lower() or None,
         }
         if sha256 is not None:
             values["sha256"] = sha256
-        return await self._move_own(document_id, values)
+        return await self._update_own(document_id, values)
 
     async def fail(self, document_id: str, message: str) -> bool:
-        """Say why it could not be extracted; what reading met stays as it is."""
-        values: dict[str, object] = {"status_id": Status.ERREUR.value, "error_message": message}
-        return await self._move_own(document_id, values)
+        """Record why the extraction failed."""
+        values: dict[str, object] = {
+            "status_id": RegistryStatus.ERREUR.value,
+            "error_message": message,
+        }
+        return await self._update_own(document_id, values)
 
-    async def release(self, document_id: str, *, of: str | None = None) -> bool:
-        """Let others extract it: we stop, or the extractor of that name has died."""
-        return await self._move_own(
-            document_id, {"status_id": Status.EN_ATTENTE.value, "worker_id": None}, of=of
+    async def release(self, document_id: str, *, worker_id: str | None = None) -> bool:
+        """Return a document to the queue; `worker_id` names another extractor, which has died."""
+        return await self._update_own(
+            document_id,
+            {"status_id": RegistryStatus.EN_ATTENTE.value, "worker_id": None},
+            owner=worker_id,
         )
 
     async def retry(self, document_id: str) -> bool:
-        """Have a failed extraction made again."""
-        return await self._move(
-            document_id, Status.ERREUR, {"status_id": Status.EN_ATTENTE.value, "worker_id": None}
+        """Return a document to the queue after a failed extraction."""
+        return await self._update_status(
+            document_id,
+            RegistryStatus.ERREUR,
+            {"status_id": RegistryStatus.EN_ATTENTE.value, "worker_id": None},
         )
 
-    async def read(self, document_id: str) -> Entry | None:
-        """Look at a document."""
-        found = await self.database.select(VIEW, where={"id": document_id})
-        return Entry.from_row(found[0]) if found else None
+    async def get(self, document_id: str) -> RegistryEntry | None:
+        """Return a document, or None if it does not exist."""
+        entries = await self.database.select(VIEW, where={"id": document_id})
+        return RegistryEntry.from_row(entries[0]) if entries else None
 
-    async def text(self, document_id: str) -> list[str]:
-        """Give the text of its pages, as people left it."""
-        found = await self.database.select(
+    async def get_pages(self, document_id: str) -> list[str]:
+        """Return the text of the pages, with corrections."""
+        pages = await self.database.select(
             tables.page_texts,
             columns="text",
             where={"document_id": document_id},
             order="page_number",
         )
-        return [row["text"] for row in found]
+        return [row["text"] for row in pages]
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[Path]:
-        """Have a folder of our own for one document, which is gone afterwards."""
+        """Create a private folder for one document, removed at the end."""
         with (
-            scratch.folder() as place,
-            tempfile.TemporaryDirectory(prefix=f"{_safe(self.worker_id)}-", dir=place) as own,
+            scratch.open_private_folder() as parent,
+            tempfile.TemporaryDirectory(
+                prefix=f"{_to_safe_name(self.worker_id)}-", dir=parent
+            ) as folder,
         ):
-            yield Path(own)
+            yield Path(folder)
 
-    async def _move_own(
-        self, document_id: str, values: dict[str, object], *, of: str | None = None
+    async def _update_own(
+        self, document_id: str, values: dict[str, object], *, owner: str | None = None
     ) -> bool:
-        """Change what we extract; no when somebody else does by now."""
-        where = {"worker_id": of or self.worker_id}
-        return await self._move(document_id, Status.EN_TRAITEMENT, values, **where)
+        """Change a document of this extractor; return False if another one has taken over."""
+        where = {"worker_id": owner or self.worker_id}
+        return await self._update_status(document_id, RegistryStatus.EN_TRAITEMENT, values, **where)
 
-    async def _move(
-        self, document_id: str, seen: Status, values: dict[str, object], **more: str
+    async def _update_status(
+        self,
+        document_id: str,
+        expected: RegistryStatus,
+        values: dict[str, object],
+        **conditions: str,
     ) -> bool:
-        where = {"id": document_id, "status_id": seen.value, **more}
+        where = {"id": document_id, "status_id": expected.value, **conditions}
         return bool(await self.database.update(VIEW, values, where=where))
 
 
-def _safe(name: str) -> str:
-    return "".join(sign if sign.isalnum() else "-" for sign in name)
+def _to_safe_name(name: str) -> str:
+    return "".join(char if char.isalnum() else "-" for char in name)

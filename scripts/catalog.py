@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Print what is in a database of ours, one line for each object and row.
+"""Print the contents of a Pagewarden database, one line for each object and row.
 
     .venv/bin/python scripts/catalog.py URL          print the lines
     .venv/bin/python scripts/catalog.py URL OTHER    print the difference of two databases
 
-pagewarden.local.catalog says what the lines are.
+pagewarden.local.catalog describes the lines.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pagewarden.local import catalog
 
 async def _lines(url: str, *, comments: bool) -> list[str]:
     async with await psycopg.AsyncConnection.connect(url) as conn:
-        return await catalog.lines(conn, comments=comments)
+        return await catalog.list_lines(conn, comments=comments)
 
 
 def main() -> int:
-    """Print the catalog of a database, or what differs between two."""
+    """Print the catalog of a database, or the difference of two."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url")
     parser.add_argument("other", nargs="?")

@@ -6,7 +6,7 @@ import { introspect } from "@supabase/postgrest-typegen/introspection";
 import postgres from "postgres";
 
 const sql = postgres(process.argv[2], { max: 1, onnotice: () => {} });
-// The generator speaks to node-postgres, of which it needs this one method.
+// The generator expects a node-postgres client, but uses only this method.
 const client = { query: async (text, values) => ({ rows: await sql.unsafe(text, values) }) };
 const metadata = await introspect(client, { includedSchemas: ["public"] });
 process.stdout.write(await generateTypescript(sortGeneratorMetadata(metadata), {}));

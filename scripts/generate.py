@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Generate what follows from the migrations: typed client, types, map of the database.
+"""Generate the typed client, types and the map of the database from the migrations.
 
     .venv/bin/python scripts/generate.py            write the files (make generate)
-    .venv/bin/python scripts/generate.py --check    say which files are stale
+    .venv/bin/python scripts/generate.py --check    list stale files
 
-The migrations run in an embedded Postgres of its own; the catalog of that database is the source,
-also of supabase/schema.digest, with which "pagewarden migrate" compares databases.
+The source is the catalog of a temporary embedded Postgres after all migrations. It also gives
+supabase/schema.digest, which "pagewarden migrate" compares with databases.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _LITERAL = re.compile(r"(-?\d+(?:\.\d+)?|true|false|'(?:[^'\\])*')(?:::[\w ]+)?"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column of a table or type, or one of what a function returns."""
+    """A column of a table, of a type or of the result of a function."""
 
     name: str
     type: str
@@ -117,7 +117,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a function; default is SQL, None where there is none."""
+    """A parameter of a function; `default` is SQL, None if there is none."""
 
     name: str
     type: str
@@ -127,7 +127,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function that an API caller may call."""
+    """A function of the API."""
 
     name: str
     signature: str
@@ -142,13 +142,13 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """What the schema public offers."""
+    """The functions, relations and enums of schema public."""
 
     functions: tuple[Function, ...]
     relations: tuple[Relation, ...]
     enums: frozenset[str]
     inner_tables: Mapping[str, str]
-    """Tables that the API does not show, with their comments."""
+    """Tables outside the API, with their comments."""
 
 
 def read(connection: psycopg.Connection) -> Catalog:
@@ -195,54 +195,56 @@ def _function(row: Mapping[str, Any]) -> Function:
 
 
 def _split_comment(comment: str | None) -> tuple[str, set[str]]:
-    """Take the sentence off a comment that names what may be null."""
-    found = _NULLABLE.search(comment or "")
-    names = {name.strip() for name in found[1].split(",")} if found else set()
+    """Split off the sentence of a comment that names nullable fields."""
+    match = _NULLABLE.search(comment or "")
+    names = {name.strip() for name in match[1].split(",")} if match else set()
     return _NULLABLE.sub("", comment or "").strip(), names
 
 
 def _require_known(name: str, nullable: Iterable[str], known: Iterable[str]) -> None:
     if unknown := set(nullable) - set(known):
-        raise SystemExit(f"the comment on {name} calls nullable what it does not have: {unknown}")
+        raise SystemExit(f"the comment on {name} names unknown nullable fields: {unknown}")
 
 
 # Python ------------------------------------------------------------------------------------
 
 
 def camel(name: str) -> str:
-    """Spell the name of a table or type as one of a class."""
+    """Return the class name for a table or type."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
 class Names:
-    """How types of SQL are written in Python."""
+    """The Python names of SQL types."""
 
     def __init__(self, catalog: Catalog, prefix: str = "") -> None:
         self._texts = catalog.enums
         self._rows = {f"public.{r.name}" for r in catalog.relations}
         self._prefix = prefix
 
-    def of(self, sql_type: str) -> str:
-        """Name the type of a value."""
+    def python_type(self, sql_type: str) -> str:
+        """Return the Python type of a value."""
         if sql_type.endswith("[]"):
-            return f"list[{self.of(sql_type[:-2])}]"
+            return f"list[{self.python_type(sql_type[:-2])}]"
         if sql_type in self._rows:
             return self._prefix + camel(sql_type.removeprefix("public."))
         return "str" if sql_type in self._texts else _PYTHON[sql_type]
 
-    def of_parameter(self, parameter: Parameter) -> str:
-        """Name the type of a value that is sent."""
+    def parameter_type(self, parameter: Parameter) -> str:
+        """Return the Python type of a parameter."""
         if parameter.type.endswith("[]"):
-            item = self.of_parameter(Parameter("", parameter.type[:-2], None, nullable=True))
+            item = self.parameter_type(Parameter("", parameter.type[:-2], None, nullable=True))
             return f"Sequence[{item}]"
-        name = {"Any": "object"}.get(_PYTHON.get(parameter.type, ""), self.of(parameter.type))
+        name = {"Any": "object"}.get(
+            _PYTHON.get(parameter.type, ""), self.python_type(parameter.type)
+        )
         return f"{name} | None" if parameter.nullable and name != "object" else name
 
 
 def rows_module(catalog: Catalog) -> str:
-    """Write pagewarden/database/rows.py: what calls answer, and rows of tables."""
+    """Render pagewarden/database/rows.py: results of functions and rows of tables."""
     names = Names(catalog)
-    head = HEADER.format("Answers of the database, and rows of its tables.")
+    head = HEADER.format("Results of database functions, and rows of tables.")
     parts = [head + "from typing import Any, TypedDict\n"]
     relations = {r.name: r for r in catalog.relations}
     documents = {f"{f.name}_answer" for f in catalog.functions if f.result == "jsonb"}
@@ -258,32 +260,32 @@ def rows_module(catalog: Catalog) -> str:
 
 
 def _rank(relation: Relation, relations: Mapping[str, Relation]) -> tuple[int, str]:
-    """Order types behind those that they contain."""
+    """Sort types after the types that they contain."""
     inner = [f.type.removeprefix("public.").removesuffix("[]") for f in relation.fields]
     depth = max((1 + _rank(relations[i], relations)[0] for i in inner if i in relations), default=0)
     return depth, relation.name
 
 
 def _row_class(name: str, comment: str, fields: Sequence[Field], names: Names) -> str:
-    if any(keyword.iskeyword(f.name) for f in fields):  # no class can have such a field
-        items = (f'"{f.name}": {names.of(f.type)}{_or_none(f, names)}' for f in fields)
+    if any(keyword.iskeyword(f.name) for f in fields):  # not possible in a class
+        items = (f'"{f.name}": {names.python_type(f.type)}{_or_none(f, names)}' for f in fields)
         return f'{name} = TypedDict("{name}", {{{", ".join(items)}}})\n"""{comment}"""\n'
     lines = [f"class {name}(TypedDict):", *_docstring(comment), ""]
-    lines += [f"    {f.name}: {names.of(f.type)}{_or_none(f, names)}" for f in fields]
+    lines += [f"    {f.name}: {names.python_type(f.type)}{_or_none(f, names)}" for f in fields]
     return "\n".join(lines) + "\n"
 
 
 def _or_none(field: Field, names: Names) -> str:
-    return " | None" if field.nullable and names.of(field.type) != "Any" else ""
+    return " | None" if field.nullable and names.python_type(field.type) != "Any" else ""
 
 
 def _docstring(comment: str, indent: str = "    ") -> Iterator[str]:
-    """Wrap a comment as a docstring: its first sentence, then the rest."""
+    """Format a comment as a docstring: its first sentence, then the rest."""
     text = comment.replace("\\", "\\\\").replace('"""', "'''")
     first, _, rest = re.sub(r"\s+", " ", text).partition(". ")
     first = first.rstrip(".:;") + "."
     width = 100 - len(indent)
-    if len(first) + 6 > width:  # no summary of one line: cut at a word
+    if len(first) + 6 > width:  # too long for one line: split it at a word
         cut = first.rfind(" ", 0, width - 9)
         first, rest = first[:cut] + " …", f"… {first[cut + 1 :]} {rest}".strip()
     if not rest:
@@ -296,7 +298,7 @@ def _docstring(comment: str, indent: str = "    ") -> Iterator[str]:
 
 
 def tables_module(catalog: Catalog) -> str:
-    """Write pagewarden/database/tables.py: the tables and views that select() takes."""
+    """Render pagewarden/database/tables.py: the tables and views for select()."""
     parts = [
         HEADER.format("The tables and views of the database, by name.")
         + "from typing import TYPE_CHECKING, Final\n\n"
@@ -312,19 +314,19 @@ def tables_module(catalog: Catalog) -> str:
 
 
 def client_module(catalog: Catalog) -> str:
-    """Write pagewarden/database/client.py: a method for each function."""
+    """Render pagewarden/database/client.py: a method for each function."""
     names = Names(catalog, "rows.")
     head = HEADER.format("Every function of the database as a method.") + (
         "import abc\nfrom typing import TYPE_CHECKING, Any\n\n"
         "if TYPE_CHECKING:\n    from collections.abc import Sequence\n\n"
         "    from pagewarden.database import rows\n\n\n"
         "class Client(abc.ABC):\n"
-        '    """The functions of schema public that workers, services and people may call.\n\n'
-        "    A parameter that has a default in the database may be left out, or be None.\n"
+        '    """The functions of schema public for workers, services and people.\n\n'
+        "    Parameters with a default in the database are optional; None means the default.\n"
         '    """\n\n'
         "    @abc.abstractmethod\n"
         "    async def rpc(self, name: str, /, **params: object) -> Any:\n"
-        '        """Call public.<name>; the methods below say with what, and what it answers."""\n'
+        '        """Call public.<name>; the methods below have its parameters and result."""\n'
     )
     return "\n".join([head, *(_method(f, names) for f in catalog.functions if f.callers)])
 
@@ -339,16 +341,16 @@ def _method(function: Function, names: Names) -> str:
     lines += _docstring(function.comment, indent * 2)
     sent = [p for p in function.parameters if not _is_omitted(p)]
     omitted = [p for p in function.parameters if _is_omitted(p)]
-    given = "".join(f", {p.name}={_python_name(p)}" for p in sent)
+    arguments = "".join(f", {p.name}={_python_name(p)}" for p in sent)
     if omitted:
         optional = ", ".join(f'"{p.name}": {_python_name(p)}' for p in omitted)
-        lines += [f"{indent * 2}optional = _given({{{optional}}})"]
-        given += ", **optional"
-    call = f'await self.rpc("{function.name}"{given})'
+        lines += [f"{indent * 2}optional = _without_none({{{optional}}})"]
+        arguments += ", **optional"
+    call = f'await self.rpc("{function.name}"{arguments})'
     if result == "None":
         lines.append(f"{indent * 2}{call}")
     else:
-        lines += [f"{indent * 2}answer: {result} = {call}", f"{indent * 2}return answer"]
+        lines += [f"{indent * 2}returned: {result} = {call}", f"{indent * 2}return returned"]
     return "\n".join(lines) + "\n"
 
 
@@ -356,9 +358,9 @@ def _result(function: Function, names: Names) -> str:
     if function.fields:
         name = "rows." + camel(function.name)
     elif function.result == "jsonb" and (type_ := f"public.{function.name}_answer") in names._rows:  # noqa: SLF001
-        name = names.of(type_)
+        name = names.python_type(type_)
     else:
-        name = names.of(function.result)
+        name = names.python_type(function.result)
     if function.may_be_null and name != "Any":
         return f"{name} | None"
     return f"list[{name}]" if function.is_set else name
@@ -370,22 +372,22 @@ def _python_name(parameter: Parameter) -> str:
 
 
 def _is_omitted(parameter: Parameter) -> bool:
-    """Tell whether None leaves the parameter out."""
+    """Return whether the call omits the parameter when no value is passed."""
     return parameter.default is not None and _literal(parameter.default) is None
 
 
 def _literal(default: str) -> str | None:
-    """Write a default of SQL in Python; None where it has no such form, or is null."""
-    found = _LITERAL.fullmatch(default)
-    if found is None or found[1] == "'{}'":
+    """Return a SQL default as Python code; None if that is not possible, or if it is null."""
+    match = _LITERAL.fullmatch(default)
+    if match is None or match[1] == "'{}'":
         return None
-    if found[1] in {"true", "false"}:
-        return found[1].capitalize()
-    return repr(found[1].strip("'")).replace("'", '"') if found[1].startswith("'") else found[1]
+    if match[1] in {"true", "false"}:
+        return match[1].capitalize()
+    return repr(match[1].strip("'")).replace("'", '"') if match[1].startswith("'") else match[1]
 
 
 def _argument(parameter: Parameter, names: Names) -> str:
-    name, type_ = _python_name(parameter), names.of_parameter(parameter)
+    name, type_ = _python_name(parameter), names.parameter_type(parameter)
     if parameter.default is None:
         return f"{name}: {type_}"
     if _is_omitted(parameter):
@@ -405,28 +407,30 @@ _MAP_HEAD = """\
 
 Generated by `make generate` from the migrations and the catalog; a test compares it. Each file of
 [`migrations/`](migrations) is one topic and defines each of its objects once; its first lines say
-how the topic works. They are in the order of dependency: a file uses what is above it. The
-parameters and answers of the functions are in [`database.types.ts`](database.types.ts) and, for
+how the topic works. They are in the order of dependency: a file uses only files above it. The
+parameters and results of the functions are in [`database.types.ts`](database.types.ts) and, for
 Python, in [`client.py`](../pagewarden/database/client.py).
 
-A function for people (role `authenticated`) comes in two parts: `public.x` is what the API shows,
-and only calls `private.x`, which checks the caller and does the work. A function for workers or
-services alone has its body in `public`. `anon` may call nothing.
+A function for people (role `authenticated`) has two parts: `public.x` is the API and only calls
+`private.x`, which checks the caller and does the work. A function for workers or services only has
+its body in `public`. `anon` may call nothing.
 
-One search finds each thing, because each stands once:
+Each object is defined once, so one search finds it:
 
 | question | search |
 |---|---|
 | Where is `sweep_documents` defined, who may call it, what calls it? | `git grep sweep_documents` |
 | What writes dead letters? | `git grep 'into public.ocr_dead_letter'` |
-| When does a worker meet `LOCK_LOST`? | `git grep "'LOCK_LOST'" -- supabase` |
-| What does `set_function` answer? | `git grep set_function_answer` |
+| When does a worker get `LOCK_LOST`? | `git grep "'LOCK_LOST'" -- supabase` |
+| What does `set_function` return? | `git grep set_function_answer` |
 """
 
 
 def database_map(catalog: Catalog) -> str:
-    """Write supabase/README.md: which file defines which tables and functions, and for whom."""
-    return _MAP_HEAD + "".join(_topic(migration, catalog) for migration in migrations.find())
+    """Render supabase/README.md: the tables and functions of each file, and their callers."""
+    return _MAP_HEAD + "".join(
+        _topic(migration, catalog) for migration in migrations.list_migrations()
+    )
 
 
 def _topic(migration: migrations.Migration, catalog: Catalog) -> str:
@@ -434,92 +438,94 @@ def _topic(migration: migrations.Migration, catalog: Catalog) -> str:
     comments = {f"public.{r.name}": r.comment for r in catalog.relations} | catalog.inner_tables
     text = migration.path.read_text("utf-8")
     title = text.partition("\n")[0].removeprefix("-- ").rstrip(".")
-    held, called = [], []
+    tables, api = [], []
     for kind, schema, name in _DEFINES.findall(text):
         if kind != "function":
-            shown = name if schema == "public" else f"{schema}.{name}"
-            held.append(f"| `{shown}` | {_summary(comments[f'{schema}.{name}'])} |")
-        elif schema == "public" and (found := functions.get(name)) and found.callers:
-            callers = ", ".join(_CALLERS[role] for role in found.callers)
-            called.append(f"| `{name}` | {_summary(found.comment)} | {callers} |")
+            full_name = name if schema == "public" else f"{schema}.{name}"
+            tables.append(f"| `{full_name}` | {_summary(comments[f'{schema}.{name}'])} |")
+        elif schema == "public" and (function := functions.get(name)) and function.callers:
+            callers = ", ".join(_CALLERS[role] for role in function.callers)
+            api.append(f"| `{name}` | {_summary(function.comment)} | {callers} |")
     lines = ["", f"## [{migration.name}](migrations/{migration.path.name})", "", f"{title}.", ""]
-    if held:
-        lines += ["| table or view | holds |", "|---|---|", *held, ""]
-    if called:
-        lines += ["| function | does | for |", "|---|---|---|", *called]
+    if tables:
+        lines += ["| table or view | holds |", "|---|---|", *tables, ""]
+    if api:
+        lines += ["| function | does | for |", "|---|---|---|", *api]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _summary(comment: str) -> str:
-    """Take the first sentence."""
+    """Return the first sentence of a comment."""
     first = re.split(r"(?<=[^.])\.\s", re.sub(r"\s+", " ", comment) + " ")[0].strip()
     return first.rstrip(".").replace("|", "\\|")
 
 
 _HELPER = '''
 
-def _given(params: dict[str, object]) -> dict[str, object]:
-    """Leave out what is None: the default of the database applies."""
+def _without_none(params: dict[str, object]) -> dict[str, object]:
+    """Omit parameters without a value, so that the default of the database applies."""
     return {name: value for name, value in params.items() if value is not None}
 '''
 
 
-def _formatted(text: str) -> str:
+def _format(text: str) -> str:
     ruff = Path(sys.executable).with_name("ruff")
     command = [ruff, "format", "--stdin-filename", "generated.py", "-"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=ROOT)
-    return done.stdout
+    result = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return result.stdout
 
 
-def _typescript(url: str) -> str:
+def _render_typescript(url: str) -> str:
     command = ["node", ROOT / "scripts" / "database_types.mjs", url]
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
 
 
 def render(connection: psycopg.Connection, tcp_url: str) -> dict[Path, str]:
-    """Write every generated file, by its path in the repository."""
+    """Return the content of every generated file, by its path in the repository."""
     catalog = read(connection)
     package = Path("pagewarden", "database")
     return {
-        package / "client.py": _formatted(client_module(catalog) + _HELPER),
-        package / "rows.py": _formatted(rows_module(catalog)),
-        package / "tables.py": _formatted(tables_module(catalog)),
-        Path("supabase", "database.types.ts"): _typescript(tcp_url),
+        package / "client.py": _format(client_module(catalog) + _HELPER),
+        package / "rows.py": _format(rows_module(catalog)),
+        package / "tables.py": _format(tables_module(catalog)),
+        Path("supabase", "database.types.ts"): _render_typescript(tcp_url),
         Path("supabase", "README.md"): database_map(catalog),
     }
 
 
 async def _render_migrated(home: Path) -> dict[Path, str]:
-    async with server.running(home, durable=False) as local:
+    async with server.open_server(home, durable=False) as local:
         await bootstrap.bootstrap(local.url(cluster.SUPERUSER), password=local.password)
-        digests = await migrations.measure(local.url())
-        # A copy, which has no digests beside it: those of the checkout may be stale.
-        copy = shutil.copytree(migrations.own_folder(), home.parent / "migrations")
+        digests = await migrations.compute_digests(local.url())
+        # A copy without the digests of the checkout, which may be stale.
+        copy = shutil.copytree(migrations.default_folder(), home.parent / "migrations")
         await migrations.migrate(local.url(), folder=copy)
         with psycopg.connect(local.url(cluster.SUPERUSER)) as connection:
             rendered = render(connection, local.tcp_url(cluster.SUPERUSER))
     return rendered | {Path("supabase", schema_digests.NAME): digests}
 
 
-def stale(rendered: Mapping[Path, str]) -> list[Path]:
-    """Name the files that are not what the migrations make."""
-    found = {path: ROOT / path for path in rendered}
-    return [p for p, f in found.items() if not f.exists() or f.read_text("utf-8") != rendered[p]]
+def find_stale(rendered: Mapping[Path, str]) -> list[Path]:
+    """List the files that differ from their rendered content."""
+    targets = {path: ROOT / path for path in rendered}
+    return [p for p, f in targets.items() if not f.exists() or f.read_text("utf-8") != rendered[p]]
 
 
 def main() -> int:
-    """Write the files, or compare them."""
+    """Write or check the files."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a file is stale")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         rendered = asyncio.run(_render_migrated(Path(folder, "home")))
-    for path in stale(rendered):
+    for path in find_stale(rendered):
         sys.stdout.write(f"{'stale' if options.check else 'written'}: {path}\n")
         if not options.check:
             (ROOT / path).write_text(rendered[path], "utf-8")
-    return int(options.check and bool(stale(rendered)))
+    return int(options.check and bool(find_stale(rendered)))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measure what the tests notice: change one thing in the code at a time, and see which test fails.
+"""Mutation testing: change one thing in the code at a time, and see which test fails.
 
 tests/mutants.json lists the changes. Run them before and after a change of the tests; the share of
 mutants that are killed must not fall.
 
     scripts/mutants.py run --results before.json                each mutant, then the rest together
-    scripts/mutants.py group --results before.json -- -n 3      survivors against the whole suite
+    scripts/mutants.py group --results before.json -- -n 3      survivors with the whole suite
     scripts/mutants.py table --results before.json after.json   as Markdown
-    scripts/mutants.py check                                    is every mutant still applicable?
+    scripts/mutants.py check                                    list mutants that no longer apply
     scripts/mutants.py make-list                                draw the list again (same seed)
 """
 
@@ -42,28 +42,33 @@ LIST = Path("tests", "mutants.json")
 SEED = 20261118
 KINDS = ("condition", "comparison", "lock", "column", "constant")
 
-# How many mutants of each file; the core of the queue has most of them.
+# The number of mutants of each file; the core of the queue has most of them.
 SQL = {
     "queue": 12, "queue_tables": 3, "outages": 2, "pages": 1, "cases": 1, "uploads": 4,
     "document_actions": 6, "case_actions": 1, "corrections": 1, "registry": 2, "functions": 1,
     "checks": 3, "volume_queue": 2, "volume_orchestrator": 1, "alerts": 1, "retention": 1,
 }  # fmt: skip
 WORKER = {
-    "pagewarden/documents/attempts.py": 4, "pagewarden/documents/worker.py": 2,
-    "pagewarden/documents/batches.py": 1, "pagewarden/documents/manners.py": 1,
-    "pagewarden/documents/store_reader.py": 1, "pagewarden/database/persistence.py": 1,
-    "pagewarden/database/retries.py": 1, "pagewarden/volumes/worker.py": 2,
-    "pagewarden/volumes/turns.py": 2, "pagewarden/volumes/outbox.py": 2,
-    "pagewarden/volumes/orchestrator.py": 1,
+    "pagewarden/leases.py": 3, "pagewarden/documents/attempt.py": 2,
+    "pagewarden/documents/worker.py": 2, "pagewarden/documents/lanes.py": 1,
+    "pagewarden/documents/reader.py": 1,
+    "pagewarden/database/retry.py": 2, "pagewarden/volumes/worker.py": 2,
+    "pagewarden/volumes/stage_attempt.py": 2, "pagewarden/volumes/orchestrator.py": 3,
 }  # fmt: skip
 
-# The tests of each part, and those to begin with; what a tree does not have is left out.
+# The tests of each part, and those to run first; missing ones are skipped.
 PARTS = {
     "sql": ("tests/database",),
-    "worker": ("tests/documents", "tests/volumes", "tests/chaos", "tests/unit/test_retries.py"),
-}
+    "worker": (
+        "tests/test_leases.py",
+        "tests/documents",
+        "tests/volumes",
+        "tests/chaos",
+        "tests/database/test_retry.py",
+    ),
+}  # fmt: skip
 _CORE = ("test_fencing", "test_races")
-_LAST = ("test_state_machine",)  # slow, and good at what nobody thought of
+_LAST = ("test_state_machine",)  # slow, but finds unexpected failures
 FIRST = {
     "_volume_": ("test_volumes", "test_volume_state_machine", "test_volume_statements"),
     "_queue.sql": (*_CORE, "test_fairness", "test_operation", "test_search", *_LAST),
@@ -81,15 +86,16 @@ FIRST = {
     "_alerts": ("test_alerts",),
     "_retention": ("test_housekeeping",),
     "pagewarden/documents": ("documents",),
-    "pagewarden/database": ("test_retries", "test_outages", "documents/test_worker"),
-    "pagewarden/volumes": ("volumes/test_worker", "volumes/test_sqs", "volumes/test_siege"),
+    "pagewarden/database": ("test_retry", "test_outages", "documents/test_worker"),
+    "pagewarden/volumes": ("volumes/test_worker", "volumes/test_sqs", "volumes/test_chaos"),
 }
 
-# These compare texts and checksums, and would kill every mutant.
+# These compare texts and checksums, so they would kill every mutant.
 LEFT_OUT = (
     "tests/database/test_migrations.py",
     "tests/docs/test_reference.py",
-    "tests/unit/test_docs.py",
+    "tests/docs/test_docs.py",
+    "tests/database/test_supabase_cli.py",
 )
 HANG_SECONDS = 90
 _HANGS = " (hangs)"
@@ -97,7 +103,7 @@ _HANGS = " (hangs)"
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change: in this function, old (unique in it) becomes new."""
+    """One change: in this function, `old` (unique in it) becomes `new`."""
 
     id: str
     part: str
@@ -109,7 +115,7 @@ class Mutant:
 
 
 class Site(NamedTuple):
-    """What could be changed: these characters of a function, into that."""
+    """A possible change: these characters of a function become `new`."""
 
     kind: str
     start: int
@@ -118,7 +124,7 @@ class Site(NamedTuple):
 
 
 class Function(NamedTuple):
-    """The text of a function, and where it is."""
+    """The text of a function and its position."""
 
     file: Path
     name: str
@@ -135,7 +141,7 @@ _SQL_FUNCTION = re.compile(
 
 
 def functions(tree: Path, part: str) -> list[Function]:
-    """Find all functions; of those of the database the last definition."""
+    """Find all functions; for SQL functions, the last definition."""
     if part == "sql":
         found = {}
         for path in sorted((tree / "supabase" / "migrations").glob("*.sql")):
@@ -163,11 +169,11 @@ def _python_functions(path: Path) -> Iterator[Function]:
     yield from walk(ast.parse(text), "")
 
 
-# What could be changed ---------------------------------------------------------------------
+# Possible changes --------------------------------------------------------------------------
 
 
 def _blank(pattern: str, text: str) -> str:
-    """Put as many blanks in the place of what matches."""
+    """Replace matches with as many blanks."""
     return re.sub(pattern, lambda m: re.sub(r"\S", " ", m[0]), text, flags=re.DOTALL)
 
 
@@ -182,7 +188,7 @@ _COMPARISON = re.compile(
 _DEPTHS = {"(": 1, ")": -1}
 
 
-# What group 1 matches is dropped, or becomes something else.
+# Group 1 is removed or replaced.
 _DROPS = (
     ("condition", r"^ +((?:and|or) .+?)(?: then| loop|;)?$", ""),
     ("condition", r"where .+( and .+?)(?: then| loop|;|\))?$", ""),
@@ -196,14 +202,14 @@ _DROPS = (
 
 
 def sql_sites(text: str) -> Iterator[Site]:
-    """Find what could be changed in a function of the database."""
+    """Find possible changes in an SQL function."""
     begin = text.index("\nas $")
     code = " " * begin + _blank(r"--[^\n]*", text[begin:])
     code = _blank(r"\braise (?:exception|log|notice|warning) .*?;", code)
     bare = re.sub(r"'[^']*'", lambda m: "'" + "_" * (len(m[0]) - 2) + "'", code)
     for kind, pattern, new in _DROPS:
         for match in re.finditer(pattern, bare, re.MULTILINE):
-            if kind != "condition" or new or _is_whole(match[1]):
+            if kind != "condition" or new or _is_complete(match[1]):
                 yield Site(kind, *match.span(1), new)
     for match in _COMPARISON.finditer(bare):
         line = bare[bare.rfind("\n", 0, match.start()) + 1 : match.end()]
@@ -225,7 +231,7 @@ def _sql_constants(code: str, bare: str) -> Iterator[Site]:
 
 
 def _columns(bare: str) -> Iterator[Site]:
-    """Find the columns that an update sets, unless it sets but one."""
+    """Find the columns that an update sets, if it sets several."""
     for match in re.finditer(r"(?<=\bset )(?!local)\w+ = ", bare):
         parts, at, depth = [match.start()], match.start(), 0
         for at in range(match.start(), len(bare)):
@@ -240,8 +246,8 @@ def _columns(bare: str) -> Iterator[Site]:
             yield Site("column", begin - is_last, end - is_last, "")
 
 
-def _is_whole(condition: str) -> bool:
-    """Tell whether it begins and ends on its line."""
+def _is_complete(condition: str) -> bool:
+    """Return whether a condition begins and ends on its line."""
     depths = list(itertools.accumulate(_DEPTHS.get(c, 0) for c in condition))
     return min(depths) >= 0 == depths[-1] and not {"case", "between"} & set(condition.split())
 
@@ -254,32 +260,32 @@ _PYTHON_FLIPS: dict[type[ast.cmpop], tuple[str, ...]] = {
 
 
 def python_sites(text: str) -> Iterator[Site]:
-    """Find what could be changed in a function of Python; text begins at its def."""
+    """Find possible changes in a Python function; the text begins at its def."""
     shift = len(text) - len(text.lstrip())
     lines = text.splitlines(keepends=True)
     whole = "".join(line[shift:] if line.strip() else line for line in lines)
     starts = [0, *itertools.accumulate(len(line) for line in lines)]
 
-    def place(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    def span(node: ast.expr | ast.stmt) -> tuple[int, int]:
         end_line, end_column = node.end_lineno or 0, node.end_col_offset or 0
         begin = starts[node.lineno - 1] + node.col_offset + shift
         return begin, starts[end_line - 1] + end_column + shift
 
     for node in ast.walk(ast.parse(whole)):
-        for kind, begin, end, new in _of_node(node):
-            first, last = place(begin), place(end)
+        for kind, begin, end, new in _node_sites(node):
+            first, last = span(begin), span(end)
             if begin is end:
                 yield Site(kind, *first, new)
             elif new:  # between the two
                 yield Site(kind, first[1], last[0], new)
-            else:  # the second and what joins them
+            else:  # the second with its operator
                 yield Site(kind, first[1], last[1], new)
 
 
-_Place = ast.expr | ast.stmt
+_Node = ast.expr | ast.stmt
 
 
-def _of_node(node: ast.AST) -> Iterator[tuple[str, _Place, _Place, str]]:
+def _node_sites(node: ast.AST) -> Iterator[tuple[str, _Node, _Node, str]]:
     match node:
         case ast.If(test=test):
             yield "condition", test, test, "False"
@@ -303,12 +309,12 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, _Place, _Place, str]]:
 
 
 def _pattern(snippet: str) -> re.Pattern[str]:
-    """Match it however its lines are broken."""
+    """Return a pattern that matches a snippet with any line breaks."""
     return re.compile(r"\s+".join(map(re.escape, snippet.split())))
 
 
 def _mutant(function: Function, part: str, site: Site, tree: Path) -> Mutant | None:
-    """Describe the change by whole lines, as many as make it unique in its function."""
+    """Describe a change by as many whole lines as needed to make it unique in its function."""
     text = function.text
     begin = text.rfind("\n", 0, site.start + 1) + 1
     end = text.find("\n", max(site.end - 1, site.start))
@@ -332,7 +338,7 @@ def _mutant(function: Function, part: str, site: Site, tree: Path) -> Mutant | N
 
 
 def make_list(tree: Path, seed: int, refused: dict[str, str]) -> list[Mutant]:
-    """Draw mutants of every file, its kinds in turn, no function twice before all had one."""
+    """Draw mutants of every file: kinds in turn, and no function twice before all had one."""
     chosen = []
     quotas = [("sql", area, count) for area, count in SQL.items()]
     quotas += [("worker", area, count) for area, count in WORKER.items()]
@@ -365,7 +371,7 @@ def make_list(tree: Path, seed: int, refused: dict[str, str]) -> list[Mutant]:
 
 
 def apply(mutant: Mutant, tree: Path) -> Path | None:
-    """Change the file, and return it; None where the text is gone or not unique any more."""
+    """Change and return the file; None if the text is missing or no longer unique."""
     known = functions(tree, mutant.part)
     named = [function for function in known if function.name == mutant.function]
     pattern = _pattern(mutant.old)
@@ -396,16 +402,16 @@ def _write(path: Path, text: str) -> None:
 # Running -----------------------------------------------------------------------------------
 
 
-class Ran(NamedTuple):
-    """How a run of tests ended: which failed, and whether all of them were run."""
+class TestRun(NamedTuple):
+    """The result of a test run: the failed tests, and whether all tests were run."""
 
     failed: list[str]
-    is_whole: bool
+    is_complete: bool
     seconds: float
 
 
 class Bench:
-    """A copy of a tree in which mutants are made."""
+    """A copy of a tree, in which mutants are applied."""
 
     def __init__(self, tree: Path, copy: Path) -> None:
         self.tree = copy
@@ -418,18 +424,18 @@ class Bench:
 
     @contextlib.contextmanager
     def mutated(self, mutants: Iterable[Mutant]) -> Iterator[list[Mutant]]:
-        """Make these changes meanwhile; gives those that could be made."""
-        kept: dict[Path, str] = {}
-        made = []
+        """Apply mutants within the block; yield the applied ones."""
+        originals: dict[Path, str] = {}
+        applied = []
         try:
             for mutant in mutants:
-                for path in {f.file for f in functions(self.tree, mutant.part)} - set(kept):
-                    kept[path] = path.read_text("utf-8")
+                for path in {f.file for f in functions(self.tree, mutant.part)} - set(originals):
+                    originals[path] = path.read_text("utf-8")
                 if apply(mutant, self.tree):
-                    made.append(mutant)
-            yield made
+                    applied.append(mutant)
+            yield applied
         finally:
-            for path, text in kept.items():
+            for path, text in originals.items():
                 if path.read_text("utf-8") != text:
                     _write(path, text)
 
@@ -443,14 +449,16 @@ class Bench:
         ]
         return [str(path.relative_to(self.tree)) for path in found]
 
-    def test(self, tests: Sequence[str], *options: str, most_seconds: float | None = None) -> Ran:
-        """Run tests; one that hangs is stopped, and counts as failed."""
+    def test(
+        self, tests: Sequence[str], *options: str, max_seconds: float | None = None
+    ) -> TestRun:
+        """Run tests; a test that hangs is stopped and counts as failed."""
         began = time.monotonic()
         left_out = [f"--deselect={name}" for name in LEFT_OUT]
         if not any(option.startswith("-n") for option in options):
             options = ("-n0", *options)
         with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
-            Path(folder).chmod(0o755)  # the server may be of another account
+            Path(folder).chmod(0o755)  # the server may run as another account
             process = subprocess.Popen(
                 [
                     self.tree / ".venv/bin/python", "-m", "pytest", "-v", "-rfE", "--tb=no",
@@ -462,19 +470,19 @@ class Bench:
                 env=os.environ | {"PYTHONPATH": str(self.tree), "TMPDIR": folder, "COLUMNS": "500"},
             )  # fmt: skip
             try:
-                printed, end = _watch(process, most_seconds)
+                output, end = _watch(process, max_seconds)
             finally:
-                _end(process, Path(folder))
-        failed = _failed(printed)
+                _stop(process, Path(folder))
+        failed = _failed_tests(output)
         if end == "hang":
-            failed.append(_last(printed) + _HANGS)
+            failed.append(_last_test(output) + _HANGS)
         if process.returncode not in (0, 1) and not failed and end is None:
-            raise SystemExit(f"pytest ended with {process.returncode}:\n{printed[-3000:]}")
-        return Ran(failed, end is None, time.monotonic() - began)
+            raise SystemExit(f"pytest ended with {process.returncode}:\n{output[-3000:]}")
+        return TestRun(failed, end is None, time.monotonic() - began)
 
 
-def _watch(process: subprocess.Popen[bytes], most_seconds: float | None) -> tuple[str, str | None]:
-    """Read what it prints until it ends, says nothing for too long, or takes too long."""
+def _watch(process: subprocess.Popen[bytes], max_seconds: float | None) -> tuple[str, str | None]:
+    """Read output until the process ends, is silent for too long, or takes too long."""
     assert process.stdout is not None  # noqa: S101
     printed, began, heard = b"", time.monotonic(), time.monotonic()
     with selectors.DefaultSelector() as selector:
@@ -486,12 +494,12 @@ def _watch(process: subprocess.Popen[bytes], most_seconds: float | None) -> tupl
                 printed, heard = printed + chunk, time.monotonic()
             if time.monotonic() - heard > HANG_SECONDS:
                 return printed.decode(errors="replace"), "hang"
-            if most_seconds and time.monotonic() - began > most_seconds:
+            if max_seconds and time.monotonic() - began > max_seconds:
                 return printed.decode(errors="replace"), "time"
 
 
-def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Let it stop its servers; what it leaves behind is stopped here."""
+def _stop(process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Interrupt the tests, so that they stop their servers; kill what remains."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -507,13 +515,13 @@ def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
 _TEST = r"(tests/[\w./]+\.py(?:::\w+)*(?:\[.*?\])?)"
 
 
-def _failed(printed: str) -> list[str]:
+def _failed_tests(printed: str) -> list[str]:
     found = re.findall(rf"^(?:FAILED|ERROR|SUBFAIL\w*).*?{_TEST}(?: - |$)", printed, re.MULTILINE)
     found += re.findall(rf"^{_TEST}(?: \S+)? (?:FAILED|ERROR|SUBFAIL\w*)\b", printed, re.MULTILINE)
     return list(dict.fromkeys(found))
 
 
-def _last(printed: str) -> str:
+def _last_test(printed: str) -> str:
     tests: list[str] = re.findall(_TEST, printed)
     return tests[-1] if tests else "?"
 
@@ -534,7 +542,7 @@ def _load(tree: Path) -> tuple[int, list[Mutant], dict[str, str]]:
 
 
 class Results:
-    """How each mutant ended, in a file that is written after each."""
+    """The outcome of each mutant, in a file that is written after each one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -542,20 +550,20 @@ class Results:
         if path.exists():
             self.rows = json.loads(path.read_text("utf-8"))
 
-    def note(self, mutant: Mutant, outcome: str, by: str = "", seconds: float = 0) -> None:
-        """Take down how a mutant ended."""
+    def record(self, mutant: Mutant, outcome: str, by: str = "", seconds: float = 0) -> None:
+        """Record the outcome of a mutant."""
         spent = self.rows.get(mutant.id, {}).get("seconds", 0) + round(seconds, 1)
         self.rows[mutant.id] = {"outcome": outcome, "by": by, "seconds": spent}
         self.path.write_text(json.dumps(self.rows, indent=1) + "\n", "utf-8")
         _say(f"  {mutant.id} {mutant.function}: {outcome} {by} ({seconds:.0f} s)")
 
-    def of(self, outcome: str, mutants: Iterable[Mutant]) -> list[Mutant]:
-        """Name the mutants that ended so."""
+    def with_outcome(self, outcome: str, mutants: Iterable[Mutant]) -> list[Mutant]:
+        """Return the mutants with this outcome."""
         return [m for m in mutants if self.rows.get(m.id, {}).get("outcome") == outcome]
 
 
-def _likely(mutant: Mutant, files: list[str], hints: dict[str, dict[str, Any]]) -> list[str]:
-    """Choose the tests that fit best, beginning with what killed it another time."""
+def _choose_tests(mutant: Mutant, files: list[str], hints: dict[str, dict[str, Any]]) -> list[str]:
+    """Choose the most likely tests, beginning with the one that killed the mutant before."""
     names = next((names for area, names in FIRST.items() if area in mutant.file), _CORE)
     killer = _file(hints.get(mutant.id, {}).get("by", ""))
     first = [killer] if killer in files else []
@@ -564,63 +572,67 @@ def _likely(mutant: Mutant, files: list[str], hints: dict[str, dict[str, Any]]) 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Mutants, a tree to make them in, and what became of them."""
+    """Mutants, a tree to apply them in, and their results."""
 
     bench: Bench
     results: Results
     mutants: list[Mutant]
 
-    def alone(self, cap: float, hints: dict[str, dict[str, Any]]) -> None:
-        """Try each mutant with the tests that fit it."""
+    def run_each(self, cap: float, hints: dict[str, dict[str, Any]]) -> None:
+        """Run the most likely tests on each mutant."""
         todo = [m for m in self.mutants if m.id not in self.results.rows]
         for number, mutant in enumerate(todo, 1):
             _say(f"[{number}/{len(todo)}] {mutant.part} {mutant.kind} in {mutant.function}")
-            with self.bench.mutated([mutant]) as made:
-                if not made:
-                    self.results.note(mutant, "not applicable")
+            with self.bench.mutated([mutant]) as applied:
+                if not applied:
+                    self.results.record(mutant, "not applicable")
                     continue
-                tests = _likely(mutant, self.bench.files(mutant.part), hints)
-                ran = self.bench.test(tests, "-x", most_seconds=cap)
+                tests = _choose_tests(mutant, self.bench.files(mutant.part), hints)
+                ran = self.bench.test(tests, "-x", max_seconds=cap)
             by = ran.failed[0] if ran.failed else ""
-            self.results.note(mutant, "killed" if by else "open", by, ran.seconds)
+            self.results.record(mutant, "killed" if by else "open", by, ran.seconds)
 
-    def confirm(self) -> None:
-        """Have every test that killed pass without mutants; else it has killed nothing."""
-        killers = {m.id: _name(self.results.rows[m.id]["by"]) for m in self._ended("killed")}
+    def confirm_kills(self) -> None:
+        """Run the killing tests without mutants; a test that fails then has killed nothing."""
+        killers = {m.id: _name(self.results.rows[m.id]["by"]) for m in self._with_outcome("killed")}
         failed = self.bench.test(sorted(set(killers.values()))).failed if killers else []
-        for mutant in self._ended("killed"):
+        for mutant in self._with_outcome("killed"):
             if killers[mutant.id] in failed:
-                self.results.note(mutant, "open", "fails without mutants too")
+                self.results.record(mutant, "open", "fails without mutants too")
 
-    def together(self, part: str | None, before: str, after: str, *options: str) -> None:
-        """Run the tests of a part, or all, on all survivors at once; what fails then, on each."""
+    def run_grouped(self, part: str | None, before: str, after: str, *options: str) -> None:
+        """Run the tests of a part, or all, on all survivors, then the failed ones on each."""
         tests = self.bench.files(part) if part else ["tests"]
-        while survivors := [m for m in self._ended(before) if part in (m.part, None)]:
-            with self.bench.mutated(survivors) as made:
-                _say(f"{len(made)} survivors at once: {' '.join(m.id for m in made)}")
+        while survivors := [m for m in self._with_outcome(before) if part in (m.part, None)]:
+            with self.bench.mutated(survivors) as applied:
+                _say(f"{len(applied)} survivors together: {' '.join(m.id for m in applied)}")
                 ran = self.bench.test(tests, *options)
             suspects = list(map(_name, ran.failed))
             broken = self.bench.test(suspects).failed if suspects else []
             suspects = [test for test in suspects if test not in broken]
             _say(f"  {ran.seconds:.0f} s; failed: {' '.join(suspects) or 'nothing'}")
-            killed = [mutant for mutant in made if suspects and self._dies(mutant, suspects)]
-            # Where none was killed by itself, a test may need those before it in its file.
+            killed = [
+                mutant for mutant in applied if suspects and self._is_killed(mutant, suspects)
+            ]
+            # If none was killed alone, a test may depend on those before it in its file.
             known = {_file(self.results.rows[mutant.id]["by"]) for mutant in killed}
             files = sorted(set(map(_file, suspects)) - known)
-            killed += [m for m in made if files and m not in killed and self._dies(m, files)]
-            if ran.is_whole or not killed:
-                for mutant in set(made) - set(killed):
-                    self.results.note(mutant, after)
+            killed += [
+                m for m in applied if files and m not in killed and self._is_killed(m, files)
+            ]
+            if ran.is_complete or not killed:
+                for mutant in set(applied) - set(killed):
+                    self.results.record(mutant, after)
 
-    def _dies(self, mutant: Mutant, tests: list[str]) -> bool:
+    def _is_killed(self, mutant: Mutant, tests: list[str]) -> bool:
         with self.bench.mutated([mutant]):
             ran = self.bench.test(tests, "-x")
         if ran.failed:
-            self.results.note(mutant, "killed", ran.failed[0], ran.seconds)
+            self.results.record(mutant, "killed", ran.failed[0], ran.seconds)
         return bool(ran.failed)
 
-    def _ended(self, outcome: str) -> list[Mutant]:
-        return self.results.of(outcome, self.mutants)
+    def _with_outcome(self, outcome: str) -> list[Mutant]:
+        return self.results.with_outcome(outcome, self.mutants)
 
 
 def _name(test: str) -> str:
@@ -631,7 +643,7 @@ def _file(test: str) -> str:
     return test.split("::", maxsplit=1)[0]
 
 
-def table(options: argparse.Namespace, mutants: list[Mutant]) -> None:
+def print_table(options: argparse.Namespace, mutants: list[Mutant]) -> None:
     """Print the results as Markdown, side by side."""
     every = [Results(path) for path in options.results]
     names = " | ".join(path.stem for path in options.results)
@@ -645,21 +657,21 @@ def table(options: argparse.Namespace, mutants: list[Mutant]) -> None:
         place = f"`{mutant.function}` ({Path(mutant.file).name})"
         _say(f"| {mutant.id} | {place} | {mutant.kind} | {' | '.join(cells)} |")
     for results, path in zip(every, options.results, strict=True):
-        killed = len(results.of("killed", mutants))
-        ran = len(results.rows) - len(results.of("not applicable", mutants))
+        killed = len(results.with_outcome("killed", mutants))
+        ran = len(results.rows) - len(results.with_outcome("not applicable", mutants))
         _say(f"\n{path.stem}: {killed} of {ran} killed ({killed / max(ran, 1):.0%})")
 
 
 def check(bench: Bench, mutants: list[Mutant]) -> int:
-    """Say which mutants cannot be made in this tree."""
-    gone = 0
+    """List the mutants that cannot be applied in this tree."""
+    missing = 0
     for mutant in mutants:
-        with bench.mutated([mutant]) as made:
-            gone += not made
-            if not made:
+        with bench.mutated([mutant]) as applied:
+            missing += not applied
+            if not applied:
                 _say(f"not applicable: {mutant.id} {mutant.function}: {mutant.old.strip()}")
-    _say(f"{len(mutants) - gone} of {len(mutants)} can be made")
-    return int(gone > 0)
+    _say(f"{len(mutants) - missing} of {len(mutants)} can be applied")
+    return int(missing > 0)
 
 
 def _options() -> argparse.Namespace:
@@ -668,21 +680,28 @@ def _options() -> argparse.Namespace:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--tree", type=Path, default=ROOT, help="the tree to test (this one)")
-    shared.add_argument("--only", nargs="+", default=[], metavar="ID", help="these mutants only")
+    shared.add_argument("--tree", type=Path, default=ROOT, help="tree to test (default: this one)")
+    shared.add_argument("--only", nargs="+", default=[], metavar="ID", help="only these mutants")
     running = argparse.ArgumentParser(add_help=False)
     running.add_argument(
-        "--results", type=Path, required=True, help="file of results; what it has is not run again"
+        "--results",
+        type=Path,
+        required=True,
+        help="file of results; mutants in it are not run again",
     )
-    command = commands.add_parser("run", parents=[shared, running], help="try every mutant")
-    command.add_argument("--cap", type=float, default=90, help="most seconds of a mutant alone")
-    command.add_argument("--hints", type=Path, help="results of another run: its killers first")
+    command = commands.add_parser("run", parents=[shared, running], help="run every mutant")
+    command.add_argument(
+        "--cap", type=float, default=90, help="maximum seconds for a single mutant"
+    )
+    command.add_argument(
+        "--hints", type=Path, help="results of another run, whose killing tests run first"
+    )
     command = commands.add_parser(
-        "group", parents=[shared, running], help="run the whole suite on all survivors at once"
+        "group", parents=[shared, running], help="run the whole suite on all survivors together"
     )
     command.add_argument("pytest_options", nargs="*", help="options of pytest, after --")
     commands.add_parser("check", parents=[shared], help=check.__doc__)
-    command = commands.add_parser("table", parents=[shared], help=table.__doc__)
+    command = commands.add_parser("table", parents=[shared], help=print_table.__doc__)
     command.add_argument("--results", type=Path, nargs="+", required=True)
     command = commands.add_parser("make-list", parents=[shared], help=make_list.__doc__)
     command.add_argument("--seed", type=int)
@@ -690,7 +709,7 @@ def _options() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Do what the command line says."""
+    """Run the command."""
     for number in (signal.SIGINT, signal.SIGTERM):  # a background job ignores the first
         signal.signal(number, signal.default_int_handler)
     options = _options()
@@ -703,7 +722,7 @@ def main() -> int:
         (ROOT / LIST).write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", "utf-8")
         return 0
     if options.command == "table":
-        table(options, mutants)
+        print_table(options, mutants)
         return 0
     with tempfile.TemporaryDirectory(prefix="mutants-tree-") as folder:
         Path(folder).chmod(0o755)
@@ -712,12 +731,12 @@ def main() -> int:
             return check(bench, mutants)
         session = Session(bench, Results(options.results), mutants)
         if options.command == "group":
-            session.together(None, "survived", "survived all", *options.pytest_options)
+            session.run_grouped(None, "survived", "survived all", *options.pytest_options)
             return 0
-        session.alone(options.cap, Results(options.hints).rows if options.hints else {})
-        session.confirm()
+        session.run_each(options.cap, Results(options.hints).rows if options.hints else {})
+        session.confirm_kills()
         for part in PARTS:
-            session.together(part, "open", "survived")
+            session.run_grouped(part, "open", "survived")
     return 0
 
 

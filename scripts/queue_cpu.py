@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compare what claims and completions cost with two sets of migrations, in one run, interleaved.
+"""Compare the CPU time of claims and completions with two sets of migrations, interleaved.
 
     PYTHONPATH=. .venv/bin/python scripts/queue_cpu.py OTHER_MIGRATIONS [--rounds N]
 
-To compare with the commit before: git worktree add /tmp/before HEAD~1, and give
-/tmp/before/supabase/migrations.
-The figure is the CPU time of the server process (the scheduler's, of /proc) for each document.
+To compare with the previous commit, run git worktree add /tmp/before HEAD~1 and pass
+/tmp/before/supabase/migrations. The result is the CPU time of the server process for each document,
+as the scheduler measures it (/proc).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ select count(*) from complete_documents(
 
 @dataclass
 class Side:
-    """One database, and what its calls cost: {(call, batch): milliseconds of CPU each round}."""
+    """A database, and the milliseconds of CPU of each round by (call, batch size)."""
 
     conn: psycopg.Connection
     case: object
@@ -53,7 +53,7 @@ class Side:
 
     @classmethod
     def open(cls, url: str) -> Side:
-        """Connect, and make a case for the documents."""
+        """Connect, and create a case for the documents."""
         conn = psycopg.connect(url, autocommit=True)
         user = uuid.uuid4()
         conn.execute("insert into auth.users (id, email) values (%s, 'a@example.org')", (user,))
@@ -61,16 +61,16 @@ class Side:
         ((case,),) = conn.execute(query, (user,)).fetchall()
         return cls(conn, case, conn.info.backend_pid)
 
-    def cpu(self) -> float:
+    def cpu_milliseconds(self) -> float:
         """Read the CPU time of the server process, in milliseconds."""
         return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[0]) / 1e6
 
-    def round(self, batch: int, times: int) -> None:
-        """Claim and complete so many batches."""
+    def run_round(self, batch: int, times: int) -> None:
+        """Claim and complete `times` batches."""
         self.conn.execute(_ADD.encode(), (self.case, batch * times))
-        began = self.cpu()
+        start = self.cpu_milliseconds()
         rows = [self.conn.execute(_CLAIM.encode(), (batch,)).fetchone() for _ in range(times)]
-        claimed = self.cpu()
+        claimed = self.cpu_milliseconds()
         for row in rows:
             assert row is not None  # noqa: S101  # the documents were just added
             ids, tokens = row
@@ -78,11 +78,14 @@ class Side:
                 self.conn.execute(_ONE.encode(), (ids[0], tokens[0]))
             else:
                 self.conn.execute(_MANY.encode(), (ids, tokens, batch))
-        for call, spent in (("claim", claimed - began), ("complete", self.cpu() - claimed)):
-            self.costs.setdefault((call, batch), []).append(spent / (batch * times))
+        for call, milliseconds in (
+            ("claim", claimed - start),
+            ("complete", self.cpu_milliseconds() - claimed),
+        ):
+            self.costs.setdefault((call, batch), []).append(milliseconds / (batch * times))
 
 
-async def _made(local: server.LocalServer, name: str, folder: Path) -> str:
+async def _create_database(local: server.LocalServer, name: str, folder: Path) -> str:
     with psycopg.connect(local.url(cluster.SUPERUSER), autocommit=True) as conn:
         conn.execute(f"create database {name}".encode())
     await bootstrap.bootstrap(local.url(cluster.SUPERUSER, name), password=local.password)
@@ -91,20 +94,20 @@ async def _made(local: server.LocalServer, name: str, folder: Path) -> str:
 
 
 async def main() -> int:
-    """Compare, and print a table."""
+    """Run all rounds and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("other", type=Path)
     parser.add_argument("--rounds", type=int, default=12)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)  # noqa: ASYNC240  # nothing else runs
-        async with server.running(Path(folder, "home"), durable=False) as local:
-            other = Side.open(await _made(local, "other", options.other))
-            own = Side.open(await _made(local, "own", OWN))
+        async with server.open_server(Path(folder, "home"), durable=False) as local:
+            other = Side.open(await _create_database(local, "other", options.other))
+            own = Side.open(await _create_database(local, "own", OWN))
             for number in range(options.rounds):
                 for batch, times in BATCHES.items():
                     for side in (own, other)[:: 1 if number % 2 else -1]:
-                        side.round(batch, times)
+                        side.run_round(batch, times)
     print("| call | batch | other, ms | own, ms | own / other |\n|---|---|---|---|---|")  # noqa: T201
     for key, costs in own.costs.items():
         before, now = statistics.median(other.costs[key]), statistics.median(costs)

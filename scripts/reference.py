@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Write docs/reference anew: the functions of the database, the routes, the commands.
+"""Write the generated pages of docs/reference: database functions, routes and commands.
 
-Needs nothing that runs: .venv/bin/python scripts/reference.py. A test compares what it would write
-with what is there.
+    .venv/bin/python scripts/reference.py
+
+It needs no running server. A test compares the pages with the code.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from functions import app
 from pagewarden import cli
+from pagewarden.functions import app
 from pagewarden.local import bootstrap, cluster, migrations, server
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -50,14 +51,14 @@ _CALLERS = {
 }
 
 
-def database_page(rpcs: list[dict[str, Any]], tables: list[dict[str, Any]]) -> str:
-    """Write the page of the database."""
+def render_database_page(rpcs: list[dict[str, Any]], tables: list[dict[str, Any]]) -> str:
+    """Render the page of the database."""
     lines = [
         "# The database",
         "",
         "Written by `scripts/reference.py` from the comments in the database; a test compares",
-        "them. Over HTTP each function is `POST /rest/v1/rpc/<name>` on Supabase. What calls",
-        "answer is in [errors](../errors.md).",
+        "them. Over HTTP each function is `POST /rest/v1/rpc/<name>` on Supabase. Errors of calls",
+        "are in [errors](errors.md).",
         "",
         "## Tables and views",
         "",
@@ -85,24 +86,24 @@ def _cell(text: str | None) -> str:
     return (text or "").replace("|", "\\|").replace("\n", " ")
 
 
-def routes_page() -> str:
-    """Write the page of the routes, from the OpenAPI document."""
+def render_routes_page() -> str:
+    """Render the page of the routes from the OpenAPI document."""
     document = app.create_app().openapi()
     lines = [
         "# Routes",
         "",
         "Written by `scripts/reference.py` from the OpenAPI document (`/openapi.json`, shown",
         "under `/docs`); a test compares them. Refusals are explained in",
-        "[functions](../functions.md#refusals).",
+        "[functions](functions.md#refusals).",
         "",
         "| route | what it does | answers |",
         "|---|---|---|",
     ]
     for path, methods in sorted(document["paths"].items()):
         for method, operation in methods.items():
-            said = operation.get("description", operation.get("summary", ""))
+            description = operation.get("description", operation.get("summary", ""))
             statuses = ", ".join(sorted(operation["responses"]))
-            lines.append(f"| `{method.upper()} {path}` | {_first(said)} | {statuses} |")
+            lines.append(f"| `{method.upper()} {path}` | {_first(description)} | {statuses} |")
     return "\n".join([*lines, ""])
 
 
@@ -110,23 +111,23 @@ def _first(text: str) -> str:
     return _cell(text.split("\n\n", maxsplit=1)[0])
 
 
-def commands_page() -> str:
-    """Write the page of the commands, from their help."""
+def render_commands_page() -> str:
+    """Render the page of the commands from their help."""
     lines = [
         "# Commands",
         "",
         "Written by `scripts/reference.py` from the help of each; a test compares them. Every",
         "command has `--help`.",
         "",
-        "Exit codes, of all commands: 0 all went well; 1 something did not, and was said (also: an",
-        "alert is open, a picture is for a person, something is missing); 2 the command makes no",
-        "sense, and nothing was done; 130 Ctrl-C.",
+        "Exit codes of all commands: 0 success; 1 a reported failure (also: an alert is open, a",
+        "picture needs review, something is missing); 2 invalid arguments, and nothing was done;",
+        "130 Ctrl-C.",
         "",
         "| command | what it does |",
         "|---|---|",
     ]
     for name, found in sorted(cli.COMMANDS.items()):
-        lines.append(f"| `pagewarden {name}` | {_cell(found.line)} |")
+        lines.append(f"| `pagewarden {name}` | {_cell(found.summary)} |")
         loaded = found.load()
         for below, command in sorted(getattr(loaded, "commands", {}).items()):
             line = _first(command.help or "")
@@ -134,30 +135,30 @@ def commands_page() -> str:
     return "\n".join([*lines, ""])
 
 
-async def read(url: str) -> str:
-    """Ask a migrated database for its page."""
+async def render_from(url: str) -> str:
+    """Render the page of a migrated database."""
     async with await psycopg.AsyncConnection.connect(url, row_factory=dict_row) as conn:
         rpcs = await (await conn.execute(RPCS)).fetchall()
         tables = await (await conn.execute(TABLES)).fetchall()
-    return database_page(rpcs, tables)
+    return render_database_page(rpcs, tables)
 
 
-async def _of_new_database(folder: Path) -> str:
-    async with server.running(folder / "home", durable=False) as local:
+async def _render_from_new_database(folder: Path) -> str:
+    async with server.open_server(folder / "home", durable=False) as local:
         await bootstrap.bootstrap(local.url(cluster.SUPERUSER), password=local.password)
         await migrations.migrate(local.url())
-        return await read(local.url(cluster.SUPERUSER))
+        return await render_from(local.url(cluster.SUPERUSER))
 
 
 def main() -> None:
     """Write all pages."""
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pagewarden-reference-") as folder:
-        Path(folder).chmod(0o755)  # the server may be of another account
-        page = asyncio.run(_of_new_database(Path(folder)))
+        Path(folder).chmod(0o755)  # the server may run as another account
+        page = asyncio.run(_render_from_new_database(Path(folder)))
     (FOLDER / "database.md").write_text(page, "utf-8")
-    (FOLDER / "routes.md").write_text(routes_page(), "utf-8")
-    (FOLDER / "commands.md").write_text(commands_page(), "utf-8")
+    (FOLDER / "routes.md").write_text(render_routes_page(), "utf-8")
+    (FOLDER / "commands.md").write_text(render_commands_page(), "utf-8")
 
 
 if __name__ == "__main__":

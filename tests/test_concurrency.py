@@ -22,7 +22,7 @@ async def test_map_in_order_keeps_the_order() -> None:
             late.set()
         return number
 
-    found = concurrency.map_in_order((work(number) for number in range(5)), ahead=3)
+    found = concurrency.map_in_order((work(number) for number in range(5)), max_concurrency=3)
     assert [number async for number in found] == [0, 1, 2, 3, 4]
 
 
@@ -38,7 +38,9 @@ async def test_map_in_order_limits_concurrency() -> None:
         await asyncio.sleep(0)
         running -= 1
 
-    async with aclosing(concurrency.map_in_order((work() for _ in range(100)), ahead=4)) as found:
+    async with aclosing(
+        concurrency.map_in_order((work() for _ in range(100)), max_concurrency=4)
+    ) as found:
         async for _ in found:
             if begun >= 10:
                 break
@@ -59,25 +61,27 @@ async def test_first_error_cancels_the_others() -> None:
             ended.append(number)
 
     with pytest.raises(ValueError, match="no"):
-        async for _ in concurrency.map_in_order((work(number) for number in range(9)), ahead=4):
+        async for _ in concurrency.map_in_order(
+            (work(number) for number in range(9)), max_concurrency=4
+        ):
             pass
     assert sorted(ended) == [0, 2, 3]  # the next ones had not begun
 
 
 class Step:
-    """A step that ends when told to, and its undo."""
+    """A step that ends on go_on, and its undo."""
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
         self.undone: list[str] = []
 
     async def take(self) -> str:
-        """Return when told to."""
+        """Return after go_on."""
         await self.go_on.wait()
         return "done"
 
     async def fail(self) -> str:
-        """Fail when told to."""
+        """Fail after go_on."""
         await self.go_on.wait()
         raise ValueError("failed")
 

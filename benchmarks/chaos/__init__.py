@@ -1,4 +1,4 @@
-"""python -m benchmarks chaos: a whole system under fire, and a referee who sees what goes wrong."""
+"""python -m benchmarks chaos: faults in a complete system, and checks of its invariants."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ __all__ = ["command"]
 
 def command(  # noqa: PLR0913  # each is an option
     *,
-    minutes: Annotated[float, typer.Option(min=0.1, help="How long the fire lasts.")] = 10.0,
-    documents: Annotated[
-        int, typer.Option(min=10, help="How many documents are brought in at most.")
-    ] = 20_000,
+    minutes: Annotated[float, typer.Option(min=0.1, help="Duration of the faults.")] = 10.0,
+    documents: Annotated[int, typer.Option(min=10, help="Maximum number of uploads.")] = 20_000,
     seed: Annotated[
-        int | None, typer.Option(help="Chance that is the same each time. Default: a new one.")
+        int | None, typer.Option(help="Seed of the random faults. Default: a new one.")
     ] = None,
     broken: Annotated[
         str | None,
         typer.Option(
             "--break",
-            help="Break the build on purpose: fencing, tokens or heartbeat. It must be noticed.",
+            help="Remove a safeguard, which must be detected: fencing, tokens or heartbeat.",
         ),
     ] = None,
     report: Annotated[
@@ -36,15 +34,15 @@ def command(  # noqa: PLR0913  # each is an option
         typer.Option("--json", metavar="FILE", help="Write all figures to this file, as JSON."),
     ] = None,
     logs: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keep what the programs say in here.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for the logs of the programs.")
     ] = None,
 ) -> None:
-    """Kill, stop and cut off the parts of a system of its own while it reads documents.
+    """Kill, suspend and disconnect the parts of a temporary system while it reads documents.
 
-    Exit code 1: something happened that must not; it is named.
+    Exit code 1: an invariant was violated; the report names it.
     """
-    # What it needs takes a second to load and is not installed with every Pagewarden.
+    # Slow to load, and not installed with every Pagewarden.
     report_module = importlib.import_module("benchmarks.chaos.report")
-    chosen = report_module.plan(minutes=minutes, documents=documents, seed=seed, broken=broken)
-    if not report_module.run(chosen, report=report, output=output, logs=logs):
+    plan = report_module.make_plan(minutes=minutes, documents=documents, seed=seed, broken=broken)
+    if not report_module.run(plan, report=report, output=output, logs=logs):
         raise typer.Exit(1)

@@ -1,6 +1,6 @@
-"""What was done to the programs of the system, and when: it excuses workers that seemed dead.
+"""The faults of a run and their times, which explain why a worker lost its document.
 
-Times are those of time.time() in this process, which is the clock of Postgres, too.
+Times are those of time.time() in this process; Postgres uses the same clock.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Span:
-    """From when to when; without an end it lasts."""
+    """A period; infinite until its end is set."""
 
     begin: float
     end: float = math.inf
 
-    def touches(self, begin: float, end: float) -> bool:
-        """Tell whether any of the time between was part of it."""
+    def overlaps(self, begin: float, end: float) -> bool:
+        """Return whether it overlaps the period from `begin` to `end`."""
         return self.begin <= end and begin <= self.end
 
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The end of a process; ordered: by us."""
+    """The end of a process; `ordered` if the benchmark caused it."""
 
     name: str
     at: float
@@ -39,51 +39,51 @@ class Death:
 
 @dataclass(slots=True)
 class Journal:
-    """Counts of disturbances, deaths and stops by process id, outages and cuts of connections.
+    """Counts of disturbances, deaths and suspensions by process id, outages, cut connections.
 
-    What happened is also written to a file, line by line.
+    Every event is also written to a log file.
     """
 
     file: Path
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
     deaths: dict[int, Death] = field(default_factory=dict)
-    stops: collections.defaultdict[int, list[Span]] = field(
+    suspensions: collections.defaultdict[int, list[Span]] = field(
         default_factory=lambda: collections.defaultdict(list)
     )
     outages: list[Span] = field(default_factory=list)
     cuts: list[float] = field(default_factory=list)
 
-    def say(self, line: str) -> None:
-        """Write down what happened, for whoever has to find out why."""
+    def write(self, line: str) -> None:
+        """Write a line with the time to the log file."""
         now = dt.datetime.now(dt.UTC)
         with self.file.open("a", encoding="utf-8") as file:
             file.write(f"{now:%H:%M:%S.%f} {line}\n")
 
-    def died(self, pid: int, name: str, *, ordered: bool) -> None:
-        """Note a death; what we ordered counts before what we found."""
+    def record_death(self, pid: int, name: str, *, ordered: bool) -> None:
+        """Record the end of a process; the first record of a process counts."""
         if pid not in self.deaths:
             self.deaths[pid] = Death(name, time.time(), ordered)
-            self.say(f"{name} ({pid}) {'was killed' if ordered else 'ended'}")
+            self.write(f"{name} ({pid}) {'was killed' if ordered else 'ended'}")
 
-    def stopped(self, pid: int, name: str) -> Span:
-        """Note that a process stands still from now on; whoever lets it go on ends the span."""
-        self.stops[pid].append(Span(time.time()))
-        self.say(f"{name} ({pid}) was stopped")
-        return self.stops[pid][-1]
+    def record_suspension(self, pid: int, name: str) -> Span:
+        """Record that a process is suspended; return the span, for record_resume."""
+        self.suspensions[pid].append(Span(time.time()))
+        self.write(f"{name} ({pid}) was suspended")
+        return self.suspensions[pid][-1]
 
-    def goes_on(self, pid: int, name: str, span: Span) -> None:
-        """Note that it goes on."""
+    def record_resume(self, pid: int, name: str, span: Span) -> None:
+        """Record that a suspended process continues."""
         span.end = time.time()
-        self.say(f"{name} ({pid}) goes on")
+        self.write(f"{name} ({pid}) was resumed")
 
-    def gone_since(self, pid: int, at: float) -> float | None:
-        """Tell since when a process had been dead or stopped at that time; None: it was well."""
+    def unavailable_since(self, pid: int, at: float) -> float | None:
+        """Return since when a process was dead or suspended at a time; None if it was running."""
         death = self.deaths.get(pid)
-        begins = [span.begin for span in self.stops[pid] if span.touches(at, at)]
+        begins = [span.begin for span in self.suspensions[pid] if span.overlaps(at, at)]
         begins += [death.at] if death and death.at <= at else []
         return min(begins, default=None)
 
     def was_disturbed(self, begin: float, end: float) -> bool:
-        """Tell whether the database was away, or its connections were cut, in between."""
-        away = any(span.touches(begin, end) for span in self.outages)
-        return away or any(begin <= at <= end for at in self.cuts)
+        """Return whether there was an outage of the database or a cut connection in a period."""
+        had_outage = any(span.overlaps(begin, end) for span in self.outages)
+        return had_outage or any(begin <= at <= end for at in self.cuts)

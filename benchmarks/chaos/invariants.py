@@ -1,7 +1,7 @@
-"""Check the invariants of a run: while it lasts, and once more when it has settled.
+"""Check the invariants of a run: during the run, and again after it has settled.
 
-While it lasts: who touched a document that another worker held (invariants.sql), who was taken for
-dead and was not, and which of the rules of the database did not hold.
+During the run: changes of a document by another process than its holder (invariants.sql), rescues
+of documents from healthy workers, and violated invariants of the database.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pagewarden import files, settings
+from pagewarden import settings, storage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     import psycopg
 
     from benchmarks.chaos import event_log
-    from benchmarks.chaos.documents import Made
-    from benchmarks.chaos.system import Ground
-    from benchmarks.chaos.traffic import Brought, People
+    from benchmarks.chaos.documents import SampleFile
+    from benchmarks.chaos.system import ChaosSystem
+    from benchmarks.chaos.traffic import Submitted, Users
 
 
 _SQL = Path(__file__).with_name("invariants.sql")
-_LOOK_SECONDS = 5.0
-# Where a connection is cut, a claim may be made while its answer is lost: whoever made it does not
-# know, and is never heard of.
-_LOST_ANSWER_SECONDS = 2.0
+_CHECK_SECONDS = 5.0
+# If a connection is cut during a claim, the worker may not learn of its claim, and so never sends a
+# heartbeat for it.
+_LOST_CLAIM_SECONDS = 2.0
 _EVENTS = """
-select document_id::text, kind, status, worker, caller, reading, retries, rescues, was_heard,
+select document_id::text, kind, status, worker, caller, reading, retries, rescues, had_heartbeat,
   extract(epoch from at)::float8 as at
 from chaos.events order by id
 """
-_NOTED = "select rule, document_id::text, detail from chaos.violations order by id"
+_RECORDED = "select rule, document_id::text, detail from chaos.violations order by id"
 _INVARIANTS = "select invariant, document_id::text, detail from private.invariant_violations()"
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that did not hold, for which document, and how that was seen."""
+    """A violated rule, the document, and details."""
 
     rule: str
     document: str | None
@@ -52,9 +52,9 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change of hands or of state; worker is who had the document, or has it now.
+    """A change of the holder or status of a document; `worker` is the old or new holder.
 
-    was_heard: whoever had it had sent a heartbeat.
+    `had_heartbeat` is true if the old holder had sent a heartbeat.
     """
 
     document_id: str
@@ -65,120 +65,122 @@ class Event:
     reading: int
     retries: int
     rescues: int
-    was_heard: bool
+    had_heartbeat: bool
     at: float
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """A document in the hands of a worker: from the claim to whatever ended it."""
+class Claim:
+    """A worker's claim on a document: the event of the claim, and the one that ended it."""
 
     begin: Event
     end: Event | None
 
     @property
     def pid(self) -> int:
-        """Tell whose hands they were."""
+        """Return the process id of the worker."""
         return pid_of(self.begin.worker)
 
     @property
     def was_rescued(self) -> bool:
-        """Tell whether it was taken back because nobody was heard of; not by HAC."""
+        """Return whether the sweep took it back, and not HAC."""
         return self.end is not None and self.end.kind == "rescued" and _is_program(self.end.caller)
 
 
 def pid_of(worker: str | None) -> int:
-    """Take the process id out of the name of a worker, as chaos.process_of does."""
+    """Return the process id in the name of a worker, as chaos.process_of does."""
     number = (worker or "").removeprefix(f"{socket.gethostname()}-").partition("-")[0]
     return int(number) if number.isdecimal() else 0
 
 
-def holds(events: Iterable[Event]) -> Iterator[Hold]:
-    """Pair every claim with its end."""
+def pair_claims(events: Iterable[Event]) -> Iterator[Claim]:
+    """Pair every claim with the event that ended it."""
     by_document = collections.defaultdict(list)
     for event in events:
         by_document[event.document_id].append(event)
-    for of_one in by_document.values():
-        for event, after in itertools.zip_longest(of_one, of_one[1:]):
+    for history in by_document.values():
+        for event, following in itertools.zip_longest(history, history[1:]):
             if event.kind == "claimed":
-                yield Hold(event, after)
+                yield Claim(event, following)
 
 
 async def install(conn: psycopg.AsyncConnection[Any]) -> None:
-    """Seat the referee in a database."""
+    """Install the triggers of the monitor in a database."""
     text = _SQL.read_text("utf-8").replace("{skip}", str(len(socket.gethostname()) + 2))
     await conn.execute(text.encode())
 
 
-class Referee:
-    """Watches a run; unsound are the rules of the database that it found broken on the way."""
+class InvariantMonitor:
+    """Monitors a run; `violated` collects violations of the database's own invariants."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        self.unsound: dict[tuple[str, str | None], Violation] = {}
-        self.looks = 0
+    def __init__(self, system: ChaosSystem) -> None:
+        self._system = system
+        self.violated: dict[tuple[str, str | None], Violation] = {}
+        self.checks = 0
 
     async def watch(self) -> None:
-        """Look at the rules of the database now and then, for ever."""
+        """Check the database's own invariants periodically until cancelled."""
         while True:
-            await self.look()
-            await asyncio.sleep(_LOOK_SECONDS)
+            await self.check()
+            await asyncio.sleep(_CHECK_SECONDS)
 
-    async def look(self) -> None:
-        """Ask the database which of its rules do not hold."""
-        for row in await self._ground.rows(_INVARIANTS):
-            found = Violation(row["invariant"], row["document_id"], row["detail"])
-            self.unsound[found.rule, found.document] = found
-        self.looks += 1
+    async def check(self) -> None:
+        """Ask the database for violations of its own invariants."""
+        for row in await self._system.rows(_INVARIANTS):
+            violation = Violation(row["invariant"], row["document_id"], row["detail"])
+            self.violated[violation.rule, violation.document] = violation
+        self.checks += 1
 
-    async def events(self) -> list[Event]:
-        """Give all that was seen, in order."""
-        return [Event(**row) for row in await self._ground.rows(_EVENTS)]
+    async def load_events(self) -> list[Event]:
+        """Load all events in order."""
+        return [Event(**row) for row in await self._system.rows(_EVENTS)]
 
-    async def violations(self) -> list[Violation]:
-        """Give all that it objects to so far."""
-        noted = [
+    async def find_violations(self) -> list[Violation]:
+        """Return all violations so far."""
+        recorded = [
             Violation(row["rule"], row["document_id"], row["detail"])
-            for row in await self._ground.rows(_NOTED)
+            for row in await self._system.rows(_RECORDED)
         ]
-        plan = self._ground.plan
-        slack = plan.lock_seconds + plan.sweep_seconds + _LOST_ANSWER_SECONDS
-        taken = unexcused(await self.events(), self._ground.journal, slack)
-        return [*noted, *taken, *self.unsound.values()]
+        plan = self._system.plan
+        slack = plan.lock_seconds + plan.sweep_seconds + _LOST_CLAIM_SECONDS
+        wrongful = find_wrongful_rescues(await self.load_events(), self._system.journal, slack)
+        return [*recorded, *wrongful, *self.violated.values()]
 
 
-def unexcused(
+def find_wrongful_rescues(
     events: Iterable[Event], journal: event_log.Journal, slack: float
 ) -> Iterator[Violation]:
-    """Find documents that were taken from a worker which nobody had killed, stopped or cut off.
+    """Find documents rescued from workers that were not killed, suspended or disconnected.
 
-    slack is how long after its last sign of life a worker may be taken for dead.
+    `slack` is the time after the last heartbeat within which the sweep may rescue a document.
     """
-    for hold in holds(events):
-        if hold.was_rescued and hold.end is not None and not _excused(hold, journal, slack):
+    for claim in pair_claims(events):
+        if claim.was_rescued and claim.end is not None and not _is_justified(claim, journal, slack):
             yield Violation(
-                "only who is gone loses a document to the sweep",
-                hold.begin.document_id,
-                f"{hold.begin.worker} had it for {hold.end.at - hold.begin.at:.1f} s and was well",
+                "the sweep rescues documents only from dead workers",
+                claim.begin.document_id,
+                f"{claim.begin.worker} was healthy after {claim.end.at - claim.begin.at:.1f} s",
             )
 
 
-def _excused(hold: Hold, journal: event_log.Journal, slack: float) -> bool:
-    assert hold.end is not None  # noqa: S101  # only those that ended are asked about
-    stood = any(span.touches(hold.end.at - slack, hold.end.at) for span in journal.stops[hold.pid])
-    death = journal.deaths.get(hold.pid)
-    died = death is not None and death.at <= hold.end.at
-    at = hold.begin.at
-    lost = journal.was_disturbed(at - _LOST_ANSWER_SECONDS, at + _LOST_ANSWER_SECONDS)
-    return stood or died or (lost and not hold.end.was_heard)
+def _is_justified(claim: Claim, journal: event_log.Journal, slack: float) -> bool:
+    assert claim.end is not None  # noqa: S101  # callers check it
+    was_suspended = any(
+        span.overlaps(claim.end.at - slack, claim.end.at) for span in journal.suspensions[claim.pid]
+    )
+    death = journal.deaths.get(claim.pid)
+    was_dead = death is not None and death.at <= claim.end.at
+    at = claim.begin.at
+    is_unknown = journal.was_disturbed(at - _LOST_CLAIM_SECONDS, at + _LOST_CLAIM_SECONDS)
+    return was_suspended or was_dead or (is_unknown and not claim.end.had_heartbeat)
 
 
 def _is_program(caller: str) -> bool:
     return caller.removeprefix("chaos-").isdecimal()
 
 
-# After the run: documents and jobs have ended as they must ----------------------------------------
-# What must be true when everything has come to rest: documents and jobs have ended rightly.
+# After the run ------------------------------------------------------------------------------------
+# Every document and job has ended in the expected state.
 
 
 _DOCUMENTS = """
@@ -205,134 +207,145 @@ _GIVEN_UP = {"dead_letter", "failed"}
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
-    """Knows what was brought in and what people asked for, and looks at what became of it."""
+class FinalCheck:
+    """Compares the final documents and jobs with the uploads and user actions of the run."""
 
-    ground: Ground
-    brought: Brought
-    people: People
+    system: ChaosSystem
+    submitted: Submitted
+    users: Users
 
-    async def judge(self, events: Sequence[Event]) -> list[Violation]:
-        """Look at everything once more, now that it is over."""
-        documents = await self.ground.rows(_DOCUMENTS)
-        jobs = await self.ground.rows(_JOBS)
-        lost = [violation async for violation in self._files(documents)]
-        return [*self.verdict(documents, jobs, events), *lost]
+    async def run(self, events: Sequence[Event]) -> list[Violation]:
+        """Check all documents, jobs and files."""
+        documents = await self.system.rows(_DOCUMENTS)
+        jobs = await self.system.rows(_JOBS)
+        files = [violation async for violation in self._check_files(documents)]
+        return [*self.check_rows(documents, jobs, events), *files]
 
-    def verdict(
+    def check_rows(
         self,
         documents: Sequence[Mapping[str, Any]],
         jobs: Sequence[Mapping[str, Any]],
         events: Sequence[Event],
     ) -> Iterator[Violation]:
-        """Find what is wrong with these rows of documents and jobs."""
-        yield from self._arrivals(documents)
-        yield from self._ends(documents)
-        yield from self._results(documents, events)
-        yield from self._burials(documents, events)
-        yield from self._jobs(jobs)
+        """Check these rows of documents and jobs."""
+        yield from self._check_uploads(documents)
+        yield from self._check_final_states(documents)
+        yield from self._check_results(documents, events)
+        yield from self._check_attempts(documents, events)
+        yield from self._check_jobs(jobs)
 
-    def _arrivals(self, documents: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
-        """See that what was taken in is there, and nothing else."""
+    def _check_uploads(self, documents: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
+        """Check that every accepted upload is there once, and no rejected one."""
         ids = {row["id"] for row in documents}
-        for name, document in self.brought.ids.items():
+        for name, document in self.submitted.ids.items():
             if document not in ids:
-                yield Violation("what was taken in is there", document, name)
-        taken = {*self.brought.ids, *(n for names in self.brought.jobs.values() for n in names)}
+                yield Violation("an accepted upload is not lost", document, name)
+        accepted = {
+            *self.submitted.ids,
+            *(n for names in self.submitted.jobs.values() for n in names),
+        }
         for row in documents:
-            if row["name"] not in taken:
-                yield Violation("what was refused is not there", row["id"], row["name"])
+            if row["name"] not in accepted:
+                yield Violation("a rejected upload leaves no document", row["id"], row["name"])
         live = collections.Counter(row["name"] for row in documents if not row["is_deleted"])
         for name, count in live.items():
             if count > 1:
-                yield Violation("what was sent twice is there once", None, f"{name}: {count} times")
-        for name, made in self.brought.made.items():
-            if made.refused != (name in self.brought.refused):
-                yield Violation("a refusal has its reason", None, name)
+                yield Violation(
+                    "a repeated upload creates one document", None, f"{name}: {count} times"
+                )
+        for name, file in self.submitted.files.items():
+            if file.is_rejected != (name in self.submitted.rejected):
+                yield Violation("exactly the invalid files are rejected", None, name)
 
-    def _ends(self, documents: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
-        """See that every document ended as it had to, or as somebody asked for."""
+    def _check_final_states(self, documents: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
+        """Check that every document ended as its content or a user action requires."""
         for row in documents:
-            made = self.brought.made[row["name"]]
-            if row["is_deleted"] and row["id"] not in self.people.asked["delete"]:
-                yield Violation("only people delete", row["id"], row["name"])
-            if problem := self._problem(row, made):
-                yield Violation("every document ends rightly", row["id"], problem)
+            file = self.submitted.files[row["name"]]
+            if row["is_deleted"] and row["id"] not in self.users.requested["delete"]:
+                yield Violation("documents are deleted only by users", row["id"], row["name"])
+            if problem := self._find_problem(row, file):
+                yield Violation("every document ends in the expected state", row["id"], problem)
 
-    def _problem(self, row: Mapping[str, Any], made: Made) -> str | None:
-        status, asked = row["ocr_status"], self.people.asked
+    def _find_problem(self, row: Mapping[str, Any], file: SampleFile) -> str | None:
+        status, requested = row["ocr_status"], self.users.requested
         if status == "completed":
-            if made.texts is None:
-                return f"{made.name} cannot be read, and was"
-            if tuple(row["texts"]) != made.texts or row["pages"] != len(made.texts):
-                return f"{made.name} reads {row['texts'][:5]}, and says {made.texts[:5]}"
+            if file.texts is None:
+                return f"{file.name} is damaged, but was completed"
+            if tuple(row["texts"]) != file.texts or row["pages"] != len(file.texts):
+                return f"{file.name} has texts {row['texts'][:5]}, expected {file.texts[:5]}"
             return None
         if status in _GIVEN_UP:
-            rightly = made.texts is None or made.name in asked["abandon"]
-            return None if rightly else f"{made.name} is sound, and was given up as {status}"
+            is_expected = file.texts is None or file.name in requested["abandon"]
+            return None if is_expected else f"{file.name} is valid, but ended as {status}"
         if status == "cancelled":
-            by_job = row["case_id"] in self.brought.jobs
-            rightly = by_job or row["id"] in asked["cancel"] | asked["delete"]
-            return None if rightly else f"{made.name} was cancelled, and nobody asked for it"
-        return f"{made.name} is still {status}"
+            by_job = row["case_id"] in self.submitted.jobs
+            is_expected = by_job or row["id"] in requested["cancel"] | requested["delete"]
+            return None if is_expected else f"{file.name} was cancelled without a request"
+        return f"{file.name} is still {status}"
 
-    def _results(
+    def _check_results(
         self, documents: Sequence[Mapping[str, Any]], events: Iterable[Event]
     ) -> Iterator[Violation]:
-        """See that every completion has one result, and no reading has two."""
-        ends = collections.Counter(e.document_id for e in events if e.kind == "completed")
+        """Check that every completion has one result, and no reading has two."""
+        completions = collections.Counter(e.document_id for e in events if e.kind == "completed")
         for row in documents:
-            if row["results"] != ends[row["id"]]:
-                detail = f"{ends[row['id']]} times completed, {row['results']} results"
+            if row["results"] != completions[row["id"]]:
+                detail = f"{completions[row['id']]} completions, {row['results']} results"
                 yield Violation("every completion has one result", row["id"], detail)
             if row["results"] > row["reading"]:
                 detail = f"{row['reading']} readings, {row['results']} results"
                 yield Violation("no reading has two results", row["id"], detail)
 
-    def _burials(
+    def _check_attempts(
         self, documents: Sequence[Mapping[str, Any]], events: Iterable[Event]
     ) -> Iterator[Violation]:
-        """See that no sound document was given up before its attempts were used up."""
+        """Check that no valid document was given up before its last attempt."""
         limits = {row["id"]: row for row in documents}
         for event in events:
             row = limits[event.document_id]
-            buried = event.status in _GIVEN_UP and event.kind in {"failed", "rescued"}
-            if not buried or self.brought.made[row["name"]].texts is None:
+            was_given_up = event.status in _GIVEN_UP and event.kind in {"failed", "rescued"}
+            if not was_given_up or self.submitted.files[row["name"]].texts is None:
                 continue
             if event.retries < row["max_attempts"] and event.rescues <= row["max_rescues"]:
                 detail = f"{event.retries} failures, {event.rescues} rescues"
-                yield Violation("a sound document has all its attempts", row["id"], detail)
+                yield Violation(
+                    "a valid document is not given up before its last attempt", row["id"], detail
+                )
 
-    def _jobs(self, jobs: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
-        """See that every job that was taken has one outcome, and that it fits its pictures."""
+    def _check_jobs(self, jobs: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
+        """Check that every accepted job has one outcome, and that it matches its images."""
         ids = {job["id"] for job in jobs}
-        for lost in self.brought.jobs.keys() - ids:
-            yield Violation("what was taken in is there", lost, "a job")
+        for lost in self.submitted.jobs.keys() - ids:
+            yield Violation("an accepted upload is not lost", lost, "a job")
         for job in jobs:
-            if job["id"] not in self.brought.jobs:
-                yield Violation("what was sent twice is there once", job["id"], "a job")
-            elif problem := self._problem_of_job(job):
-                yield Violation("the outcome of a job fits its pictures", job["id"], problem)
+            if job["id"] not in self.submitted.jobs:
+                yield Violation("a repeated upload creates one document", job["id"], "a job")
+            elif problem := self._find_job_problem(job):
+                yield Violation("the outcome of a job matches its images", job["id"], problem)
 
-    def _problem_of_job(self, job: Mapping[str, Any]) -> str | None:
-        made = [self.brought.made[name] for name in self.brought.jobs[job["id"]]]
+    def _find_job_problem(self, job: Mapping[str, Any]) -> str | None:
+        files = [self.submitted.files[name] for name in self.submitted.jobs[job["id"]]]
         statuses = set(job["statuses"])
         if job["outcome"] == "SUCCEEDED":
-            expected = {one.name: "\n".join(one.texts or ()) for one in made}
-            sound = statuses == {"completed"} and job["matched"] == expected
-            return None if sound else f"it succeeded, with {statuses} and {job['matched']}"
+            expected = {file.name: "\n".join(file.texts or ()) for file in files}
+            is_expected = statuses == {"completed"} and job["matched"] == expected
+            return None if is_expected else f"succeeded with {statuses} and {job['matched']}"
         if job["outcome"] == "FAILED":
-            rightly = "failed" in statuses and any(one.texts is None for one in made)
-            return None if rightly else f"it failed ({job['error']}), with {statuses}"
-        asked = self.people.asked
+            is_expected = "failed" in statuses and any(file.texts is None for file in files)
+            return None if is_expected else f"failed ({job['error']}) with {statuses}"
+        requested = self.users.requested
         if job["outcome"] == "CANCELLED":
-            return None if job["id"] in asked["cancel job"] else "nobody cancelled it"
-        return f"it has no outcome, with {statuses}"
+            return None if job["id"] in requested["cancel job"] else "cancelled without a request"
+        return f"no outcome, with {statuses}"
 
-    async def _files(self, documents: Sequence[Mapping[str, Any]]) -> AsyncIterator[Violation]:
-        """See that the file of every document is there."""
-        chosen = settings.Settings(home=self.ground.place.home, files=str(self.ground.files))
-        async with files.open_store(chosen) as store:
+    async def _check_files(
+        self, documents: Sequence[Mapping[str, Any]]
+    ) -> AsyncIterator[Violation]:
+        """Check that the file of every document is there."""
+        store_settings = settings.Settings(
+            home=self.system.installation.home, files=str(self.system.files)
+        )
+        async with storage.open_store(store_settings) as store:
             for row in documents:
                 path = row["dropbox_path"]
                 if path is None or await store.stat(path.removeprefix("/")) is None:

@@ -1,8 +1,8 @@
--- The referee of a run: it sees every change of hands as it is made, on whose connection, and
--- judges by that alone. Nothing of it asks for a lock token: that is what it keeps an eye on.
+-- The monitor of a run. Triggers record every claim, release and change of status, and check it by
+-- the connection that made it. They do not use lock tokens, since those are under test.
 --
--- Programs of the run name their connections chaos-<process id>, and their workers begin with
--- the name of the host and that number. Whatever comes from elsewhere is HAC, and not judged.
+-- Connections of the run's programs are named chaos-<process id>; the names of their workers begin
+-- with the host name and that number. Other connections belong to HAC and are not checked.
 
 create schema chaos;
 
@@ -17,10 +17,10 @@ create table chaos.events (
   reading integer not null,
   retries integer not null,
   rescues integer not null,
-  was_heard boolean not null
+  had_heartbeat boolean not null
 );
-comment on table chaos.events is 'Every change of hands or of state of a document; worker is who had or has it.';
-comment on column chaos.events.was_heard is 'Whoever had it had sent a heartbeat at least once.';
+comment on table chaos.events is 'Claims, releases and changes of status of documents; worker is the old or new holder.';
+comment on column chaos.events.had_heartbeat is 'The previous holder had sent at least one heartbeat.';
 create index events_document_idx on chaos.events (document_id, id);
 create index events_kind_idx on chaos.events (kind);
 
@@ -30,7 +30,7 @@ create table chaos.pages (
   times integer not null default 1,
   primary key (run_id, page_number)
 );
-comment on table chaos.pages is 'How often each page was saved that could be read.';
+comment on table chaos.pages is 'How often each page was saved with a text.';
 
 create table chaos.violations (
   id bigint generated always as identity primary key,
@@ -39,7 +39,7 @@ create table chaos.violations (
   document_id uuid,
   detail text
 );
-comment on table chaos.violations is 'What must not happen and did.';
+comment on table chaos.violations is 'Violated rules.';
 
 create function chaos.process_of(p_worker text)
 returns text
@@ -47,10 +47,10 @@ language sql
 immutable
 set search_path = ''
 as $$
-  -- The name of the host may have dashes in it; the number is what comes after.
+  -- The host name may contain dashes; the process id follows it.
   select split_part(substr(p_worker, {skip}), '-', 1);
 $$;
-comment on function chaos.process_of(text) is 'The process id in the name of a worker.';
+comment on function chaos.process_of(text) is 'Return the process id in the name of a worker.';
 
 create function chaos.caller()
 returns text
@@ -60,9 +60,9 @@ set search_path = ''
 as $$
   select substring(current_setting('application_name') from '^chaos-([0-9]+)$');
 $$;
-comment on function chaos.caller() is 'The process id of the program that calls; null for HAC and everybody else.';
+comment on function chaos.caller() is 'Return the process id of the calling program; null for HAC.';
 
-create function chaos.accuse(p_rule text, p_document_id uuid, p_holder text)
+create function chaos.add_violation(p_rule text, p_document_id uuid, p_holder text)
 returns void
 language sql
 set search_path = ''
@@ -70,15 +70,15 @@ as $$
   insert into chaos.violations (rule, document_id, detail)
   values (
     p_rule, p_document_id,
-    format('process %s did it, and %s had it', chaos.caller(), coalesce(p_holder, 'nobody'))
+    format('by process %s; holder: %s', chaos.caller(), coalesce(p_holder, 'none'))
   );
 $$;
-comment on function chaos.accuse(text, uuid, text) is 'Note what a program did that had no right to.';
+comment on function chaos.add_violation(text, uuid, text) is 'Record a change by a program that did not hold the document.';
 
 create function chaos.watch_document()
 returns trigger
 language plpgsql
-security definer          -- whoever changes documents need not know of the referee
+security definer          -- callers have no rights on schema chaos
 set search_path = ''
 as $$
 declare
@@ -90,11 +90,11 @@ declare
     when new.rescues > old.rescues then 'rescued'
     when new.retry_count > old.retry_count then 'failed'
     when new.ocr_status = 'cancelled' then 'cancelled'
-    when old.lock_token is not null then 'given back'
+    when old.lock_token is not null then 'released'
     else 'moved'
   end;
 begin
-  insert into chaos.events (document_id, kind, status, worker, reading, retries, rescues, was_heard)
+  insert into chaos.events (document_id, kind, status, worker, reading, retries, rescues, had_heartbeat)
   values (
     new.id, v_kind, new.ocr_status, coalesce(new.locked_by, old.locked_by), new.reading, new.retry_count,
     new.rescues, coalesce(old.locked_at > old.claimed_at, false)
@@ -103,15 +103,15 @@ begin
     return null;
   end if;
   if v_kind = 'completed' then
-    perform chaos.accuse('only who has a document completes it', new.id, old.locked_by);
+    perform chaos.add_violation('only the holder completes a document', new.id, old.locked_by);
   elsif old.lock_token is not null and least(old.lock_expires_at, old.attempt_deadline) > now()
     and new.ocr_status <> 'cancelled' then
-    perform chaos.accuse('nobody takes away a lock that has not expired', new.id, old.locked_by);
+    perform chaos.add_violation('an unexpired lock is not taken away', new.id, old.locked_by);
   end if;
   return null;
 end;
 $$;
-comment on function chaos.watch_document() is 'Note a change of hands, and judge it.';
+comment on function chaos.watch_document() is 'Record a change of holder or status, and check it.';
 create trigger documents_chaos
   after update on public.documents
   for each row
@@ -124,7 +124,7 @@ create trigger documents_chaos
 create function chaos.watch_page()
 returns trigger
 language plpgsql
-security definer          -- whoever saves pages need not know of the referee
+security definer          -- callers have no rights on schema chaos
 set search_path = ''
 as $$
 declare
@@ -136,12 +136,12 @@ begin
     on conflict (run_id, page_number) do update set times = p.times + 1;
   end if;
   if chaos.caller() is distinct from chaos.process_of(v_holder) and chaos.caller() is not null then
-    perform chaos.accuse('only who has a document saves pages of it', new.document_id, v_holder);
+    perform chaos.add_violation('only the holder saves pages of a document', new.document_id, v_holder);
   end if;
   return null;
 end;
 $$;
-comment on function chaos.watch_page() is 'Count a page that is saved, and judge who saved it.';
+comment on function chaos.watch_page() is 'Count a saved page, and check who saved it.';
 create trigger ocr_pages_chaos
   after insert or update on public.ocr_pages
   for each row execute function chaos.watch_page();
@@ -149,17 +149,17 @@ create trigger ocr_pages_chaos
 create function chaos.watch_result()
 returns trigger
 language plpgsql
-security definer          -- whoever writes results need not know of the referee
+security definer          -- callers have no rights on schema chaos
 set search_path = ''
 as $$
 begin
   if chaos.caller() is distinct from chaos.process_of(new.worker_id) and chaos.caller() is not null then
-    perform chaos.accuse('a result is written by who read it', new.document_id, new.worker_id);
+    perform chaos.add_violation('a result is written by the worker that read the document', new.document_id, new.worker_id);
   end if;
   return null;
 end;
 $$;
-comment on function chaos.watch_result() is 'Judge who wrote a result.';
+comment on function chaos.watch_result() is 'Check who wrote a result.';
 create trigger ocr_processing_logs_chaos
   after insert on public.ocr_processing_logs
   for each row execute function chaos.watch_result();

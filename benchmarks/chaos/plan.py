@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 LANES = ("image", "pdf", "index", "acte", "check")
-WAITING: Mapping[str, int] = MappingProxyType(
+QUEUE_DEPTHS: Mapping[str, int] = MappingProxyType(
     {"image": 40, "pdf": 16, "index": 16, "acte": 16, "check": 16}
 )
-"""How many documents of each lane are there to be read at a time: enough that nobody idles."""
+"""Documents of each lane that wait at a time: enough to keep all workers busy."""
 SLOW_SHARE = 0.02
-AIMED_SLOW_SHARE = 0.3
+TARGETED_SLOW_SHARE = 0.3
 
 WORKERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -33,51 +33,56 @@ WORKERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "pool": ("pool", "run", "--lanes", "index,acte,check,image", "--size", "4"),
     }
 )
-"""Programs that read beside the worker and the functions of the system itself."""
+"""Workers beside those of the system itself."""
 
-DISTURBANCES: Mapping[str, float] = MappingProxyType(
+FAULTS: Mapping[str, float] = MappingProxyType(
     {
         "kill a worker": 6,
-        "stop a worker beyond its lock": 5,
+        "suspend a worker beyond its lock": 5,
         "kill the sandbox of a worker": 2,
         "kill the functions": 1.5,
-        "stop the functions": 0.5,
+        "suspend the functions": 0.5,
         "kill the GPU service": 0.7,
-        "hang the GPU service": 0.7,
-        "kill the scheduler with its system": 0.3,
+        "suspend the GPU service": 0.7,
+        "kill the system with its scheduler": 0.3,
         "restart Postgres, fast": 0.5,
         "restart Postgres, immediate": 0.5,
-        "keep Postgres away beyond a lock": 0.2,
+        "stop Postgres beyond a lock": 0.2,
         "cut the connections of a process": 3,
         "cut all connections": 0.7,
-        "cut those who listen": 1.5,
-        "ring for nothing": 4,
+        "cut listening connections": 1.5,
+        "send a spurious notification": 4,
         "call a worker function": 4,
         "fill the disk": 0.7,
         "cancel a document": 2,
-        "have a document read again": 4,
-        "decide about a dead letter": 3,
+        "read a document again": 4,
+        "resolve a dead letter": 3,
         "delete a document and restore it": 2,
         "pause a lane": 0.7,
-        "take a document for stuck": 3,
+        "recover a document that is not stuck": 3,
         "cancel a job": 1.5,
         "run a job again": 1.5,
     }
 )
-"""What is done, and how often compared with the others."""
+"""The injected faults and user actions, with their relative frequencies."""
 
-AIMED: Mapping[str, float] = MappingProxyType(
-    {"stop a worker beyond its lock": 5, "kill a worker": 1, "take a document for stuck": 3}
+TARGETED_FAULTS: Mapping[str, float] = MappingProxyType(
+    {
+        "suspend a worker beyond its lock": 5,
+        "kill a worker": 1,
+        "recover a document that is not stuck": 3,
+    }
 )
-"""The same for a build that is broken: what fencing and heartbeats are there for."""
+"""The faults for a broken build: those that fencing and heartbeats protect from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A run; seconds are as named, gap_seconds is the mean between two disturbances.
+    """The plan of a run.
 
-    At most so many documents are brought in. slow_pages is how many pages those documents have
-    that take a second for each, and settle_seconds how long everything may take to come to rest.
+    `gap_seconds` is the mean time between two disturbances; `documents` the maximum number of
+    uploads; `slow_pages` the length of slow documents, which take a second per page;
+    `settle_seconds` the time after the faults within which all documents have to be done.
     """
 
     seed: int
@@ -93,26 +98,25 @@ class Plan:
     gpu_silence_seconds: float = settings.GPU_SILENCE_SECONDS
     slow_pages: int = 40
     slow_share: float = SLOW_SHARE
-    waiting: Mapping[str, int] = field(default_factory=lambda: WAITING)
+    waiting: Mapping[str, int] = field(default_factory=lambda: QUEUE_DEPTHS)
     workers: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: WORKERS)
-    disturbances: Mapping[str, float] = field(default_factory=lambda: DISTURBANCES)
+    disturbances: Mapping[str, float] = field(default_factory=lambda: FAULTS)
     backoff_seconds: int = 30
     probe_seconds: int = 30
 
-    def chance(self, of_what: str) -> random.Random:
-        """Have chance of one's own, which others do not use up; the same for each seed."""
-        return random.Random(f"{self.seed} {of_what}")  # noqa: S311  # no secret
+    def rng(self, purpose: str) -> random.Random:
+        """Return a random generator for one purpose, so that purposes do not affect each other."""
+        return random.Random(f"{self.seed} {purpose}")  # noqa: S311  # no secret
 
     @property
     def recovery_limit(self) -> float:
-        """Seconds within which a dead worker's document has to be in other hands, nearly always."""
+        """Return the p99 limit for another worker to claim a dead worker's document."""
         return self.lock_seconds + 10.0
 
 
 # Builds without a safeguard -----------------------------------------------------------------------
-# Builds that are broken on purpose, to see that the referee would notice.
-#
-# Functions of the run's own database are replaced by ones without the safeguard.
+# Deliberately broken builds, which the monitor has to detect: SQL functions of the run's database
+# are replaced by ones without the safeguard.
 
 
 _NEW = """v_token
@@ -128,7 +132,7 @@ _SAME = """v_token
 
 BREAKS: Mapping[str, Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
-        # A claim makes no new token, so that of the worker before fits as well.
+        # A claim makes no new token, so the token of the previous worker is valid, too.
         "fencing": {"claim_documents": {_NEW: _SAME}},
         # Calls do not compare the token.
         "tokens": {
@@ -153,7 +157,7 @@ BREAKS: Mapping[str, Mapping[str, Mapping[str, str]]] = MappingProxyType(
         },
     }
 )
-"""By name: which functions of the queue lose what, and what stands there instead."""
+"""For each broken build, the functions to change: text to remove, and its replacement."""
 
 _DEFINITION = """
 select pg_get_functiondef(p.oid) from pg_proc as p
@@ -162,21 +166,21 @@ where p.pronamespace in ('private'::regnamespace, 'public'::regnamespace) and p.
 
 
 async def break_build(conn: psycopg.AsyncConnection[Any], name: str) -> None:
-    """Break the build in a database, in the way of that name."""
+    """Replace the functions of a database by those of a broken build."""
     for function, changes in BREAKS[name].items():
         async with conn.cursor(row_factory=tuple_row) as cursor:
             await cursor.execute(_DEFINITION, (function,))
             ((text,),) = await cursor.fetchall()
-            await cursor.execute(without(text, changes, function).encode())
+            await cursor.execute(replace_safeguards(text, changes, function).encode())
 
 
-def without(text: str, changes: Mapping[str, str], function: str) -> str:
-    """Replace what is to be broken, which must be there: a sound build must not pass for broken."""
+def replace_safeguards(text: str, changes: Mapping[str, str], function: str) -> str:
+    """Replace parts of a function; each must be there once, or the build would not be broken."""
     for old, new in changes.items():
         if text.count(old) != 1:
             raise errors.LocalStackError(
                 f"{function} no longer has {old!r}, so it cannot be broken there; "
-                "mend benchmarks.chaos.plan"
+                "update benchmarks.chaos.plan"
             )
         text = text.replace(old, new)
     return text

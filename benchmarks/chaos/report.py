@@ -1,4 +1,4 @@
-"""What is shown of a run: how it goes, tables, JSON, and a report in Markdown."""
+"""The output of a run: progress, tables, JSON, and a report in Markdown."""
 
 from __future__ import annotations
 
@@ -24,135 +24,143 @@ if TYPE_CHECKING:
 
 
 _QUIET_SHARE = 0.15
-_LEAST_QUIET_SECONDS = 20.0
-_SHOWN = 20
-_MOST_SEED = 1_000_000
+_MIN_QUIET_SECONDS = 20.0
+_MAX_PRINTED = 20
+_MAX_SEED = 1_000_000
 
 out = Console(highlight=False)
 
 
-def plan(*, minutes: float, documents: int, seed: int | None, broken: str | None) -> plans.Plan:
-    """Make the plan of a run; one whose build is broken is aimed at what is broken."""
+def make_plan(
+    *, minutes: float, documents: int, seed: int | None, broken: str | None
+) -> plans.Plan:
+    """Make the plan of a run; for a broken build, with the faults that reveal it."""
     if broken is not None and broken not in plans.BREAKS:
-        raise typer.BadParameter(f"{broken!r} cannot be broken; choose {', '.join(plans.BREAKS)}")
-    chosen = plans.Plan(
-        seed=secrets.randbelow(_MOST_SEED) if seed is None else seed,
+        raise typer.BadParameter(f"unknown build {broken!r}; choose {', '.join(plans.BREAKS)}")
+    plan = plans.Plan(
+        seed=secrets.randbelow(_MAX_SEED) if seed is None else seed,
         fire_seconds=60 * minutes,
-        quiet_seconds=max(_LEAST_QUIET_SECONDS, _QUIET_SHARE * 60 * minutes),
+        quiet_seconds=max(_MIN_QUIET_SECONDS, _QUIET_SHARE * 60 * minutes),
         documents=documents,
         broken=broken,
     )
-    return chosen if broken is None else dataclasses.replace(chosen, **_aimed())
-
-
-def _aimed() -> dict[str, Any]:
-    return {
-        "quiet_seconds": 0.0,
-        "slow_share": plans.AIMED_SLOW_SHARE,
-        "disturbances": plans.AIMED,
-    }
-
-
-def run(chosen: plans.Plan, *, report: Path | None, output: Path | None, logs: Path | None) -> bool:
-    """Make a run and show it; tell whether nothing was found."""
-    out.print(f"seed {chosen.seed}" + (f", without {chosen.broken}" if chosen.broken else ""))
-    with tempfile.TemporaryDirectory(prefix="pagewarden-chaos-") as folder:
-        said = logs or Path(folder)
-        said.mkdir(parents=True, exist_ok=True)
-        found = asyncio.run(runs.execute(chosen, said, _say))
-    _show(found)
-    if output is not None:
-        output.write_text(json.dumps(as_json(found), indent=1), encoding="utf-8")
-    if report is not None:
-        report.write_text(as_markdown(found), encoding="utf-8")
-    return not found.violations
-
-
-def as_json(found: runs.Found) -> dict[str, Any]:
-    """Give everything, for programs."""
-    plain = dataclasses.asdict(dataclasses.replace(found, plan=None))  # type: ignore[arg-type]
-    plan_of_it = {
-        field.name: _plain(getattr(found.plan, field.name))
-        for field in dataclasses.fields(found.plan)
-    }
-    return {**plain, "plan": plan_of_it, "share": found.share}
-
-
-def _plain(value: object) -> object:
-    return dict(value) if isinstance(value, collections.abc.Mapping) else value
-
-
-def _say(line: str) -> None:
-    out.print(f"[dim]{dt.datetime.now(dt.UTC):%H:%M:%S}[/] {line}")
-
-
-def _show(found: runs.Found) -> None:
-    table = Table("a run under fire", "")
-    for what, value in _rows(found):
-        table.add_row(what, value)
-    out.print(table)
-    done = Table("done to it", "times")
-    for what, times in found.disturbances.items():
-        done.add_row(what, str(times))
-    out.print(done)
-    if not found.violations:
-        out.print("[green]no violations[/]")
-        return
-    counts = collections.Counter(violation.rule for violation in found.violations)
-    out.print(f"[red]{len(found.violations)} violations[/]")
-    for rule, count in counts.most_common():
-        out.print(f"  {count} times: {rule}")
-    for one in list(dict.fromkeys(found.violations))[:_SHOWN]:
-        out.print(f"    {one.rule}: {one.document or '-'}: {one.detail}", markup=False)
-
-
-def _rows(found: runs.Found) -> Iterator[tuple[str, str]]:
-    yield "seed", str(found.plan.seed)
-    yield "seconds of fire", f"{found.seconds:.0f}"
-    settled = found.settled_seconds
-    yield "seconds until all was at rest", "broken off" if settled is None else f"{settled:.0f}"
-    yield "documents", f"{found.documents:,}, {found.jobs:,} of them jobs of several pictures"
-    yield "they are now", _listed(found.statuses)
-    yield "completed a second, quiet", f"{found.quiet_per_second:.1f}"
-    yield "completed a second, under fire", f"{found.fire_per_second:.1f} ({found.share:.0%})"
-    yield "back from dead hands, s", _spread(found.recoveries)
-    yield "the same while Postgres was away", _spread(found.recoveries_in_outages)
-    yield "claims", f"{found.work.claims:,}: {_listed(found.work.ends)}"
-    yield "claims whose work was lost", f"{found.work.wasted:.1%}"
-    yield "pages saved again", f"{found.work.pages_again} of {found.work.pages:,}"
-    yield "answers to clients", _listed(found.answers)
-    yield "acts of people", _listed(found.acts)
-    yield "starts of programs", _listed(found.starts)
-    itself = collections.Counter(found.ended_by_themselves)
-    yield "ended by themselves", _listed(itself) or "none"
-    yield "disk", "of its own" if found.has_disk else "could not be filled: that takes root"
-    yield "looks at the rules of the database", str(found.looks)
-
-
-def _listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count:,} {what}" for what, count in counts.items())
-
-
-def _spread(spread: runs.Spread) -> str:
-    if not spread.count:
-        return "none"
-    return (
-        f"{spread.count}: p50 {spread.p50:.1f}, p99 {spread.p99:.1f}, longest {spread.longest:.1f}"
+    if broken is None:
+        return plan
+    return dataclasses.replace(
+        plan,
+        quiet_seconds=0.0,
+        slow_share=plans.TARGETED_SLOW_SHARE,
+        disturbances=plans.TARGETED_FAULTS,
     )
 
 
-def as_markdown(found: runs.Found) -> str:
-    """Write a section for docs/reliability.md."""
-    chosen = found.plan
-    broken = f" --break {chosen.broken}" if chosen.broken else ""
-    options = f"--minutes {chosen.fire_seconds / 60:g} --seed {chosen.seed}"
+def run(plan: plans.Plan, *, report: Path | None, output: Path | None, logs: Path | None) -> bool:
+    """Execute a run and report it; return whether there were no violations."""
+    out.print(f"seed {plan.seed}" + (f", without {plan.broken}" if plan.broken else ""))
+    with tempfile.TemporaryDirectory(prefix="pagewarden-chaos-") as folder:
+        log_folder = logs or Path(folder)
+        log_folder.mkdir(parents=True, exist_ok=True)
+        result = asyncio.run(runs.execute(plan, log_folder, _announce))
+    _print(result)
+    if output is not None:
+        output.write_text(json.dumps(to_json(result), indent=1), encoding="utf-8")
+    if report is not None:
+        report.write_text(to_markdown(result), encoding="utf-8")
+    return not result.violations
+
+
+def to_json(result: runs.Result) -> dict[str, Any]:
+    """Return all figures as JSON values."""
+    plain = dataclasses.asdict(dataclasses.replace(result, plan=None))  # type: ignore[arg-type]
+    plan = {
+        field.name: _to_plain(getattr(result.plan, field.name))
+        for field in dataclasses.fields(result.plan)
+    }
+    return {**plain, "plan": plan, "share": result.share}
+
+
+def _to_plain(value: object) -> object:
+    return dict(value) if isinstance(value, collections.abc.Mapping) else value
+
+
+def _announce(line: str) -> None:
+    out.print(f"[dim]{dt.datetime.now(dt.UTC):%H:%M:%S}[/] {line}")
+
+
+def _print(result: runs.Result) -> None:
+    table = Table("chaos run", "")
+    for title, value in _rows(result):
+        table.add_row(title, value)
+    out.print(table)
+    faults = Table("fault or action", "count")
+    for name, count in result.disturbances.items():
+        faults.add_row(name, str(count))
+    out.print(faults)
+    if not result.violations:
+        out.print("[green]no violations[/]")
+        return
+    counts = collections.Counter(violation.rule for violation in result.violations)
+    out.print(f"[red]{len(result.violations)} violations[/]")
+    for rule, count in counts.most_common():
+        out.print(f"  {count} times: {rule}")
+    for violation in list(dict.fromkeys(result.violations))[:_MAX_PRINTED]:
+        line = f"    {violation.rule}: {violation.document or '-'}: {violation.detail}"
+        out.print(line, markup=False)
+
+
+def _rows(result: runs.Result) -> Iterator[tuple[str, str]]:
+    yield "seed", str(result.plan.seed)
+    yield "seconds with faults", f"{result.seconds:.0f}"
+    settled = result.settled_seconds
+    yield "seconds to settle", "aborted" if settled is None else f"{settled:.0f}"
+    yield (
+        "documents",
+        f"{result.documents:,}, {result.jobs:,} of them check jobs with several images",
+    )
+    yield "final status", _format_counts(result.statuses)
+    yield "completed per second, without faults", f"{result.quiet_per_second:.1f}"
+    yield "completed per second, with faults", f"{result.fire_per_second:.1f} ({result.share:.0%})"
+    yield (
+        "seconds until a dead worker's document is claimed again",
+        _format_distribution(result.recoveries),
+    )
+    yield "the same during outages of Postgres", _format_distribution(result.recoveries_in_outages)
+    yield "claims", f"{result.work.claims:,}: {_format_counts(result.work.ends)}"
+    yield "claims with lost work", f"{result.work.wasted:.1%}"
+    yield "pages saved again", f"{result.work.pages_again} of {result.work.pages:,}"
+    yield "responses to clients", _format_counts(result.answers)
+    yield "user actions", _format_counts(result.acts)
+    yield "starts of programs", _format_counts(result.starts)
+    ended = collections.Counter(result.ended_by_themselves)
+    yield "programs that ended by themselves", _format_counts(ended) or "none"
+    yield "disk", "separate" if result.has_disk else "not separate, never filled (needs root)"
+    yield "checks of the database's invariants", str(result.looks)
+
+
+def _format_counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def _format_distribution(seconds: runs.Distribution) -> str:
+    if not seconds.count:
+        return "none"
+    return (
+        f"{seconds.count}: p50 {seconds.p50:.1f}, p99 {seconds.p99:.1f}, max {seconds.longest:.1f}"
+    )
+
+
+def to_markdown(result: runs.Result) -> str:
+    """Format a section for docs/explanation/reliability.md."""
+    plan = result.plan
+    broken = f" --break {plan.broken}" if plan.broken else ""
+    options = f"--minutes {plan.fire_seconds / 60:g} --seed {plan.seed}"
     lines = [f"`python -m benchmarks chaos {options}{broken}`", "", "| | |", "|---|---|"]
-    lines += [f"| {what} | {value} |" for what, value in _rows(found)]
-    lines.append(f"| **violations** | **{len(found.violations) or 'none'}** |")
-    lines += ["", "| done to it | times |", "|---|---|"]
-    lines += [f"| {what} | {times} |" for what, times in found.disturbances.items()]
-    counts = collections.Counter(violation.rule for violation in found.violations)
+    lines += [f"| {title} | {value} |" for title, value in _rows(result)]
+    lines.append(f"| **violations** | **{len(result.violations) or 'none'}** |")
+    lines += ["", "| fault or action | count |", "|---|---|"]
+    lines += [f"| {name} | {count} |" for name, count in result.disturbances.items()]
+    counts = collections.Counter(violation.rule for violation in result.violations)
     if counts:
-        lines += ["", "| violated | times |", "|---|---|"]
+        lines += ["", "| violated rule | count |", "|---|---|"]
         lines += [f"| {rule} | {count} |" for rule, count in counts.most_common()]
     return "\n".join([*lines, ""])

@@ -1,4 +1,4 @@
-"""A chaos run: warm up, inject faults, settle, conclude; and the figures of it."""
+"""A chaos run: warm up, inject faults, let it settle, check; and its figures."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks.chaos import documents, faults, invariants, system, traffic
+from benchmarks.chaos import faults, invariants, traffic
 from benchmarks.chaos import plan as plans
+from benchmarks.chaos.documents import DocumentGenerator
+from benchmarks.chaos.system import ChaosSystem, open_system
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -21,17 +23,17 @@ if TYPE_CHECKING:
 
 
 _POLL_SECONDS = 0.25
-_WARM_DOCUMENTS = 20
-_WARM_SECONDS = 60.0
-_TUNE = """
+_WARM_UP_DOCUMENTS = 20
+_WARM_UP_SECONDS = 60.0
+_SET_LANES = """
 update public.lanes set failed_pages_allowed = 0, backoff_seconds = %s, probe_seconds = %s
 returning lane
 """
-_RESTLESS = """
+_COUNT_OPEN = """
 select count(*) as count from public.documents
 where ocr_status not in ('completed', 'dead_letter', 'failed', 'cancelled')
 """
-_LETTERS = """
+_DEAD_LETTERS = """
 select l.id::text, d.name from public.ocr_dead_letter as l
 join public.documents as d on d.id = l.document_id where d.ocr_status = 'dead_letter'
 """
@@ -43,8 +45,8 @@ from chaos.pages as p
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a run has shown; figures are None where it was broken off at the first violation."""
+class Result:
+    """The result of a run; `settled_seconds` is None if it was aborted at a violation."""
 
     plan: plans.Plan
     violations: list[invariants.Violation]
@@ -62,181 +64,189 @@ class Found:
     looks: int
     quiet_per_second: float
     fire_per_second: float
-    recoveries: Spread
-    recoveries_in_outages: Spread
-    work: Work
+    recoveries: Distribution
+    recoveries_in_outages: Distribution
+    work: ClaimStatistics
 
     @property
     def share(self) -> float:
-        """Tell what was left of the quiet throughput under fire."""
+        """Return the throughput with faults as a share of that without."""
         return self.fire_per_second / self.quiet_per_second if self.quiet_per_second else 0.0
 
 
 @dataclass(slots=True)
 class Run:
-    """All that takes part."""
+    """The parts of a run."""
 
-    ground: system.Ground
-    pulse: traffic.Pulse
-    referee: invariants.Referee
-    intake: traffic.Intake
-    people: traffic.People
+    system: ChaosSystem
+    queue: traffic.QueueMonitor
+    monitor: invariants.InvariantMonitor
+    source: traffic.DocumentSource
+    users: traffic.Users
 
-    async def fire(self, seconds: float) -> tuple[float, float]:
-        """Disturb for so long, or until something is found; tell from when to when that was."""
+    async def inject_faults(self, seconds: float) -> tuple[float, float]:
+        """Inject faults for this time or until a violation; return the begin and the end."""
         over = asyncio.Event()
         begin = time.time()
         async with asyncio.TaskGroup() as group:
-            group.create_task(faults.Monkey(self.ground, self.people).run(over))
+            group.create_task(faults.FaultInjector(self.system, self.users).run(over))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self.until_found()
+                    await self.wait_for_violation()
             end = time.time()
             over.set()
         return begin, end
 
     async def break_build(self, name: str) -> None:
-        """Take a safeguard away; see benchmarks.chaos.plan."""
-        async with await self.ground.connect() as conn:
+        """Remove a safeguard from the database; see benchmarks.chaos.plan."""
+        async with await self.system.connect() as conn:
             await plans.break_build(conn, name)
 
-    async def until_found(self) -> None:
-        """Wait until the referee objects to something."""
-        while not await self.referee.violations():  # noqa: ASYNC110  # other processes
-            await asyncio.sleep(self.ground.plan.lock_seconds / 4)
+    async def wait_for_violation(self) -> None:
+        """Wait until the monitor finds a violation."""
+        while not await self.monitor.find_violations():  # noqa: ASYNC110  # other processes
+            await asyncio.sleep(self.system.plan.lock_seconds / 4)
 
-    async def rest(self) -> float | None:
-        """Bring everything to rest: HAC sees to what is sound; None when it takes too long."""
+    async def settle(self) -> float | None:
+        """Let all documents end, and retry valid ones; return the seconds, None on timeout."""
         begin = time.monotonic()
-        self.intake.is_open = False
+        self.source.is_open = False
         for lane in plans.LANES:
-            await self.people.resume(lane)
+            await self.users.resume(lane)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.ground.plan.settle_seconds):
-                while not await self._is_quiet():  # noqa: ASYNC110  # other processes
+            async with asyncio.timeout(self.system.plan.settle_seconds):
+                while not await self._is_settled():  # noqa: ASYNC110  # other processes
                     await asyncio.sleep(_POLL_SECONDS)
                 return time.monotonic() - begin
         return None
 
-    async def _is_quiet(self) -> bool:
-        """Send sound documents round again that were given up; tell whether all have ended."""
-        made = self.intake.brought.made
-        again = [row for row in await self.ground.rows(_LETTERS) if made[row["name"]].texts]
-        for row in again:
-            await self.people.settle(row["id"], row["name"], "requeue")
-        jobs = [row["id"] for row in await self.ground.rows(_FAILED_JOBS)]
-        sound = [job for job in jobs if all(made[n].texts for n in self._names(job))]
-        for job in sound:
-            await self.people.rerun_job(job)
-        ((left,),) = [row.values() for row in await self.ground.rows(_RESTLESS)]
-        return not (again or sound or left) and self.intake.is_done
+    async def _is_settled(self) -> bool:
+        """Requeue valid documents that were given up; return whether all have ended."""
+        files = self.source.submitted.files
+        letters = [row for row in await self.system.rows(_DEAD_LETTERS) if files[row["name"]].texts]
+        for row in letters:
+            await self.users.resolve(row["id"], row["name"], "requeue")
+        failed = [row["id"] for row in await self.system.rows(_FAILED_JOBS)]
+        jobs = [job for job in failed if all(files[n].texts for n in self._image_names(job))]
+        for job in jobs:
+            await self.users.rerun_job(job)
+        ((left,),) = [row.values() for row in await self.system.rows(_COUNT_OPEN)]
+        return not (letters or jobs or left) and self.source.is_done
 
-    def _names(self, job: str) -> Sequence[str]:
-        return self.intake.brought.jobs.get(job, ())
+    def _image_names(self, job: str) -> Sequence[str]:
+        return self.source.submitted.jobs.get(job, ())
 
 
 @contextlib.asynccontextmanager
-async def begun(plan: plans.Plan, said: Path) -> AsyncIterator[Run]:
-    """Start a system with its referee, and documents that come in."""
-    async with system.open_system(plan, said) as place:
-        async with await place.connect() as conn:
+async def open_run(plan: plans.Plan, logs: Path) -> AsyncIterator[Run]:
+    """Start a system with its monitor and its traffic."""
+    async with open_system(plan, logs) as system:
+        async with await system.connect() as conn:
             await invariants.install(conn)
-        watching = invariants.Referee(place)
-        await place.rows(_TUNE, plan.backoff_seconds, plan.probe_seconds)
-        beating = traffic.Pulse(place)
-        bringing = traffic.Intake(place, documents.Maker(plan), beating)
-        async with traffic.sign_in_users(place, bringing.brought) as acting:
-            works = (beating.feel(), watching.watch(), bringing.run())
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(work) for work in works]
-                yield Run(place, beating, watching, bringing, acting)
-                for task in tasks:
-                    task.cancel()
+        monitor = invariants.InvariantMonitor(system)
+        await system.rows(_SET_LANES, plan.backoff_seconds, plan.probe_seconds)
+        queue = traffic.QueueMonitor(system)
+        source = traffic.DocumentSource(system, DocumentGenerator(plan), queue)
+        async with (
+            traffic.sign_in_users(system, source.submitted) as users,
+            asyncio.TaskGroup() as group,
+        ):
+            works = (queue.run(), monitor.watch(), source.run())
+            tasks = [group.create_task(work) for work in works]
+            yield Run(system, queue, monitor, source, users)
+            for task in tasks:
+                task.cancel()
 
 
-async def execute(plan: plans.Plan, said: Path, say: Callable[[str], None]) -> Found:
-    """Make a whole run."""
-    async with begun(plan, said) as run:
-        say("the system is up; documents come in")
+async def execute(plan: plans.Plan, logs: Path, announce: Callable[[str], None]) -> Result:
+    """Execute a complete run."""
+    async with open_run(plan, logs) as run:
+        announce("system is up, uploading")
         await _warm_up(run)
         quiet = time.time(), time.time() + plan.quiet_seconds
         await asyncio.sleep(plan.quiet_seconds)
         if plan.broken is not None:
             await run.break_build(plan.broken)
-        say(f"fire, for {plan.fire_seconds:.0f} s")
-        fire = await run.fire(plan.fire_seconds)
-        violations = await run.referee.violations()
+        announce(f"injecting faults for {plan.fire_seconds:.0f} s")
+        faulty = await run.inject_faults(plan.fire_seconds)
+        violations = await run.monitor.find_violations()
         settled = None
         if not violations:
-            say("the fire is out; everything comes to rest")
-            settled = await run.rest()
-        return await conclude(run, quiet, fire, settled)
+            announce("settling")
+            settled = await run.settle()
+        return await conclude(run, quiet, faulty, settled)
 
 
 async def _warm_up(run: Run) -> None:
-    """Wait until everybody is at work."""
+    """Wait until the first documents are completed."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_WARM_SECONDS):
-            while run.pulse.completed < _WARM_DOCUMENTS:  # noqa: ASYNC110  # other processes
+        async with asyncio.timeout(_WARM_UP_SECONDS):
+            while run.queue.completed < _WARM_UP_DOCUMENTS:  # noqa: ASYNC110  # other processes
                 await asyncio.sleep(_POLL_SECONDS)
 
 
 async def conclude(
-    run: Run, quiet: tuple[float, float], fire: tuple[float, float], settled: float | None
-) -> Found:
-    """Judge what has come to rest, and count."""
-    plan, journal, brought = run.ground.plan, run.ground.journal, run.intake.brought
-    await run.referee.look()
-    events = await run.referee.events()
-    held = list(invariants.holds(events))
-    usual, in_outages = recoveries(held, journal, plan.lock_seconds + plan.sweep_seconds)
-    violations = await run.referee.violations()
+    run: Run, quiet: tuple[float, float], faulty: tuple[float, float], settled: float | None
+) -> Result:
+    """Check the final state, and compute the figures."""
+    plan, journal, submitted = run.system.plan, run.system.journal, run.source.submitted
+    await run.monitor.check()
+    events = await run.monitor.load_events()
+    claims = list(invariants.pair_claims(events))
+    regular, in_outages = measure_recoveries(
+        claims, journal, plan.lock_seconds + plan.sweep_seconds
+    )
+    violations = await run.monitor.find_violations()
     if settled is not None:
-        judge = invariants.Judge(run.ground, brought, run.people)
-        violations += await judge.judge(events)
+        final_check = invariants.FinalCheck(run.system, submitted, run.users)
+        violations += await final_check.run(events)
     elif not violations:
-        violations.append(invariants.Violation("all comes to rest", None, None))
-    spread = Spread.of(usual)
-    if spread.p99 > plan.recovery_limit:
-        detail = f"p99 of {spread.count} is {spread.p99:.1f} s"
-        violations.append(invariants.Violation("dead hands are opened in time", None, detail))
-    (pages,) = await run.ground.rows(_PAGES)
-    statuses = await run.ground.rows(
+        violations.append(invariants.Violation("all documents end", None, None))
+    recovery = Distribution.of(regular)
+    if recovery.p99 > plan.recovery_limit:
+        detail = f"p99 of {recovery.count} is {recovery.p99:.1f} s"
+        violations.append(
+            invariants.Violation(
+                "documents of dead workers are claimed again in time", None, detail
+            )
+        )
+    (pages,) = await run.system.rows(_PAGES)
+    statuses = await run.system.rows(
         "select ocr_status, count(*) as count from public.documents group by 1 order by 2 desc"
     )
-    return Found(
+    return Result(
         plan=plan,
         violations=violations,
-        seconds=fire[1] - fire[0],
+        seconds=faulty[1] - faulty[0],
         settled_seconds=settled,
-        documents=len(brought.ids) + sum(map(len, brought.jobs.values())),
-        jobs=len(brought.jobs),
+        documents=len(submitted.ids) + sum(map(len, submitted.jobs.values())),
+        jobs=len(submitted.jobs),
         statuses={row["ocr_status"]: row["count"] for row in statuses},
         disturbances=dict(journal.counts.most_common()),
-        acts=dict(sorted(run.people.answers.items())),
-        answers=dict(brought.answers.most_common()),
-        starts={name: program.starts for name, program in run.ground.crew.programs.items()},
+        acts=dict(sorted(run.users.answers.items())),
+        answers=dict(submitted.answers.most_common()),
+        starts={name: program.starts for name, program in run.system.programs.by_name.items()},
         ended_by_themselves=[d.name for d in journal.deaths.values() if not d.ordered],
-        has_disk=run.ground.has_disk,
-        looks=run.referee.looks,
-        quiet_per_second=per_second(events, *quiet),
-        fire_per_second=per_second(events, *fire),
-        recoveries=spread,
-        recoveries_in_outages=Spread.of(in_outages),
-        work=work(held, pages["pages"], pages["again"]),
+        has_disk=run.system.has_disk,
+        looks=run.monitor.checks,
+        quiet_per_second=measure_throughput(events, *quiet),
+        fire_per_second=measure_throughput(events, *faulty),
+        recoveries=recovery,
+        recoveries_in_outages=Distribution.of(in_outages),
+        work=count_claims(claims, pages["pages"], pages["again"]),
     )
 
 
 # Figures ------------------------------------------------------------------------------------------
 
 
-WASTED = ("rescued", "given back", "cancelled")
-"""Ends of a claim whose work was done for nothing, at least that since the last page was saved."""
+WASTED = ("rescued", "released", "cancelled")
+"""Ends of a claim that lose its work since the last saved page."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """How a number of seconds are spread; all are 0 where there are none."""
+class Distribution:
+    """A distribution of seconds; all values are 0 if there are none."""
 
     count: int
     p50: float
@@ -244,8 +254,8 @@ class Spread:
     longest: float
 
     @classmethod
-    def of(cls, seconds: Sequence[float]) -> Spread:
-        """Find the middle, the last hundredth and the longest."""
+    def of(cls, seconds: Sequence[float]) -> Distribution:
+        """Compute median, 99th percentile and maximum."""
         if not seconds:
             return cls(0, 0.0, 0.0, 0.0)
         ranked = sorted(seconds)
@@ -254,10 +264,10 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What became of the claims, by how they ended; wasted is the share whose work was lost.
+class ClaimStatistics:
+    """The ends of all claims; `wasted` is the share whose work was lost.
 
-    Pages saved again are those that were saved before, in the same run of the same reading.
+    `pages_again` counts pages saved more than once by the same reading run.
     """
 
     claims: int
@@ -267,39 +277,41 @@ class Work:
     pages_again: int
 
 
-def work(holds: Iterable[invariants.Hold], pages: int, pages_again: int) -> Work:
-    """Count how claims ended."""
-    ends = collections.Counter(hold.end.kind if hold.end else "open" for hold in holds)
+def count_claims(
+    claims: Iterable[invariants.Claim], pages: int, pages_again: int
+) -> ClaimStatistics:
+    """Count claims by how they ended."""
+    ends = collections.Counter(claim.end.kind if claim.end else "open" for claim in claims)
     lost = sum(ends[kind] for kind in WASTED)
-    claims = ends.total()
-    return Work(claims, dict(ends), lost / claims if claims else 0.0, pages, pages_again)
+    total = ends.total()
+    return ClaimStatistics(total, dict(ends), lost / total if total else 0.0, pages, pages_again)
 
 
-def recoveries(
-    holds: Iterable[invariants.Hold], journal: event_log.Journal, grace: float
+def measure_recoveries(
+    claims: Iterable[invariants.Claim], journal: event_log.Journal, grace: float
 ) -> tuple[list[float], list[float]]:
-    """Find how long documents stayed in hands that were killed or stood still, in seconds.
+    """Return the seconds until documents of dead or suspended workers were rescued.
 
-    Second come those during whose wait the database was away, or had been less than grace
-    before: then the sweep lets every worker be heard first.
+    The second list has the rescues delayed by an outage of the database: for `grace` seconds after
+    an outage, the sweep waits for heartbeats of all workers.
     """
-    usual: list[float] = []
+    regular: list[float] = []
     during_outages: list[float] = []
-    for hold in holds:
-        if not hold.was_rescued or hold.end is None:
+    for claim in claims:
+        if not claim.was_rescued or claim.end is None:
             continue
-        gone = journal.gone_since(hold.pid, hold.end.at)
-        if gone is None:
+        dead_since = journal.unavailable_since(claim.pid, claim.end.at)
+        if dead_since is None:
             continue
-        begin = max(gone, hold.begin.at)
-        away = any(
-            span.begin <= hold.end.at and begin <= span.end + grace for span in journal.outages
+        begin = max(dead_since, claim.begin.at)
+        was_delayed = any(
+            span.begin <= claim.end.at and begin <= span.end + grace for span in journal.outages
         )
-        (during_outages if away else usual).append(hold.end.at - begin)
-    return usual, during_outages
+        (during_outages if was_delayed else regular).append(claim.end.at - begin)
+    return regular, during_outages
 
 
-def per_second(events: Iterable[invariants.Event], begin: float, end: float) -> float:
-    """Tell how many documents were completed each second in between."""
+def measure_throughput(events: Iterable[invariants.Event], begin: float, end: float) -> float:
+    """Return the completed documents per second in a period."""
     count = sum(event.kind == "completed" and begin <= event.at < end for event in events)
     return count / (end - begin) if end > begin else 0.0

@@ -1,6 +1,6 @@
-"""The system under test: a whole system, workers beside it, and a small disk for its files.
+"""The system under test: a complete system, additional workers, and a small disk for its files.
 
-Every program of it may be killed, and is started again.
+Every program is restarted when it ends.
 """
 
 from __future__ import annotations
@@ -33,57 +33,59 @@ if TYPE_CHECKING:
     from benchmarks.chaos.plan import Plan
 
 
-ENGINE = "fake-moody"
+ENGINE = "fake-flaky"
 APPLICATION = "benchmark"
-"""What our own connections are called; the referee judges those of workers."""
+"""Name of the benchmark's own connections, which the monitor does not check."""
 _DISK_MEGABYTES = 256
 _START_SECONDS = 180.0
 _POLL_SECONDS = 0.1
-_PATIENCE_SECONDS = 300.0
+_DATABASE_TIMEOUT_SECONDS = 300.0
 _HOOK = Path(__file__).parent / "hook"
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """A running system and who works for it; has_disk: its files are on a disk that can be full."""
+class ChaosSystem:
+    """A running system with its workers; `has_disk` if its files are on a disk of their own."""
 
     plan: Plan
-    place: systems.Place
-    crew: Crew
+    installation: systems.Installation
+    programs: Programs
     journal: event_log.Journal
     local: server.LocalServer
     files: Path
     has_disk: bool
-    said: Path
+    logs: Path
 
     @property
     def secret_key(self) -> str:
-        """Have the key that opens everything."""
-        return (self.place.home / "secret_key").read_text("ascii").strip()
+        """Read the secret key."""
+        return (self.installation.home / "secret_key").read_text("ascii").strip()
 
     def client(self) -> httpx.AsyncClient:
-        """Talk to its functions as a service; whoever does not answer for long is given up."""
+        """Open a client of its functions, authenticated as a service."""
         return httpx.AsyncClient(
-            base_url=self.place.url,
+            base_url=self.installation.url,
             headers={"apikey": self.secret_key},
             timeout=30,
             trust_env=False,
         )
 
     async def rows(self, query: LiteralString, *values: object) -> list[dict[str, Any]]:
-        """Ask the database, again until it is there."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        """Query the database; retry while it is unavailable."""
+        deadline = time.monotonic() + _DATABASE_TIMEOUT_SECONDS
         while True:
             try:
                 async with await self.connect() as conn:
                     return await (await conn.execute(query, values or None)).fetchall()
             except psycopg.OperationalError as exc:
                 if time.monotonic() > deadline:
-                    raise errors.DatabaseAway(f"the database does not come back: {exc}") from exc
+                    raise errors.DatabaseUnavailable(
+                        f"the database is still unavailable: {exc}"
+                    ) from exc
             await asyncio.sleep(_POLL_SECONDS)
 
     async def connect(self) -> psycopg.AsyncConnection[dict[str, Any]]:
-        """Connect as one who may do everything."""
+        """Connect as superuser."""
         return await psycopg.AsyncConnection.connect(
             self.local.url(cluster.SUPERUSER),
             autocommit=True,
@@ -94,27 +96,32 @@ class Ground:
 
 
 @contextlib.asynccontextmanager
-async def open_system(plan: Plan, said: Path) -> AsyncIterator[Ground]:
-    """Start a system, and end it with all that belongs to it; what programs say goes to said."""
-    with _disk() as (files, has_disk), systems.prepared(**_settings(plan, files)) as place:
-        environment = _hooked(place, plan.seed)
-        log = said / f"{SYSTEM}.log"
-        journal = event_log.Journal(said / "journal.log")
+async def open_system(plan: Plan, logs: Path) -> AsyncIterator[ChaosSystem]:
+    """Start a system with its workers and stop it at the end; `logs` gets the output."""
+    with (
+        _mount_disk() as (files, has_disk),
+        systems.prepare(**_make_settings(plan, files)) as installation,
+    ):
+        environment = _make_environment(installation, plan.seed)
+        log = logs / f"{SYSTEM}.log"
+        journal = event_log.Journal(logs / "journal.log")
         async with asyncio.TaskGroup() as group:
-            crew = Crew(journal, group)
+            programs = Programs(journal, group)
             try:
-                crew.start(Program(SYSTEM, systems.COMMAND, environment, log))
-                group.create_task(crew.look())
-                await _until_ready(place, log)
-                async with server.running(place.home) as local:
-                    ground = Ground(plan, place, crew, journal, local, files, has_disk, said)
-                    _start_workers(ground, environment)
-                    yield ground
+                programs.start(Program(SYSTEM, systems.COMMAND, environment, log))
+                group.create_task(programs.watch())
+                await _wait_until_ready(installation, log)
+                async with server.open_server(installation.home) as local:
+                    system = ChaosSystem(
+                        plan, installation, programs, journal, local, files, has_disk, logs
+                    )
+                    _start_workers(system, environment)
+                    yield system
             finally:
-                await crew.stop()
+                await programs.stop()
 
 
-def _settings(plan: Plan, files: Path) -> Mapping[str, str]:
+def _make_settings(plan: Plan, files: Path) -> Mapping[str, str]:
     return {
         "engine": ENGINE,
         "gpu_engine": ENGINE,
@@ -122,46 +129,48 @@ def _settings(plan: Plan, files: Path) -> Mapping[str, str]:
         "lock_seconds": str(plan.lock_seconds),
         "heartbeat_seconds": str(plan.heartbeat_seconds),
         "sweep_seconds": str(plan.sweep_seconds),
-        # Pictures of check jobs are the ones over which the engine falls asleep.
+        # The engine hangs on images of check jobs.
         "check_read_seconds": "5",
         "gpu_silence_seconds": str(plan.gpu_silence_seconds),
     }
 
 
-def _hooked(place: systems.Place, seed: int) -> dict[str, str]:
-    """Have Python run our hook as it starts; see hook/sitecustomize.py."""
-    paths = [str(_HOOK), place.environment.get("PYTHONPATH", "")]
-    # Whoever is killed may leave something behind, which goes with the place.
-    scratch = place.home.parent / "tmp"
+def _make_environment(installation: systems.Installation, seed: int) -> dict[str, str]:
+    """Make every Python program run hook/sitecustomize.py at its start."""
+    paths = [str(_HOOK), installation.environment.get("PYTHONPATH", "")]
+    # Killed programs leave temporary files behind.
+    scratch = installation.home.parent / "tmp"
     scratch.mkdir()
     return {
-        **place.environment,
+        **installation.environment,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "CHAOS_SEED": str(seed),
         "TMPDIR": str(scratch),
     }
 
 
-def _start_workers(ground: Ground, environment: Mapping[str, str]) -> None:
-    """Start workers as another machine would: with the rights of a worker, and no others."""
-    theirs = {
+def _start_workers(system: ChaosSystem, environment: Mapping[str, str]) -> None:
+    """Start workers as on another machine, with the rights of a worker only."""
+    worker_environment = {
         **environment,
-        "PAGEWARDEN_DATABASE_URL": ground.local.url("pagewarden_worker"),
-        "PAGEWARDEN_SUPABASE_KEY": ground.secret_key,
+        "PAGEWARDEN_DATABASE_URL": system.local.url("pagewarden_worker"),
+        "PAGEWARDEN_SUPABASE_KEY": system.secret_key,
     }
-    for name, words in ground.plan.workers.items():
-        log = ground.said / f"{name}.log"
-        ground.crew.start(Program(name, pagewarden_command(*words), theirs, log))
+    for name, arguments in system.plan.workers.items():
+        log = system.logs / f"{name}.log"
+        system.programs.start(
+            Program(name, pagewarden_command(*arguments), worker_environment, log)
+        )
 
 
-async def _until_ready(place: systems.Place, log: Path) -> None:
+async def _wait_until_ready(installation: systems.Installation, log: Path) -> None:
     deadline = time.monotonic() + _START_SECONDS
     async with httpx.AsyncClient(trust_env=False) as client:
-        for url in (place.url, place.gpu_url):
+        for url in (installation.url, installation.gpu_url):
             while not await _is_ready(client, url):
                 if time.monotonic() > deadline:
-                    said = await asyncio.to_thread(_tail, log)
-                    raise errors.LocalStackError(f"the system did not start; it said:\n{said}")
+                    output = await asyncio.to_thread(_tail, log)
+                    raise errors.LocalStackError(f"the system did not start; its output:\n{output}")
                 await asyncio.sleep(_POLL_SECONDS)
 
 
@@ -176,71 +185,71 @@ def _tail(log: Path, lines: int = 30) -> str:
 
 
 @contextlib.contextmanager
-def _disk() -> Iterator[tuple[Path, bool]]:
-    """Have a folder on a disk of its own, if we may mount one; otherwise it is never full."""
+def _mount_disk() -> Iterator[tuple[Path, bool]]:
+    """Yield a folder, and whether it is on a disk of its own; without rights to mount it is not."""
     with systems.new_folder() as folder:
         options = f"size={_DISK_MEGABYTES}m,mode=0700"
-        mounted = _succeeds(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)])
+        is_mounted = _succeeds(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)])
         try:
-            yield folder / "files", mounted
+            yield folder / "files", is_mounted
         finally:
-            if mounted:
+            if is_mounted:
                 _succeeds(["umount", "-l", str(folder)])
 
 
-def _succeeds(words: Sequence[str]) -> bool:
+def _succeeds(command: Sequence[str]) -> bool:
     try:
-        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
 
 # Programs -----------------------------------------------------------------------------------------
-# The programs of a run: started again whenever they end, and found by name to be killed.
+# The programs of a run: restarted when they end, and found by name to be killed.
 
 
 SYSTEM = "system"
-SANDBOX = "pagewarden.reading.sandbox.zygote"
+SANDBOX = "pagewarden.ocr.sandbox.zygote"
 _PAUSE_SECONDS = 0.5
-_LOOK_SECONDS = 0.25
+_WATCH_SECONDS = 0.25
 _GRACE_SECONDS = 30.0
 
 
 class Program:
-    """A program of ours; what it says goes to a file."""
+    """A program of the run, restarted when it ends; its output goes to a log file."""
 
     def __init__(
         self,
         name: str,
-        pagewarden_command: Sequence[str],
+        command: Sequence[str],
         environment: Mapping[str, str],
-        said: Path,
+        log: Path,
     ) -> None:
         self.name = name
         self.starts = 0
-        self._command = pagewarden_command
+        self._command = command
         self._environment = environment
-        self._said = said
+        self._log = log
         self.process: asyncio.subprocess.Process | None = None
 
     async def run(self, stop: asyncio.Event, journal: event_log.Journal) -> None:
-        """Keep it running until stop is set, then end it."""
+        """Keep it running until `stop` is set, then end it."""
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
-                await self._live(stopping, journal)
+                await self._run_once(stopping, journal)
                 await asyncio.wait({stopping}, timeout=_PAUSE_SECONDS)
         finally:
             stopping.cancel()
 
-    async def _live(self, stopping: asyncio.Task[bool], journal: event_log.Journal) -> None:
-        with self._said.open("ab") as said:
+    async def _run_once(self, stopping: asyncio.Task[bool], journal: event_log.Journal) -> None:
+        with self._log.open("ab") as log:
             self.process = process = await asyncio.create_subprocess_exec(
                 *self._command,
                 env=self._environment,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=log,
+                stderr=log,
                 start_new_session=True,
                 preexec_fn=supervisor.die_with_parent,
             )
@@ -250,7 +259,7 @@ class Program:
             await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not ending.done():
                 await _end(process)
-            journal.died(process.pid, self.name, ordered=stopping.done())
+            journal.record_death(process.pid, self.name, ordered=stopping.done())
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -266,11 +275,11 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             await process.wait()
 
 
-class Crew:
-    """All programs of a run; those that the system starts itself are found below it."""
+class Programs:
+    """All programs of a run, and the parts that the system starts as its children."""
 
     def __init__(self, journal: event_log.Journal, group: asyncio.TaskGroup) -> None:
-        self.programs: dict[str, Program] = {}
+        self.by_name: dict[str, Program] = {}
         self.parts: dict[str, int] = {}
         self._journal = journal
         self._group = group
@@ -278,8 +287,8 @@ class Crew:
         self._running: list[asyncio.Task[None]] = []
 
     def start(self, program: Program) -> None:
-        """Keep a program running from now on."""
-        self.programs[program.name] = program
+        """Start a program and keep it running."""
+        self.by_name[program.name] = program
         self._running.append(self._group.create_task(program.run(self._stop, self._journal)))
 
     async def stop(self) -> None:
@@ -287,72 +296,72 @@ class Crew:
         self._stop.set()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    async def look(self) -> None:
-        """Note which parts the system has, and which of them are gone, until all are ended."""
+    async def watch(self) -> None:
+        """Record the parts of the system and their deaths until the programs are stopped."""
         while not self._stop.is_set():
-            self._look()
-            await asyncio.sleep(_LOOK_SECONDS)
+            self._update_parts()
+            await asyncio.sleep(_WATCH_SECONDS)
 
-    def _look(self) -> None:
-        found = dict(self._found())
+    def _update_parts(self) -> None:
+        found = dict(self._find_parts())
         for name, pid in self.parts.items():
             if found.get(name) != pid:
-                self._journal.died(pid, name, ordered=False)
+                self._journal.record_death(pid, name, ordered=False)
         self.parts = found
 
-    def _found(self) -> Iterator[tuple[str, int]]:
+    def _find_parts(self) -> Iterator[tuple[str, int]]:
         with contextlib.suppress(LookupError, psutil.Error):
             for child in psutil.Process(self.pid_of(SYSTEM)).children():
                 with contextlib.suppress(psutil.Error):
-                    if name := systems.part_of(child.cmdline()):
+                    if name := systems.find_part(child.cmdline()):
                         yield name, child.pid
 
     def pid_of(self, name: str) -> int:
-        """Find a process, which may be gone by now; LookupError when it does not run."""
+        """Return the process id of a program or part; LookupError if it is not running."""
         if name in self.parts:
             return self.parts[name]
-        program = self.programs[name]
+        program = self.by_name[name]
         if program.process is None or program.process.returncode is not None:
-            raise LookupError(f"{name} does not run")
+            raise LookupError(f"{name} is not running")
         return program.process.pid
 
-    def readers(self) -> list[str]:
-        """Name the programs that are there to read documents."""
-        return ["worker", *(name for name in self.programs if name != SYSTEM)]
+    def worker_names(self) -> list[str]:
+        """List the programs and parts that read documents."""
+        return ["worker", *(name for name in self.by_name if name != SYSTEM)]
 
     def kill(self, name: str) -> None:
-        """Kill a program or a part; with the system go its parts."""
+        """Kill a program or a part; the parts of the system die with it."""
         pid = self.pid_of(name)
-        self._journal.died(pid, name, ordered=True)
+        self._journal.record_death(pid, name, ordered=True)
         if name == SYSTEM:
-            for part, its in self.parts.items():
-                self._journal.died(its, part, ordered=True)
+            for part, part_pid in self.parts.items():
+                self._journal.record_death(part_pid, part, ordered=True)
         _send(pid, signal.SIGKILL)
 
     def kill_sandbox(self, name: str) -> None:
-        """Kill the process from which a program forks those that read."""
+        """Kill the process from which a worker forks its sandboxed children."""
         with contextlib.suppress(psutil.Error):
             for child in psutil.Process(self.pid_of(name)).children():
                 if SANDBOX in child.cmdline():
                     child.kill()
 
     @contextlib.contextmanager
-    def stopped(self, name: str) -> Iterator[None]:
-        """Have a program or a part stand still meanwhile."""
+    def suspend(self, name: str) -> Iterator[None]:
+        """Suspend a program or a part within the block."""
         pid = self.pid_of(name)
-        # From the moment it is sure to run on, it may be held to account.
-        span = self._journal.stopped(pid, name)
+        # Recorded before the signal and until after the next: the process surely ran outside of it.
+        span = self._journal.record_suspension(pid, name)
         _send(pid, signal.SIGSTOP)
         try:
             yield
         finally:
             _send(pid, signal.SIGCONT)
-            self._journal.goes_on(pid, name, span)
+            self._journal.record_resume(pid, name, span)
 
 
-def pagewarden_command(*words: str) -> list[str]:
-    """Give the command line of our own command."""
-    return [sys.executable, "-m", "pagewarden.cli", *words]
+def pagewarden_command(*arguments: str) -> list[str]:
+    """Return the command line of a pagewarden command."""
+    return [sys.executable, "-m", "pagewarden", *arguments]
 
 
 def _send(pid: int, number: int) -> None:

@@ -1,4 +1,4 @@
-"""python -m benchmarks checks: pictures with planted faults, and how many of them are found."""
+"""python -m benchmarks checks: precision and recall of checks on images with planted errors."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["command"]
 
 def command(
     *,
-    pictures: Annotated[int, typer.Option(min=1, help="Pictures that are drawn.")] = 200,
-    seed: Annotated[int, typer.Option(help="Another one gives other pictures.")] = 1,
+    pictures: Annotated[int, typer.Option(min=1, help="Number of images.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the random images.")] = 1,
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the pictures in this folder.")
+        Path | None, typer.Option(metavar="DIR", help="Save the images in this folder.")
     ] = None,
     processes: Annotated[
-        int | None, typer.Option("-j", min=1, help="Processes. Default: one for each core.")
+        int | None, typer.Option("-j", min=1, help="Number of processes. Default: number of cores.")
     ] = None,
 ) -> None:
-    """Draw screens in ten languages, plant faults, and measure which of them a check finds."""
+    """Check drawn screens with planted errors in ten languages; measure precision and recall."""
     run = importlib.import_module("benchmarks.checks.run")
     run.run(pictures=pictures, seed=seed, keep=keep, processes=processes)

@@ -1,4 +1,4 @@
-"""Read the screens with the default engine, check them, and score what was found."""
+"""Read the screens with the default engine, check them, and score the findings."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.checks import screens as screens_module
-from pagewarden.checks import checking, comparing, languages, report
-from pagewarden.reading import pages, reader
+from pagewarden.checks.rules import check, comparison, languages
+from pagewarden.checks.rules.result import CheckResult, Issue, IssueKind, Verdict
+from pagewarden.ocr import pages, reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
 
-# A kind of fault, or a verdict, and the row or picture it is about; None where no row is.
+# A kind of error, or a verdict, and its row; None for a verdict on the image.
 Finding = tuple[str, int | None]
 Pair = tuple[Counter[Finding], Counter[Finding]]
 
@@ -31,13 +32,13 @@ out = Console(highlight=False)
 
 
 def run(*, pictures: int, seed: int, keep: Path | None, processes: int | None) -> None:
-    """Measure, and print where it went wrong, and how often it did not."""
-    screens = list(screens_module.screens(pictures, seed))
+    """Measure, and print all wrong findings and the scores."""
+    screens = list(screens_module.make_screens(pictures, seed))
     with Progress(console=out, transient=True) as progress:
         task = progress.add_task("checking", total=len(screens))
         source = reader.Reader(processes=processes)
         pairs = asyncio.run(measure(screens, source, keep, lambda: progress.advance(task)))
-    out.print(_table(score(pairs)))
+    out.print(_make_table(score(pairs)))
 
 
 async def measure(
@@ -46,34 +47,34 @@ async def measure(
     keep: Path | None,
     advance: Callable[[], None],
 ) -> list[Pair]:
-    """Give for each screen what was planted, and what was reported."""
-    places = asyncio.Semaphore(source.processes)
+    """Return for each screen the expected findings and the reported ones."""
+    slots = asyncio.Semaphore(source.processes)
 
-    async def one(screen: screens_module.Screen) -> Pair:
-        async with places:
-            pair = await _one(screen, source, keep)
+    async def check_one(screen: screens_module.Screen) -> Pair:
+        async with slots:
+            pair = await _check(screen, source, keep)
         advance()
         return pair
 
     async with source:
-        return list(await asyncio.gather(*map(one, screens)))
+        return list(await asyncio.gather(*map(check_one, screens)))
 
 
-async def _one(screen: screens_module.Screen, source: reader.Reader, keep: Path | None) -> Pair:
+async def _check(screen: screens_module.Screen, source: reader.Reader, keep: Path | None) -> Pair:
     drawn = screens_module.draw(screen)
-    data = _png(drawn, keep / f"{screen.name}.png" if keep else None)
-    language = languages.find(screen.language)
-    reading = source.read(data, name=screen.name, languages=(language.reading,))
-    async with contextlib.aclosing(reading) as found:
-        page = await anext(found)
-    result = checking.check(page, screen.expected, language)
-    pair = planted(screen), reported(screen, drawn.boxes, result)
+    data = _to_png(drawn, keep / f"{screen.name}.png" if keep else None)
+    language = languages.find_language(screen.language)
+    reading = source.read(data, name=screen.name, languages=(language.ocr_code,))
+    async with contextlib.aclosing(reading) as read_pages:
+        page = await anext(read_pages)
+    result = check.check(page, screen.expected, language)
+    pair = expected_findings(screen), reported_findings(screen, drawn.boxes, result)
     if pair[0] != pair[1]:
         _explain(screen, pair, result)
     return pair
 
 
-def _png(drawn: screens_module.Drawn, path: Path | None) -> bytes:
+def _to_png(drawn: screens_module.Drawn, path: Path | None) -> bytes:
     buffer = io.BytesIO()
     drawn.image.save(buffer, "PNG")
     if path is not None:
@@ -82,110 +83,115 @@ def _png(drawn: screens_module.Drawn, path: Path | None) -> bytes:
     return buffer.getvalue()
 
 
-def _explain(screen: screens_module.Screen, pair: Pair, result: report.Report) -> None:
-    """Say what was overlooked and what was made up, and what was read."""
-    there, found = pair
-    out.print(Text(f"{screen.name}: overlooked {list(there - found)}, wrong {list(found - there)}"))
+def _explain(screen: screens_module.Screen, pair: Pair, result: CheckResult) -> None:
+    """Print the missed and the false findings, and the text that was read."""
+    expected, reported = pair
+    out.print(
+        Text(
+            f"{screen.name}: missed {list(expected - reported)}, false {list(reported - expected)}"
+        )
+    )
     out.print(Text(f"  {result.text!r}"))
 
 
-def _table(scores: dict[str, Score]) -> Table:
-    shown = Table("found", "right", "wrong", "overlooked", "precision", "recall")
+def _make_table(scores: dict[str, Score]) -> Table:
+    shown = Table("finding", "correct", "false", "missed", "precision", "recall")
     for name, one in scores.items():
-        counts = map(str, (one.right, one.wrong, one.overlooked))
+        counts = map(str, (one.correct, one.false, one.missed))
         shown.add_row(name, *counts, f"{one.precision:.3f}", f"{one.recall:.3f}")
     return shown
 
 
 # Scores -------------------------------------------------------------------------------------------
-# How many planted faults were found, and how many that nobody planted.
+# Reported findings against the planted errors.
 
 
-FAULTS, OVERALL = "all faults", "overall"
+ERRORS, OVERALL = "all errors", "overall"
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What was right, found though it is not there, and there though it was not found."""
+    """The numbers of correct, false and missed findings."""
 
-    right: int = 0
-    wrong: int = 0
-    overlooked: int = 0
+    correct: int = 0
+    false: int = 0
+    missed: int = 0
 
     @property
     def precision(self) -> float:
-        """Say which share of what was found is there; 1 where nothing was found."""
-        return self.right / (self.right + self.wrong) if self.right + self.wrong else 1.0
+        """Return the share of correct findings; 1 without findings."""
+        total = self.correct + self.false
+        return self.correct / total if total else 1.0
 
     @property
     def recall(self) -> float:
-        """Say which share of what is there was found; 1 where nothing is there."""
-        total = self.right + self.overlooked
-        return self.right / total if total else 1.0
+        """Return the share of expected findings that were reported; 1 if none were expected."""
+        total = self.correct + self.missed
+        return self.correct / total if total else 1.0
 
 
-def planted(screen: screens_module.Screen) -> Counter[Finding]:
-    """List what a check has to find on a screen."""
-    found: Counter[Finding] = Counter()
+def expected_findings(screen: screens_module.Screen) -> Counter[Finding]:
+    """Count the findings that a check of a screen has to report."""
+    findings: Counter[Finding] = Counter()
     for index, row in enumerate(screen.rows):
-        if row.fault is not None:
-            found[row.fault, index] += 1
+        if row.error is not None:
+            findings[row.error, index] += 1
         elif screen.has_references:
-            found[comparing.Verdict.MATCH, index] += 1
-    real = any(row.fault not in {None, report.Kind.SOFT_MATCH} for row in screen.rows)
-    found[report.Verdict.MANUAL if real else report.Verdict.PASS, None] += 1
-    return found
+            findings[comparison.Verdict.MATCH, index] += 1
+    needs_review = any(row.error not in {None, IssueKind.SOFT_MATCH} for row in screen.rows)
+    findings[Verdict.MANUAL if needs_review else Verdict.PASS, None] += 1
+    return findings
 
 
-def reported(
-    screen: screens_module.Screen, boxes: Sequence[pages.Box | None], result: report.Report
+def reported_findings(
+    screen: screens_module.Screen, boxes: Sequence[pages.Box | None], result: CheckResult
 ) -> Counter[Finding]:
-    """List what a check found, by the rows it is about; the same thing in a row counts once."""
-    found: set[Finding] = {(result.verdict, None)}
+    """Count the findings of a check by row; the same finding in a row counts once."""
+    findings: set[Finding] = {(result.verdict, None)}
     expected = [index for index, row in enumerate(screen.rows) if row.expected is not None]
     for index, outcome in zip(expected, result.strings or (), strict=False):
-        found.add((outcome.verdict, index))
-    of_strings = {report.Kind(verdict) for verdict in comparing.Verdict if verdict != "match"}
+        findings.add((outcome.verdict, index))
+    of_strings = {IssueKind(verdict) for verdict in comparison.Verdict if verdict != "match"}
     for issue in result.issues:
         if issue.expected is None or issue.kind not in of_strings:
-            found.add((issue.kind, _row(issue, boxes)))
-    return Counter(found)
+            findings.add((issue.kind, _find_row(issue, boxes)))
+    return Counter(findings)
 
 
-def _row(issue: report.Issue, boxes: Sequence[pages.Box | None]) -> int | None:
-    """Find the row that an issue is drawn on."""
+def _find_row(issue: Issue, boxes: Sequence[pages.Box | None]) -> int | None:
+    """Find the row at the position of an issue."""
     if issue.quad is None:
         return None
-    seen = pages.bounds(issue.quad)
-    middle = (seen.top + seen.bottom) / 2
-    rows = (index for index, box in enumerate(boxes) if box and box.top <= middle <= box.bottom)
+    box = pages.bounding_box(issue.quad)
+    middle = (box.top + box.bottom) / 2
+    rows = (index for index, row in enumerate(boxes) if row and row.top <= middle <= row.bottom)
     return next(rows, None)
 
 
 def score(pairs: Iterable[tuple[Counter[Finding], Counter[Finding]]]) -> dict[str, Score]:
-    """Compare what was planted with what was reported: by kind, of faults, of everything.
+    """Compare expected with reported findings: by kind, for all errors, overall.
 
-    Faults are what needs a person, so no soft matches; verdicts of pictures are in neither sum.
+    Soft matches are no errors; verdicts of images are in neither sum.
     """
-    right: Counter[str] = Counter()
-    wrong: Counter[str] = Counter()
-    overlooked: Counter[str] = Counter()
-    for there, found in pairs:
-        right.update(name for name, _ in (there & found).elements())
-        wrong.update(name for name, _ in (found - there).elements())
-        overlooked.update(name for name, _ in (there - found).elements())
-    kinds = [comparing.Verdict.MATCH, *report.Kind, *report.Verdict]
-    scores = {str(kind): Score(right[kind], wrong[kind], overlooked[kind]) for kind in kinds}
-    scores[FAULTS] = _sum(scores[kind] for kind in report.Kind if kind != report.Kind.SOFT_MATCH)
-    notes = (scores[comparing.Verdict.MATCH], scores[report.Kind.SOFT_MATCH])
-    scores[OVERALL] = _sum((scores[FAULTS], *notes))
+    correct: Counter[str] = Counter()
+    false: Counter[str] = Counter()
+    missed: Counter[str] = Counter()
+    for expected, reported in pairs:
+        correct.update(name for name, _ in (expected & reported).elements())
+        false.update(name for name, _ in (reported - expected).elements())
+        missed.update(name for name, _ in (expected - reported).elements())
+    kinds = [comparison.Verdict.MATCH, *IssueKind, *Verdict]
+    scores = {str(kind): Score(correct[kind], false[kind], missed[kind]) for kind in kinds}
+    scores[ERRORS] = _sum(scores[kind] for kind in IssueKind if kind != IssueKind.SOFT_MATCH)
+    matches = (scores[comparison.Verdict.MATCH], scores[IssueKind.SOFT_MATCH])
+    scores[OVERALL] = _sum((scores[ERRORS], *matches))
     return {name: one for name, one in scores.items() if one != Score()}
 
 
 def _sum(scores: Iterable[Score]) -> Score:
-    listed = list(scores)
+    parts = list(scores)
     return Score(
-        sum(one.right for one in listed),
-        sum(one.wrong for one in listed),
-        sum(one.overlooked for one in listed),
+        sum(part.correct for part in parts),
+        sum(part.false for part in parts),
+        sum(part.missed for part in parts),
     )

@@ -1,7 +1,7 @@
-"""Screens in ten languages with planted faults: what should be there, what a check has to find.
+"""Screens in ten languages with planted errors, which a check has to find.
 
-Every language has the same screens with the same faults: half of them come with references, half
-are checked for their language and for faults in the text itself.
+Every language has the same screens with the same errors. Half of the screens have references; the
+others are checked for their language and for errors in the text itself.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from typing import TYPE_CHECKING
 from PIL import Image, ImageDraw, ImageFont
 
 from pagewarden import errors
-from pagewarden.checks import languages
-from pagewarden.checks.report import Kind
-from pagewarden.reading import pages
+from pagewarden.checks.rules import languages
+from pagewarden.checks.rules.result import IssueKind
+from pagewarden.ocr import pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
 STRINGS = 7
-NO_SUCH_GLYPH = "\U0010fffd"
+UNKNOWN_CHARACTER = "\U0010fffd"
 _PLACEHOLDERS = ("{name}", "%s", "{{count}}", "%1$s", "{0}", "$t(title)", "${user}")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A string on a screen: drawn as it is, expected otherwise where a fault is planted.
+    """A string on a screen; with a planted error, the drawn text differs from the expected one.
 
-    Nothing is drawn of one that is missing, and nothing expected of one too many.
+    A missing string is not drawn, an extra one not expected.
     """
 
     drawn: str | None
     expected: str | None
-    fault: Kind | None = None
+    error: IssueKind | None = None
     overflows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """A picture to draw, with references or without."""
+    """A screen to draw, with or without references."""
 
     name: str
     language: str
@@ -55,7 +55,7 @@ class Screen:
 
     @property
     def expected(self) -> list[str] | None:
-        """Give the strings that should be on it, if they are known."""
+        """Return the references, None if there are none."""
         if not self.has_references:
             return None
         return [row.expected for row in self.rows if row.expected is not None]
@@ -63,157 +63,157 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    fault: Kind | None
+    error: IssueKind | None
     has_references: bool
 
 
-_WITH = (
-    None, None, None, Kind.SOFT_MATCH, Kind.MISSING, Kind.TRUNCATED, Kind.TRUNCATED,
-    Kind.DIFFERENT, Kind.DIFFERENT, Kind.EXTRA,
+_WITH_REFERENCES = (
+    None, None, None, IssueKind.SOFT_MATCH, IssueKind.MISSING, IssueKind.TRUNCATED,
+    IssueKind.TRUNCATED, IssueKind.DIFFERENT, IssueKind.DIFFERENT, IssueKind.EXTRA,
 )  # fmt: skip
-_WITHOUT = (
-    None, None, None, Kind.UNTRANSLATED, Kind.UNTRANSLATED, Kind.WRONG_LANGUAGE,
-    Kind.PLACEHOLDER, Kind.MOJIBAKE, Kind.MISSING_GLYPH, Kind.CUT_OFF,
+_WITHOUT_REFERENCES = (
+    None, None, None, IssueKind.UNTRANSLATED, IssueKind.UNTRANSLATED, IssueKind.WRONG_LANGUAGE,
+    IssueKind.PLACEHOLDER, IssueKind.MOJIBAKE, IssueKind.MISSING_GLYPH, IssueKind.CUT_OFF,
 )  # fmt: skip
 PLANS = tuple(
     plan
-    for pair in zip(_WITH, _WITHOUT, strict=True)
+    for pair in zip(_WITH_REFERENCES, _WITHOUT_REFERENCES, strict=True)
     for plan in (_Plan(pair[0], True), _Plan(pair[1], False))
 )
 
 
-def phrases() -> dict[str, list[str]]:
-    """Load the strings of a made-up program, the same ones in each language."""
+def load_phrases() -> dict[str, list[str]]:
+    """Load the strings of a fictitious program by language."""
     text = resources.files(__package__).joinpath("phrases.json").read_text(encoding="utf-8")
-    found: dict[str, list[str]] = json.loads(text)
-    return found
+    phrases: dict[str, list[str]] = json.loads(text)
+    return phrases
 
 
-def screens(count: int, seed: int) -> Iterator[Screen]:
-    """Make so many screens, each language in its turn."""
-    known = phrases()
+def make_screens(count: int, seed: int) -> Iterator[Screen]:
+    """Generate screens, with the languages in turn."""
+    phrases = load_phrases()
     for number in range(count):
-        chance = random.Random(f"{seed}-{number}")  # noqa: S311  # no secret
-        language = list(known)[number % len(known)]
-        # 7 rounds on each time: every language has every plan, and few screens have most of them.
-        plan = PLANS[(7 * (number // len(known)) + number) % len(PLANS)]
-        name = f"{number:03}-{language}-{plan.fault or 'clean'}".replace(" ", "-")
-        rows = _planted(_rows(known[language], chance), plan.fault, language, chance)
+        rng = random.Random(f"{seed}-{number}")  # noqa: S311  # no secret
+        language = list(phrases)[number % len(phrases)]
+        # The step of 7 gives every language every plan, and varies the plans even of few screens.
+        plan = PLANS[(7 * (number // len(phrases)) + number) % len(PLANS)]
+        name = f"{number:03}-{language}-{plan.error or 'clean'}".replace(" ", "-")
+        rows = _plant_error(_choose_rows(phrases[language], rng), plan.error, language, rng)
         yield Screen(name, language, rows, plan.has_references, number)
 
 
-def _rows(strings: list[str], chance: random.Random) -> list[Row]:
-    return [Row(text, text) for text in chance.sample(strings, STRINGS)]
+def _choose_rows(strings: list[str], rng: random.Random) -> list[Row]:
+    return [Row(text, text) for text in rng.sample(strings, STRINGS)]
 
 
-def _planted(
-    rows: list[Row], fault: Kind | None, language: str, chance: random.Random
+def _plant_error(
+    rows: list[Row], error: IssueKind | None, language: str, rng: random.Random
 ) -> tuple[Row, ...]:
-    if fault is None:
+    if error is None:
         return tuple(rows)
-    if fault is Kind.UNTRANSLATED and language == languages.ENGLISH:
-        fault = Kind.WRONG_LANGUAGE
-    index = _fit(rows, fault, chance)
-    planted = replace(_FAULTS[fault](rows[index], language, chance), fault=fault)
-    if fault is Kind.EXTRA:
-        return (*rows[:index], planted, *rows[index:])
-    return (*rows[:index], planted, *rows[index + 1 :])
+    if error is IssueKind.UNTRANSLATED and language == languages.ENGLISH:
+        error = IssueKind.WRONG_LANGUAGE
+    index = _choose_row(rows, error, rng)
+    row = replace(_ERRORS[error](rows[index], language, rng), error=error)
+    if error is IssueKind.EXTRA:
+        return (*rows[:index], row, *rows[index:])
+    return (*rows[:index], row, *rows[index + 1 :])
 
 
-def _fit(rows: list[Row], fault: Kind, chance: random.Random) -> int:
-    """Choose a row in which the fault can be: mojibake needs a letter that ASCII lacks."""
-    needs_letter = fault in {Kind.MOJIBAKE, Kind.MISSING_GLYPH}
-    fit = [
+def _choose_row(rows: list[Row], error: IssueKind, rng: random.Random) -> int:
+    """Choose a row for the error; mojibake needs a character outside ASCII."""
+    needs_letter = error in {IssueKind.MOJIBAKE, IssueKind.MISSING_GLYPH}
+    suitable = [
         index
         for index, row in enumerate(rows)
         if not needs_letter or not (row.drawn or "").isascii()
     ]
-    return chance.choice(fit or range(len(rows)))
+    return rng.choice(suitable or range(len(rows)))
 
 
-def _soft(row: Row, _language: str, _chance: random.Random) -> Row:
-    """Draw it in capitals without accents."""
-    bare = unicodedata.normalize("NFD", (row.drawn or "").upper())
-    return replace(row, drawn="".join(c for c in bare if not unicodedata.combining(c)))
+def _soft(row: Row, _language: str, _rng: random.Random) -> Row:
+    """Draw the text in capitals without accents."""
+    decomposed = unicodedata.normalize("NFD", (row.drawn or "").upper())
+    return replace(row, drawn="".join(c for c in decomposed if not unicodedata.combining(c)))
 
 
-def _missing(row: Row, _language: str, _chance: random.Random) -> Row:
+def _missing(row: Row, _language: str, _rng: random.Random) -> Row:
     return replace(row, drawn=None)
 
 
-def _truncated(row: Row, _language: str, chance: random.Random) -> Row:
-    """Cut it at two thirds or so, half of the time with three dots."""
+def _truncated(row: Row, _language: str, rng: random.Random) -> Row:
+    """Cut the text at about two thirds, half of the time with an ellipsis."""
     text = row.drawn or ""
-    cut = text[: max(6, int(len(text) * chance.uniform(0.45, 0.75)))].rstrip()
-    return replace(row, drawn=cut + chance.choice(["", "…"]))
+    cut = text[: max(6, int(len(text) * rng.uniform(0.45, 0.75)))].rstrip()
+    return replace(row, drawn=cut + rng.choice(["", "…"]))
 
 
-def _different(row: Row, _language: str, chance: random.Random) -> Row:
-    """Say another word in place of one."""
+def _different(row: Row, _language: str, rng: random.Random) -> Row:
+    """Replace the longest word."""
     words = (row.drawn or "").split()
     index = max(range(len(words)), key=lambda each: len(words[each]))
-    words[index] = chance.choice(["Panorama", "Telefonica", "Barometer", "Kabinett"])
+    words[index] = rng.choice(["Panorama", "Telefonica", "Barometer", "Kabinett"])
     return replace(row, drawn=" ".join(words))
 
 
-def _extra(row: Row, language: str, chance: random.Random) -> Row:
-    unused = [text for text in phrases()[language] if text != row.drawn]
-    return Row(f"{chance.choice(unused).rstrip('.')} 2", None)
+def _extra(row: Row, language: str, rng: random.Random) -> Row:
+    unused = [text for text in load_phrases()[language] if text != row.drawn]
+    return Row(f"{rng.choice(unused).rstrip('.')} 2", None)
 
 
-def _untranslated(row: Row, language: str, _chance: random.Random) -> Row:
-    known = phrases()
-    return replace(row, drawn=known[languages.ENGLISH][known[language].index(row.drawn or "")])
+def _untranslated(row: Row, language: str, _rng: random.Random) -> Row:
+    phrases = load_phrases()
+    return replace(row, drawn=phrases[languages.ENGLISH][phrases[language].index(row.drawn or "")])
 
 
-def _wrong_language(row: Row, language: str, chance: random.Random) -> Row:
-    known = phrases()
+def _wrong_language(row: Row, language: str, rng: random.Random) -> Row:
+    phrases = load_phrases()
     others = [code for code in ("de", "fr", "nl") if code != language]
-    return replace(row, drawn=known[chance.choice(others)][known[language].index(row.drawn or "")])
+    return replace(row, drawn=phrases[rng.choice(others)][phrases[language].index(row.drawn or "")])
 
 
-def _placeholder(row: Row, _language: str, chance: random.Random) -> Row:
+def _placeholder(row: Row, _language: str, rng: random.Random) -> Row:
     words = (row.drawn or "").split()
-    words.insert(chance.randrange(1, len(words)), chance.choice(_PLACEHOLDERS))
+    words.insert(rng.randrange(1, len(words)), rng.choice(_PLACEHOLDERS))
     return replace(row, drawn=" ".join(words))
 
 
-def _mojibake(row: Row, _language: str, _chance: random.Random) -> Row:
-    """Take it for Windows-1252; text in ASCII has to have a no-break space to go wrong."""
+def _mojibake(row: Row, _language: str, _rng: random.Random) -> Row:
+    """Decode the text as Windows-1252; ASCII needs a no-break space to be garbled."""
     text = row.drawn or ""
     text = text if not text.isascii() else text.replace(" ", "\xa0", 1)
     return replace(row, drawn=text.encode().decode("cp1252", "replace"))
 
 
-def _missing_glyph(row: Row, _language: str, _chance: random.Random) -> Row:
-    """Let the font have none of the letters of one word."""
+def _missing_glyph(row: Row, _language: str, _rng: random.Random) -> Row:
+    """Replace the letters of the longest word by a character that no font has."""
     words = (row.drawn or "").split()
     index = max(range(len(words)), key=lambda each: len(words[each]))
-    words[index] = NO_SUCH_GLYPH * len(words[index])
+    words[index] = UNKNOWN_CHARACTER * len(words[index])
     return replace(row, drawn=" ".join(words))
 
 
-def _cut_off(row: Row, _language: str, _chance: random.Random) -> Row:
+def _cut_off(row: Row, _language: str, _rng: random.Random) -> Row:
     return replace(row, overflows=True)
 
 
-_FAULTS: dict[Kind, Callable[[Row, str, random.Random], Row]] = {
-    Kind.SOFT_MATCH: _soft,
-    Kind.MISSING: _missing,
-    Kind.TRUNCATED: _truncated,
-    Kind.DIFFERENT: _different,
-    Kind.EXTRA: _extra,
-    Kind.UNTRANSLATED: _untranslated,
-    Kind.WRONG_LANGUAGE: _wrong_language,
-    Kind.PLACEHOLDER: _placeholder,
-    Kind.MOJIBAKE: _mojibake,
-    Kind.MISSING_GLYPH: _missing_glyph,
-    Kind.CUT_OFF: _cut_off,
+_ERRORS: dict[IssueKind, Callable[[Row, str, random.Random], Row]] = {
+    IssueKind.SOFT_MATCH: _soft,
+    IssueKind.MISSING: _missing,
+    IssueKind.TRUNCATED: _truncated,
+    IssueKind.DIFFERENT: _different,
+    IssueKind.EXTRA: _extra,
+    IssueKind.UNTRANSLATED: _untranslated,
+    IssueKind.WRONG_LANGUAGE: _wrong_language,
+    IssueKind.PLACEHOLDER: _placeholder,
+    IssueKind.MOJIBAKE: _mojibake,
+    IssueKind.MISSING_GLYPH: _missing_glyph,
+    IssueKind.CUT_OFF: _cut_off,
 }
 
 
 # Drawing ------------------------------------------------------------------------------------------
-# Draw screens: a bar with a title, rows of text, buttons; light or dark, small or large.
+# A title bar, rows of text, buttons; light or dark, small or large.
 
 
 FONTS = ("DejaVuSans.ttf", "LiberationSans-Regular.ttf", "DejaVuSans-Bold.ttf", "DejaVuSerif.ttf")
@@ -241,7 +241,7 @@ THEMES = (
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A picture, and where on it each row stands; None for one that is not drawn."""
+    """An image and the boxes of its rows, None for rows that are not drawn."""
 
     image: Image.Image
     boxes: tuple[pages.Box | None, ...]
@@ -249,7 +249,7 @@ class Drawn:
 
 @functools.cache
 def font(name: str, size: int) -> ImageFont.FreeTypeFont:
-    """Load a font that systems have; Pillow knows where they keep theirs."""
+    """Load a font of the system."""
     try:
         return ImageFont.truetype(name, size)
     except OSError as exc:
@@ -259,7 +259,7 @@ def font(name: str, size: int) -> ImageFont.FreeTypeFont:
 
 
 def draw(screen: Screen) -> Drawn:
-    """Draw a screen; its number decides how it looks."""
+    """Draw a screen in its style."""
     theme = THEMES[screen.style % len(THEMES)]
     face = font(FONTS[screen.style // 2 % len(FONTS)], SIZES[screen.style // 3 % len(SIZES)])
     widest = max(face.getlength(row.drawn or "") for row in screen.rows)
@@ -279,10 +279,10 @@ def _row(
     row: Row,
     face: ImageFont.FreeTypeFont,
     theme: Theme,
-    place: tuple[int, int, int],
+    layout: tuple[int, int, int],
 ) -> pages.Box | None:
-    """Draw one row: the first on the bar, every third on a button."""
-    index, step, width = place
+    """Draw a row: the first in the title bar, every third as a button."""
+    index, step, width = layout
     if row.drawn is None:
         return None
     top = index * step + (step - face.size) / 2 + (step / 2 if index else 0)

@@ -1,4 +1,4 @@
-"""python -m benchmarks ocr: our engines, RapidOCR, Tesseract and OCRmyPDF on the same pages."""
+"""python -m benchmarks ocr: accuracy and speed of our engines and of other OCR software."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ ALL = (*PROFILES, *ENGINES, *PEERS)
 _PACKAGES = ("ocrmypdf", "psutil", "rapidfuzz", "tesserocr")
 
 
-def require() -> None:
-    """Refuse to start when a peer is not installed: a contest without it would prove nothing."""
+def require_packages() -> None:
+    """Raise SettingsError if a peer is not installed: a comparison needs all of them."""
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise errors.SettingsError(
@@ -42,38 +42,36 @@ def command(
         Path,
         typer.Option(
             envvar="PAGEWARDEN_CORPUS",
-            help="Folder of pages with their true text and a MANIFEST.tsv.",
+            help="Folder of pages with their ground truth and a MANIFEST.tsv.",
         ),
     ],
     pages: Annotated[
-        int | None, typer.Option(min=1, help="Only so many pages, evenly over the corpus.")
+        int | None, typer.Option(min=1, help="Number of pages, sampled evenly. Default: all.")
     ] = None,
     contestants: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME,…", help=f"Only some of {', '.join(ALL)}."),
+        typer.Option(metavar="NAME,…", help=f"Subset of {', '.join(ALL)}."),
     ] = None,
     profile_times: Annotated[
-        bool, typer.Option("--profile-times", help="Also measure what straightening takes.")
+        bool, typer.Option("--profile-times", help="Also measure the time of each step.")
     ] = False,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all figures to this file, as JSON.")
     ] = None,
 ) -> None:
-    """Measure how well and how fast we read, beside RapidOCR, Tesseract and OCRmyPDF."""
-    require()
-    chosen = _choose(contestants)
-    # What it needs takes a second to load and is not installed with every Pagewarden.
+    """Compare accuracy and speed with RapidOCR, Tesseract and OCRmyPDF."""
+    require_packages()
+    names = _parse_names(contestants)
+    # Slow to load, and not installed with every Pagewarden.
     run = importlib.import_module("benchmarks.ocr.run")
-    found = run.run(corpus, chosen, pages=pages, profile_times=profile_times)
+    figures = run.run(corpus, names, pages=pages, profile_times=profile_times)
     if output is not None:
-        output.write_text(found, encoding="utf-8")
+        output.write_text(figures, encoding="utf-8")
 
 
-def _choose(given: Sequence[str] | None) -> Sequence[str]:
-    chosen = [name.strip() for part in given or () for name in part.split(",")]
-    for name in chosen:
+def _parse_names(options: Sequence[str] | None) -> Sequence[str]:
+    names = [name.strip() for option in options or () for name in option.split(",")]
+    for name in names:
         if name not in ALL:
-            raise errors.SettingsError(
-                f"there is no contestant {name!r}; choose of {', '.join(ALL)}"
-            )
-    return chosen or ALL
+            raise errors.SettingsError(f"unknown contestant {name!r}; choose from {', '.join(ALL)}")
+    return names or ALL

@@ -1,4 +1,4 @@
-"""Run one contestant after the other: what each reads, how fast, and what it takes; step times."""
+"""Run a contestant and measure text, speed, CPU and memory; measure the steps of our pipeline."""
 
 from __future__ import annotations
 
@@ -16,27 +16,31 @@ import psutil
 
 from benchmarks.ocr import contestants, corpus, scoring
 from pagewarden import errors
-from pagewarden.reading import engine, engines, limits, opening, order, upright
+from pagewarden.ocr import engines, limits
+from pagewarden.ocr.document import open_document
+from pagewarden.ocr.engines import base
+from pagewarden.ocr.images import orientation
+from pagewarden.ocr.layout import order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-_MEMORY_EVERY_SECONDS = 1.0
+_MEMORY_INTERVAL_SECONDS = 1.0
 
 
 class ContestantFailedError(errors.PagewardenError):
-    """A contestant gave up before it had read all pages."""
+    """A contestant failed before it had read all pages."""
 
 
 @dataclass(slots=True)
 class Result:
-    """What a contestant did.
+    """The measurements of a contestant.
 
-    seconds are for each collection, with the models loaded; start_seconds is what came before.
-    cpu_seconds is what all its processes took of all cores, from start to end, and tells more
-    than the clock where others use the machine too. peak_bytes is the most memory they had at a
-    time, shared parts counted once.
+    `seconds` has the wall time of each collection, after the models are loaded; `start_seconds` is
+    the time before. `cpu_seconds` is the CPU time of all processes, start included; it is more
+    reliable than wall time on a shared machine. `peak_bytes` is the peak memory of all processes,
+    with shared pages counted once.
     """
 
     contestant: str
@@ -49,83 +53,83 @@ class Result:
 
 
 def make_scans(pages: Sequence[corpus.Page], folder: Path) -> None:
-    """Make the PDFs that some of the contestants read."""
-    for collection in contestants.collections(pages, folder):
+    """Write the PDFs that some contestants read."""
+    for collection in contestants.group_by_collection(pages, folder):
         corpus.make_scan(collection.pages, collection.scan)
 
 
-async def hold(
+async def run_contestant(
     contestant: str,
     pages: Sequence[corpus.Page],
-    places: tuple[Path, Path],
+    folders: tuple[Path, Path],
     announce: Callable[[str], None],
 ) -> Result:
-    """Let a contestant read all pages; places are the corpus and the folder of scans."""
-    result, before = Result(contestant), _cpu_of_children()
+    """Have a contestant read all pages; `folders` are those of the corpus and of the scans."""
+    result, before = Result(contestant), _children_cpu_seconds()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", contestants.__name__, contestant, *map(str, places)),
+        *(sys.executable, "-m", contestants.__name__, contestant, *map(str, folders)),
         *(page.name for page in pages),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         limit=1 << 24,
     )
-    watch = asyncio.create_task(_watch(process.pid, result))
-    complaints = asyncio.create_task(_read_all(process.stderr))
+    sampling = asyncio.create_task(_sample_memory(process.pid, result))
+    stderr = asyncio.create_task(_read_all(process.stderr))
     try:
-        await _listen(process.stdout, result, announce)
+        await _read_results(process.stdout, result, announce)
         if await process.wait():
-            raise ContestantFailedError(f"{contestant} failed: {(await complaints)[-2000:]}")
+            raise ContestantFailedError(f"{contestant} failed: {(await stderr)[-2000:]}")
     finally:
-        watch.cancel()
+        sampling.cancel()
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-    result.cpu_seconds = _cpu_of_children() - before
-    # Not before it has ended, for it would take a share of the cores.
+    result.cpu_seconds = _children_cpu_seconds() - before
+    # Scoring uses a core, so it waits until the contestant has finished.
     result.scores = {page.name: scoring.score(page, result.texts[page.name]) for page in pages}
     return result
 
 
-async def _listen(
+async def _read_results(
     out: asyncio.StreamReader | None,
     result: Result,
     announce: Callable[[str], None],
 ) -> None:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     while out is not None and (line := await out.readline()):
-        said = json.loads(line)
-        if "page" in said:
-            announce(said["page"])
-            result.texts[said["page"]] = said["text"]
+        message = json.loads(line)
+        if "page" in message:
+            announce(message["page"])
+            result.texts[message["page"]] = message["text"]
         else:
-            result.seconds[said["collection"]] = said["seconds"]
-    result.start_seconds = time.perf_counter() - begun - sum(result.seconds.values())
+            result.seconds[message["collection"]] = message["seconds"]
+    result.start_seconds = time.perf_counter() - start - sum(result.seconds.values())
 
 
 async def _read_all(stream: asyncio.StreamReader | None) -> str:
     return (await stream.read()).decode(errors="replace") if stream else ""
 
 
-async def _watch(pid: int, result: Result) -> None:
-    """Add up the memory of the process and all it started, again and again."""
+async def _sample_memory(pid: int, result: Result) -> None:
+    """Record the peak memory of a process tree until cancelled."""
     while True:
-        result.peak_bytes = max(result.peak_bytes, await asyncio.to_thread(_memory, pid))
-        await asyncio.sleep(_MEMORY_EVERY_SECONDS)
+        result.peak_bytes = max(result.peak_bytes, await asyncio.to_thread(_tree_memory, pid))
+        await asyncio.sleep(_MEMORY_INTERVAL_SECONDS)
 
 
-def _cpu_of_children() -> float:
+def _children_cpu_seconds() -> float:
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     return spent.ru_utime + spent.ru_stime
 
 
-def _memory(pid: int) -> int:
+def _tree_memory(pid: int) -> int:
     with contextlib.suppress(psutil.Error):
         root = psutil.Process(pid)
-        return sum(_own_memory(each.pid) for each in (root, *root.children(recursive=True)))
+        return sum(_process_memory(each.pid) for each in (root, *root.children(recursive=True)))
     return 0
 
 
-def _own_memory(pid: int) -> int:
-    """Read its share of the memory in bytes; psutil would go through every mapping for it."""
+def _process_memory(pid: int) -> int:
+    """Return the proportional set size in bytes; psutil would read every mapping instead."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
             if line.startswith("Pss:"):
@@ -134,51 +138,51 @@ def _own_memory(pid: int) -> int:
 
 
 # Time of each step --------------------------------------------------------------------------------
-# Where the time of a page goes in our pipeline, in seconds of CPU on one core.
+# CPU seconds of each step of our pipeline, on one core.
 
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# The steps are much the same on every page; so many take a minute or two.
+# Step times vary little between pages; this number takes a minute or two.
 STEP_PAGES = 20
 
 STEPS = ("open", "straighten", "recognise", "order")
 
 
 class StepClock:
-    """Adds up the seconds of each step."""
+    """Adds up the CPU seconds of each step."""
 
     def __init__(self) -> None:
-        self.spent = dict.fromkeys(STEPS, 0.0)
+        self.seconds = dict.fromkeys(STEPS, 0.0)
 
     def time(self, step: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do some work, and note how long it took."""
-        begun = time.process_time()
+        """Call a function and add its CPU time to a step."""
+        start = time.process_time()
         result = work(*args, **kwargs)
-        self.spent[step] += time.process_time() - begun
+        self.seconds[step] += time.process_time() - start
         return result
 
 
 def time_steps(
     name: str, profile: str, pages: Sequence[corpus.Page], announce: Callable[[str], None]
 ) -> Mapping[str, float]:
-    """Read the pages one by one in this process, and add up the seconds of each step."""
+    """Read the pages one by one in this process; return the CPU seconds of each step."""
     clock = StepClock()
-    reader = engines.make(name, profile)
+    reader = engines.load_engine(name, profile)
     for page in pages:
-        image = clock.time("open", _open, page.path)
-        straight = clock.time("straighten", upright.straighten, image)
-        hints = engine.Hints((page.language,))
+        image = clock.time("open", _open_page, page.path)
+        straight = clock.time("straighten", orientation.straighten, image)
+        hints = base.PageHints((page.language,))
         found = clock.time("recognise", reader.recognise, straight.image, hints)
-        clock.time("order", order.in_reading_order, found.lines)
+        clock.time("order", order.sort_in_reading_order, found.lines)
         announce(page.name)
-    return clock.spent
+    return clock.seconds
 
 
-def _open(path: Path) -> engine.PageImage:
-    document = opening.open_document(path, limits.Limits())
+def _open_page(path: Path) -> base.PageImage:
+    document = open_document(path, limits.Limits())
     try:
-        return document.page(1).render()
+        return document.open_page(1).render()
     finally:
         document.close()

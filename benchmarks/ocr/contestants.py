@@ -1,4 +1,4 @@
-"""Who takes part: ours by way of the whole pipeline, and the peers as their users call them."""
+"""The contestants: our whole pipeline, and the peers, called as their documentation recommends."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from PIL import Image
 
 from benchmarks import ocr
 from benchmarks.ocr import corpus
-from pagewarden.reading import reader
-from pagewarden.reading.lines import tess
+from pagewarden.ocr import reader
+from pagewarden.ocr.engines import tesseract
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Pages of one language, as images and as one scanned PDF."""
+    """Pages of one collection, as images and as one scanned PDF."""
 
     name: str
     pages: Sequence[corpus.Page]
@@ -39,68 +39,68 @@ class Collection:
 
     @property
     def language(self) -> str:
-        """Name the language all its readers are told."""
+        """Return the language that every contestant is given."""
         return self.pages[0].language
 
 
-class Reads(Protocol):
-    """Reads a collection on all cores; gives the text of each page, in order."""
+class ReadCollection(Protocol):
+    """ReadCollection a collection on all cores."""
 
     def __call__(self, collection: Collection, /) -> Iterator[str]:
-        """Read it."""
+        """Yield the text of each page, in order."""
         ...
 
 
 @contextmanager
-def _ours(engine: str, profile: str = "") -> Iterator[Reads]:
+def _open_ours(engine: str, profile: str = "") -> Iterator[ReadCollection]:
     with asyncio.Runner() as runner:
-        reading = reader.Reader(engine=engine, profile=profile)
-        runner.run(reading.__aenter__())
+        our_reader = reader.Reader(engine=engine, profile=profile)
+        runner.run(our_reader.__aenter__())
 
         async def read(collection: Collection) -> list[str]:
             languages = [collection.language]
-            async with aclosing(reading.read(collection.scan, languages=languages)) as found:
-                return [page.text async for page in found]
+            async with aclosing(our_reader.read(collection.scan, languages=languages)) as pages:
+                return [page.text async for page in pages]
 
         try:
             yield lambda collection: iter(runner.run(read(collection)))
         finally:
-            runner.run(reading.__aexit__())
+            runner.run(our_reader.__aexit__())
 
 
 @contextmanager
-def _rapidocr() -> Iterator[Reads]:
-    """Call it as its README does: all defaults, its own threads."""
-    from rapidocr import RapidOCR  # noqa: PLC0415  # takes a second, and only one needs it
+def _open_rapidocr() -> Iterator[ReadCollection]:
+    """Load RapidOCR as its README does: all defaults, its own threads."""
+    from rapidocr import RapidOCR  # noqa: PLC0415  # slow to import
 
     engine = RapidOCR()
 
     def read(collection: Collection) -> Iterator[str]:
         for page in collection.pages:
-            found = engine(str(page.path))
-            yield "\n".join(getattr(found, "txts", None) or ())
+            result = engine(str(page.path))
+            yield "\n".join(getattr(result, "txts", None) or ())
 
     yield read
 
 
 @contextmanager
-def _tesseract() -> Iterator[Reads]:
-    """Have whole pages read at its defaults, by one process per core, each kept warm."""
+def _open_tesseract() -> Iterator[ReadCollection]:
+    """Start one Tesseract process per core, with default settings and the models kept loaded."""
     os.environ["OMP_THREAD_LIMIT"] = "1"
     with multiprocessing.get_context("fork").Pool() as pool:
         yield lambda collection: pool.imap(
-            _read_by_tesseract, [(page.path, page.language) for page in collection.pages]
+            _read_with_tesseract, [(page.path, page.language) for page in collection.pages]
         )
 
 
 _loaded: dict[str, tesserocr.PyTessBaseAPI] = {}
 
 
-def _read_by_tesseract(page: tuple[Path, str]) -> str:
+def _read_with_tesseract(page: tuple[Path, str]) -> str:
     path, language = page
     if language not in _loaded:
         _loaded[language] = tesserocr.PyTessBaseAPI(
-            path=str(tess.folder()), lang=language, psm=tesserocr.PSM.AUTO
+            path=str(tesseract.find_data_folder()), lang=language, psm=tesserocr.PSM.AUTO
         )
     with Image.open(path) as image:
         _loaded[language].SetImage(image)
@@ -108,15 +108,15 @@ def _read_by_tesseract(page: tuple[Path, str]) -> str:
 
 
 @contextmanager
-def _ocrmypdf() -> Iterator[Reads]:
-    yield _read_by_ocrmypdf
+def _open_ocrmypdf() -> Iterator[ReadCollection]:
+    yield _read_with_ocrmypdf
 
 
-def _read_by_ocrmypdf(collection: Collection) -> Iterator[str]:
-    """Have the scan made searchable on all cores, and take the text it writes beside it."""
+def _read_with_ocrmypdf(collection: Collection) -> Iterator[str]:
+    """Make the scan searchable on all cores; return the text of the sidecar file."""
     text = collection.scan.with_suffix(".txt")
     command = [sys.executable, "-m", "ocrmypdf", "--quiet", "--force-ocr"]
-    # On a busy machine it would else give up on a page after three minutes, and leave it empty.
+    # By default a page that takes more than three minutes, as on a busy machine, stays empty.
     command += ["--tesseract-timeout", "3600"]
     command += ["--jobs", str(os.cpu_count()), "-l", collection.language, "--sidecar", str(text)]
     subprocess.run(
@@ -125,50 +125,50 @@ def _read_by_ocrmypdf(collection: Collection) -> Iterator[str]:
     yield from text.read_text(encoding="utf-8").split("\f")[: len(collection.pages)]
 
 
-CONTESTANTS: Mapping[str, Callable[[], AbstractContextManager[Reads]]] = {
-    **{profile: functools.partial(_ours, "cascade", profile) for profile in ocr.PROFILES},
-    **{engine: functools.partial(_ours, engine) for engine in ocr.ENGINES},
-    ocr.RAPIDOCR: _rapidocr,
-    ocr.TESSERACT: _tesseract,
-    ocr.OCRMYPDF: _ocrmypdf,
+CONTESTANTS: Mapping[str, Callable[[], AbstractContextManager[ReadCollection]]] = {
+    **{profile: functools.partial(_open_ours, "cascade", profile) for profile in ocr.PROFILES},
+    **{engine: functools.partial(_open_ours, engine) for engine in ocr.ENGINES},
+    ocr.RAPIDOCR: _open_rapidocr,
+    ocr.TESSERACT: _open_tesseract,
+    ocr.OCRMYPDF: _open_ocrmypdf,
 }
 
 
 # The process of a contestant ----------------------------------------------------------------------
-# One contestant in a process of its own: reads the collections, and says so line by line.
+# Each contestant runs in its own process, which reads the collections and prints results as JSON.
 #
 #     python -m benchmarks.ocr.contestants CONTESTANT CORPUS SCANS PAGE…
 #
-# SCANS is the folder of the scanned PDFs, one of each collection.
+# SCANS is the folder of the scanned PDFs, one per collection.
 
 
-def collections(pages: Sequence[corpus.Page], scans: Path) -> Iterator[Collection]:
-    """Group the pages, which stand in the order of their collections."""
+def group_by_collection(pages: Sequence[corpus.Page], scans: Path) -> Iterator[Collection]:
+    """Group the pages, which are sorted by collection."""
     for name, group in itertools.groupby(pages, lambda page: page.collection):
         yield Collection(name, list(group), scans / f"{name}.pdf")
 
 
-def read_collections(contestant: str, found: Sequence[Collection], out: TextIO) -> None:
-    """Read everything; a line of JSON for each page, and one for each collection."""
+def read_collections(contestant: str, collections: Sequence[Collection], out: TextIO) -> None:
+    """Read the collections; print a line of JSON for each page and each collection."""
     with CONTESTANTS[contestant]() as read:
-        for collection in found:
-            begun = time.perf_counter()
+        for collection in collections:
+            start = time.perf_counter()
             for page, text in zip(collection.pages, read(collection), strict=True):
-                _say(out, page=page.name, text=text)
-            _say(out, collection=collection.name, seconds=time.perf_counter() - begun)
+                _print_json(out, page=page.name, text=text)
+            _print_json(out, collection=collection.name, seconds=time.perf_counter() - start)
 
 
-def _say(out: TextIO, **what: object) -> None:
-    out.write(json.dumps(what) + "\n")
+def _print_json(out: TextIO, **values: object) -> None:
+    out.write(json.dumps(values) + "\n")
     out.flush()
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Read the pages given on the command line."""
     contestant, folder, scans, *names = sys.argv[1:]
     pages = [page for page in corpus.load(Path(folder)) if page.name in names]
     out, sys.stdout = sys.stdout, sys.stderr
-    read_collections(contestant, list(collections(pages, Path(scans))), out)
+    read_collections(contestant, list(group_by_collection(pages, Path(scans))), out)
 
 
 if __name__ == "__main__":

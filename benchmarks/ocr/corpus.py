@@ -1,4 +1,4 @@
-"""Pages and their true text, as a folder with a MANIFEST.tsv describes them; scans of them."""
+"""Load a corpus, a folder of pages with ground truth and a MANIFEST.tsv; make scanned PDFs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 MANIFEST = "MANIFEST.tsv"
 
-# Collections whose name is not itself a language of Tesseract.
+# Collections whose name is not a language code of Tesseract.
 _LANGUAGES = {"deu_frak": "frk"}
 
 
 class Measure(enum.StrEnum):
-    """How a page is scored: in its order, or as a bag of words where the order is open."""
+    """How a page is scored: as ordered text, or as a bag of words if the order is ambiguous."""
 
     ORDER = "order"
     BAG = "bag"
@@ -34,10 +34,7 @@ class Measure(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An image and the text that stands on it.
-
-    joined says that the truth has its words put together again where a line broke them.
-    """
+    """An image and its ground truth; `joined` if words hyphenated at line ends are joined in it."""
 
     path: Path
     truth: str
@@ -49,23 +46,23 @@ class Page:
 
     @property
     def name(self) -> str:
-        """Name the page within its corpus."""
+        """Return the name of the page in its corpus."""
         return f"{self.collection}/{self.path.name}"
 
 
 def load(folder: Path) -> list[Page]:
-    """Read the manifest and the truth of every page in it."""
+    """Load all pages of the manifest with their ground truth."""
     manifest = folder / MANIFEST
     if not manifest.is_file():
         raise errors.SettingsError(
-            f"{folder} is not a corpus: it has no {MANIFEST}; give another folder with --corpus"
+            f"{folder} is not a corpus: it has no {MANIFEST}; pass another folder with --corpus"
         )
     with manifest.open(encoding="utf-8", newline="") as lines:
         rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return [_page(folder, row) for row in rows]
+        return [_parse_row(folder, row) for row in rows]
 
 
-def _page(folder: Path, row: Mapping[str, str]) -> Page:
+def _parse_row(folder: Path, row: Mapping[str, str]) -> Page:
     collection, hint = row["file"].split("/")[0], row["metric_hint"]
     return Page(
         path=folder / row["file"],
@@ -79,47 +76,47 @@ def _page(folder: Path, row: Mapping[str, str]) -> Page:
 
 
 def sample(pages: Sequence[Page], count: int) -> list[Page]:
-    """Choose so many pages evenly over all collections, the same ones every time."""
+    """Choose a number of pages evenly over all collections, always the same ones."""
     if count >= len(pages):
         return list(pages)
-    return [pages[len(pages) * turn // count] for turn in range(count)]
+    return [pages[len(pages) * number // count] for number in range(count)]
 
 
 # Scanned PDFs -------------------------------------------------------------------------------------
-# Scanned PDFs of a corpus: one of each collection, every page an image and nothing else.
+# One PDF per collection, whose pages are images without text.
 
 
-# For images that do not say, or say what cannot be.
+# For images without resolution, or with an implausible one.
 _RESOLUTION = 300.0
-_LEAST_RESOLUTION = 70.0
+_MIN_RESOLUTION = 70.0
 
-# img2pdf keeps these as they are; PDF has no transparency within an image.
-_KEPT = ("1", "L", "RGB")
+# Modes that img2pdf embeds unchanged; images in a PDF have no alpha channel.
+_EMBEDDABLE = ("1", "L", "RGB")
 
 
 def make_scan(pages: Sequence[Page], target: Path) -> None:
-    """Write the pages into one PDF."""
+    """Write pages to one PDF."""
     with pikepdf.new() as scan:
         for page in pages:
-            with pikepdf.open(io.BytesIO(_scan(page.path))) as single:
+            with pikepdf.open(io.BytesIO(_make_single_page(page.path))) as single:
                 scan.pages.extend(single.pages)
         scan.save(target)
 
 
-def _scan(path: Path) -> bytes:
+def _make_single_page(path: Path) -> bytes:
     with Image.open(path) as image:
         stated = float(image.info.get("dpi", (0,))[0])
-        resolution = stated if stated >= _LEAST_RESOLUTION else _RESOLUTION
-        content = path.read_bytes() if image.mode in _KEPT else _opaque(image)
+        resolution = stated if stated >= _MIN_RESOLUTION else _RESOLUTION
+        content = path.read_bytes() if image.mode in _EMBEDDABLE else _flatten(image)
     layout = img2pdf.get_fixed_dpi_layout_fun((resolution, resolution))
     return bytes(img2pdf.convert(content, layout_fun=layout))
 
 
-def _opaque(image: Image.Image) -> bytes:
-    """Lay a transparent image on white paper."""
-    colours = image.convert("RGBA")
-    paper = Image.new("RGBA", colours.size, "white")
-    paper.alpha_composite(colours)
-    written = io.BytesIO()
-    paper.convert("RGB").save(written, "PNG")
-    return written.getvalue()
+def _flatten(image: Image.Image) -> bytes:
+    """Blend a transparent image with a white background."""
+    with_alpha = image.convert("RGBA")
+    background = Image.new("RGBA", with_alpha.size, "white")
+    background.alpha_composite(with_alpha)
+    buffer = io.BytesIO()
+    background.convert("RGB").save(buffer, "PNG")
+    return buffer.getvalue()

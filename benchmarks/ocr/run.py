@@ -1,4 +1,4 @@
-"""The whole benchmark: one contestant after the other, each alone on the machine."""
+"""Run the whole benchmark: one contestant at a time."""
 
 from __future__ import annotations
 
@@ -17,45 +17,47 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-def run(folder: Path, chosen: Sequence[str], *, pages: int | None, profile_times: bool) -> str:
-    """Measure, show the tables, and give everything as JSON."""
+def run(folder: Path, names: Sequence[str], *, pages: int | None, profile_times: bool) -> str:
+    """Measure, print the tables, and return all figures as JSON."""
     console = consoles.Console()
-    found = corpus.load(folder)
-    found = corpus.sample(found, pages or len(found))
+    every_page = corpus.load(folder)
+    chosen = corpus.sample(every_page, pages or len(every_page))
     columns = (*progress.Progress.get_default_columns(), progress.MofNCompleteColumn())
     with progress.Progress(*columns, console=console, transient=True) as bar:
-        results = _hold(folder, found, chosen, bar)
-        steps = _time(corpus.sample(found, contest.STEP_PAGES), bar) if profile_times else {}
-    whole = report.Report(found, results, steps)
-    for part in report.parts(whole):
+        results = _run_contestants(folder, chosen, names, bar)
+        steps = _time_steps(corpus.sample(chosen, contest.STEP_PAGES), bar) if profile_times else {}
+    result = report.Report(chosen, results, steps)
+    for part in report.make_parts(result):
         console.print(part, highlight=False)
-    return report.to_json(whole)
+    return report.to_json(result)
 
 
-def _hold(
-    folder: Path, pages: Sequence[corpus.Page], chosen: Sequence[str], bar: progress.Progress
+def _run_contestants(
+    folder: Path, pages: Sequence[corpus.Page], names: Sequence[str], bar: progress.Progress
 ) -> list[contest.Result]:
-    with tempfile.TemporaryDirectory(prefix="pagewarden-bench-") as name:
-        places = (folder, Path(name))
-        contest.make_scans(pages, places[1])
+    with tempfile.TemporaryDirectory(prefix="pagewarden-bench-") as scans:
+        folders = (folder, Path(scans))
+        contest.make_scans(pages, folders[1])
         results = []
-        for each in chosen:
-            announce = _announcer(bar, each, len(pages))
-            results.append(asyncio.run(contest.hold(each, pages, places, announce)))
-            # The whole takes long; whoever stops it has seen what was there by then.
-            bar.console.print(report.brief(pages, results[-1]), highlight=False)
+        for name in names:
+            announce = _add_task(bar, name, len(pages))
+            results.append(asyncio.run(contest.run_contestant(name, pages, folders, announce)))
+            # The benchmark takes long; if it is interrupted, these results have been printed.
+            bar.console.print(report.summarize(pages, results[-1]), highlight=False)
         return results
 
 
-def _time(pages: Sequence[corpus.Page], bar: progress.Progress) -> dict[str, Mapping[str, float]]:
+def _time_steps(
+    pages: Sequence[corpus.Page], bar: progress.Progress
+) -> dict[str, Mapping[str, float]]:
     return {
         profile: contest.time_steps(
-            "cascade", profile, pages, _announcer(bar, f"steps of {profile}", len(pages))
+            "cascade", profile, pages, _add_task(bar, f"steps of {profile}", len(pages))
         )
         for profile in ocr.PROFILES
     }
 
 
-def _announcer(bar: progress.Progress, title: str, total: int) -> Callable[[str], None]:
+def _add_task(bar: progress.Progress, title: str, total: int) -> Callable[[str], None]:
     task = bar.add_task(title, total=total)
     return lambda _page: bar.advance(task)

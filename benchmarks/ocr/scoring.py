@@ -1,4 +1,4 @@
-"""How far a reading is from the truth after normalisation of both, and comparison of readings."""
+"""Score text against the ground truth after normalising both, and compare the scores of readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BROKEN_WORD = re.compile(r"(?<=\w)[-\u00ad]\s*\n\s*(?=\w)")
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Errors and how many there could have been; scores of several pages add up."""
+    """Counts of errors and of characters and words in the ground truth; scores can be summed."""
 
     wrong_characters: int
     characters: int
@@ -32,32 +32,32 @@ class Score:
 
     @property
     def cer(self) -> float:
-        """Divide wrong characters by those of the truth."""
+        """Return the character error rate."""
         return self.wrong_characters / max(self.characters, 1)
 
     @property
     def wer(self) -> float:
-        """Divide wrong words by those of the truth."""
+        """Return the word error rate."""
         return self.wrong_words / max(self.words, 1)
 
 
 def total(scores: Iterable[Score]) -> Score:
-    """Add up."""
-    found = list(scores)
+    """Sum scores."""
+    parts = list(scores)
     return Score(
-        sum(score.wrong_characters for score in found),
-        sum(score.characters for score in found),
-        sum(score.wrong_words for score in found),
-        sum(score.words for score in found),
+        sum(part.wrong_characters for part in parts),
+        sum(part.characters for part in parts),
+        sum(part.wrong_words for part in parts),
+        sum(part.words for part in parts),
     )
 
 
 def score(page: corpus.Page, text: str) -> Score:
-    """Compare what was read with what stands on the page."""
+    """Score the text that was read from a page."""
     truth = normalise(page.truth, joined=page.joined).split()
     read = normalise(text, joined=page.joined).split()
     if page.measure is corpus.Measure.BAG:
-        return _bag(truth, read)
+        return _score_bag(truth, read)
     return Score(
         Levenshtein.distance(" ".join(truth), " ".join(read)),
         len(" ".join(truth)),
@@ -67,17 +67,17 @@ def score(page: corpus.Page, text: str) -> Score:
 
 
 def normalise(text: str, *, joined: bool) -> str:
-    """Bring both sides to one form: NFC, the line-end hyphen as '-', white space folded."""
+    """Normalise a text: NFC, '-' for the line-end hyphen, white space collapsed."""
     text = unicodedata.normalize("NFC", text).replace("¬", "-")
     if joined:
         text = _BROKEN_WORD.sub("", text)
     return " ".join(text.split())
 
 
-def _bag(truth: Sequence[str], read: Sequence[str]) -> Score:
-    """Pair equal words wherever they stand, then the most alike; what is left is missing or extra.
+def _score_bag(truth: Sequence[str], read: Sequence[str]) -> Score:
+    """Pair equal words regardless of order, then the most similar; the rest is missing or extra.
 
-    Spaces count as in a text in order, so that the figures of both kinds can be added up.
+    Spaces count as in ordered text, so that scores of both measures can be summed.
     """
     missing = list((Counter(truth) - Counter(read)).elements())
     extra = list((Counter(read) - Counter(truth)).elements())
@@ -87,13 +87,13 @@ def _bag(truth: Sequence[str], read: Sequence[str]) -> Score:
 
 
 def _pair(missing: Sequence[str], extra: Sequence[str]) -> Iterator[int]:
-    """Pair the most alike first, and give what each pair and each word left alone costs."""
+    """Pair the most similar words first; yield the cost of each pair and each unpaired word."""
     left, right = set(range(len(missing))), set(range(len(extra)))
     if left and right:
         costs = process.cdist(missing, extra, scorer=Levenshtein.distance)
         for flat in np.argsort(costs, axis=None, kind="stable"):
             one, other = divmod(int(flat), len(extra))
-            # Two words with nothing in common are one missing and one extra.
+            # Two words with nothing in common count as one missing and one extra word.
             if one in left and other in right and costs[one, other] < len(missing[one]):
                 left.remove(one)
                 right.remove(other)
@@ -103,7 +103,7 @@ def _pair(missing: Sequence[str], extra: Sequence[str]) -> Iterator[int]:
 
 
 # Comparison ---------------------------------------------------------------------------------------
-# Whether one reader is worse than another, or only had bad luck with its pages.
+# Bootstrap test: whether one reader is significantly worse than another.
 
 
 _DRAWS = 10_000
@@ -113,20 +113,20 @@ _OUTSIDE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """By how much the CER of one is above that of the other, and the 95 % around it."""
+    """The difference of two CERs, and its 95 % confidence interval."""
 
     mean: float
     low: float
     high: float
 
     @property
-    def worse(self) -> bool:
-        """Tell whether the one is worse beyond doubt."""
+    def is_worse(self) -> bool:
+        """Return whether the first reader is significantly worse."""
         return self.low > 0
 
 
 def compare(one: Sequence[Score], other: Sequence[Score]) -> Difference:
-    """Draw as many of the same pages, with repetition, again and again."""
+    """Compare the scores of the same pages by resampling the pages with replacement."""
     excess = np.array(
         [a.wrong_characters - b.wrong_characters for a, b in zip(one, other, strict=True)]
     )

@@ -1,4 +1,4 @@
-"""A program of the pool whose reading costs exactly what it is told: for measuring and for tests.
+"""A pool program whose engine waits for a configured time, for benchmarks and tests.
 
 python -m benchmarks.pool.program '{"url": …, "process": "a", …}'
 """
@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING
 
 import pydantic
 
-from pagewarden import database, documents, errors, waking
-from pagewarden.documents import claims
-from pagewarden.pool import plans, running
+from pagewarden import database, documents, errors
+from pagewarden.database import listener
+from pagewarden.documents.claim import Claim, DocumentReader, Page, ReadingRun
+from pagewarden.pool import plan
+from pagewarden.pool.program import PoolProgram
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
 
-class Orders(pydantic.BaseModel):
-    """What the program is to do; cpu bounds how many documents it reads at once.
+class ProgramOptions(pydantic.BaseModel):
+    """Options of the program; `cpu` limits the number of concurrent documents.
 
-    With missing no document has its file; plain is a worker that is of no pool, to compare with.
+    With `missing`, files are reported as missing. With `plain`, a worker outside of any pool runs
+    instead, for comparison.
     """
 
     url: str
@@ -41,70 +44,77 @@ class Orders(pydantic.BaseModel):
     plain: bool = False
     seconds_of: dict[str, float] = {"index": 0.0, "acte": 0.0}
 
-    def plan(self) -> plans.Plan:
-        """Make the plan of these orders."""
+    def to_plan(self) -> plan.PoolPlan:
+        """Make a pool plan of these options."""
         weights = dict.fromkeys(self.seconds_of, Fraction(1))
         minimums = dict.fromkeys(self.seconds_of, 1) if self.size >= len(weights) else {}
-        return plans.Plan(
+        return plan.PoolPlan(
             weights, minimums, self.size, self.count, self.interval_seconds, self.cpu, 1e9
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Steady:
-    """Reads one page of every document, in the time of its lane."""
+class TimedReader:
+    """Reads one page per document, in the time configured for its lane."""
 
     seconds_of: Mapping[str, float]
     missing: bool
 
-    async def run_for(self, claim: claims.Claim) -> claims.Run:
-        """All programs read with the same engine."""
+    async def for_claim(self, claim: Claim) -> DocumentReader:
+        """Return this reader, which reads all documents."""
         del claim
-        return claims.Run("steady", "1")
+        return self
 
-    async def read(self, claim: claims.Claim, done: frozenset[int]) -> AsyncGenerator[claims.Page]:
-        """Wait, and have read it."""
+    async def reading_run(self, claim: Claim) -> ReadingRun:
+        """Return the same engine and version for all programs."""
+        del claim
+        return ReadingRun("steady", "1")
+
+    async def read(self, claim: Claim, done: frozenset[int]) -> AsyncGenerator[Page]:
+        """Wait for the time of the lane, then yield a page."""
         del done
         if self.missing:
-            raise errors.FileNotThere(f"{claim.path} is not there")
+            raise errors.FileNotFound(f"{claim.path} is missing")
         await asyncio.sleep(self.seconds_of[claim.lane])
-        yield claims.Page(1, text=claim.name, confidence=0.9)
+        yield Page(1, text=claim.name, confidence=0.9)
 
 
-async def main(orders: Orders) -> None:
-    """Work until SIGTERM."""
+async def main(options: ProgramOptions) -> None:
+    """Run until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with (
-        await database.connect_direct(orders.url, connections=2 * orders.count + 2) as link,
-        waking.listening(orders.url) as hints,
+        await database.connect_direct(options.url, connections=2 * options.count + 2) as connection,
+        listener.open_listener(options.url) as changes,
     ):
-        if orders.plain:
-            await _plain(orders, link, hints).run(stop)
+        if options.plain:
+            await _make_plain_worker(options, connection, changes).run(stop)
             return
-        program = running.Program(
-            link,
-            Steady(orders.seconds_of, orders.missing),
-            hints,
-            orders.process,
-            orders.lock_seconds,
-            orders.heartbeat_seconds,
-            orders.idle_seconds,
+        program = PoolProgram(
+            connection,
+            TimedReader(options.seconds_of, options.missing),
+            changes,
+            options.process,
+            options.lock_seconds,
+            options.heartbeat_seconds,
+            options.idle_seconds,
         )
-        await program.run(orders.plan(), stop)
+        await program.run(options.to_plan(), stop)
 
 
-def _plain(orders: Orders, link: database.Database, hints: waking.Hints) -> documents.Worker:
+def _make_plain_worker(
+    options: ProgramOptions, connection: database.Database, changes: listener.Listener
+) -> documents.Worker:
     return documents.Worker(
-        link,
-        Steady(orders.seconds_of, orders.missing),
-        worker_id=orders.process,
-        lanes=list(orders.seconds_of),
-        lock_seconds=orders.lock_seconds,
-        heartbeat_seconds=orders.heartbeat_seconds,
-        hints=hints,
+        connection,
+        TimedReader(options.seconds_of, options.missing),
+        worker_id=options.process,
+        lanes=list(options.seconds_of),
+        lock_seconds=options.lock_seconds,
+        heartbeat_seconds=options.heartbeat_seconds,
+        listener=changes,
     )
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Orders.model_validate_json(sys.argv[1])))
+    asyncio.run(main(ProgramOptions.model_validate_json(sys.argv[1])))

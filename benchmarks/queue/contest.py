@@ -1,4 +1,4 @@
-"""Run every contestant in turn, several times; then measure claims against the backlog."""
+"""Run rounds of all contestants, then measure the time of a claim against the backlog."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     import psycopg
 
 
-# Enough to fill every worker's hands a few times over, whatever the batch size.
+# Keeps every worker busy, whatever the batch size.
 _WINDOW_BATCHES = 4
-_WINDOW_LEAST = 50
+_MIN_WINDOW = 50
 
-# Until every worker has had a job.
-_WARM_UPS = 50
+# Maximum number of warm-ups; they end when every worker has completed a job.
+_MAX_WARM_UPS = 50
 
 _UNLIMITED = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much of everything; the same for all contestants.
+    """The sizes of the rounds, the same for all contestants.
 
-    A round is a warm-up, then producers that enqueue as fast as the workers keep up with (jobs/s),
-    then producers that send rate jobs a second (latency).
+    A round has three phases: a warm-up; a saturated phase, in which producers enqueue as fast as
+    the workers complete (jobs/s); a paced phase of `rate` jobs per second (latency).
     """
 
     batches: Sequence[int] = (1, 10, 100)
@@ -45,31 +45,33 @@ class Plan:
     repeat: int = 3
 
     def rounds(self, names: Sequence[str]) -> Iterator[tuple[int, str]]:
-        """List batch size and contestant of every round, so that nobody always goes first."""
+        """Yield batch size and contestant of every round; the order of the contestants rotates."""
         for batch in self.batches:
-            for turn in range(self.repeat):
-                first = turn % len(names)
+            for repetition in range(self.repeat):
+                first = repetition % len(names)
                 for name in (*names[first:], *names[:first]):
                     yield batch, name
 
-    def warm_up(self, batch: int) -> list[load.Order]:
-        """Have every statement prepared and every cache filled."""
-        jobs = _WINDOW_LEAST + 2 * batch
-        return [load.Order(jobs, self.seconds, _UNLIMITED)] * self.producers
+    def warm_up_tasks(self, batch: int) -> list[load.ProducerTask]:
+        """Return tasks that prepare all statements and fill all caches."""
+        jobs = _MIN_WINDOW + 2 * batch
+        return [load.ProducerTask(jobs, self.seconds, _UNLIMITED)] * self.producers
 
-    def saturating(self, batch: int) -> list[load.Order]:
-        """Keep some batches waiting for each worker, so that none is ever idle."""
-        window = self.workers * max(_WINDOW_BATCHES * batch, _WINDOW_LEAST)
-        order = load.Order(self.jobs // self.producers, self.seconds, window)
-        return [order] * self.producers
+    def saturating_tasks(self, batch: int) -> list[load.ProducerTask]:
+        """Return tasks that keep a few batches queued for each worker, so that none is idle."""
+        window = self.workers * max(_WINDOW_BATCHES * batch, _MIN_WINDOW)
+        task = load.ProducerTask(self.jobs // self.producers, self.seconds, window)
+        return [task] * self.producers
 
-    def paced(self, batch: int) -> list[load.Order]:
-        """Send a batch at even intervals, the producers taking turns."""
+    def paced_tasks(self, batch: int) -> list[load.ProducerTask]:
+        """Return tasks that send batches at even intervals, from alternating producers."""
         interval = batch * self.producers / self.rate
         seconds = max(self.paced_seconds, interval)
         return [
-            load.Order(self.jobs, seconds, _UNLIMITED, interval * seat / self.producers, interval)
-            for seat in range(self.producers)
+            load.ProducerTask(
+                self.jobs, seconds, _UNLIMITED, interval * number / self.producers, interval
+            )
+            for number in range(self.producers)
         ]
 
 
@@ -78,11 +80,11 @@ QUICK = Plan(batches=(10,), workers=2, producers=1, seconds=0.2, paced_seconds=0
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one round showed.
+    """The result of one round.
 
-    Latency is from the call that enqueues to the commit that completes. generator_cores is the
-    CPU that producers and workers used while jobs/s was measured, busiest_process the share of
-    one core of the busiest of them. problem says why the round does not count.
+    Latency runs from the call that enqueues a job to the commit that completes it.
+    `generator_cores` is the CPU time per second of all producers and workers in the saturated
+    phase, `busiest_process` the maximum of one of them. `problem` is why the round was discarded.
     """
 
     contestant: str
@@ -98,10 +100,10 @@ class Sample:
 
 
 @asynccontextmanager
-async def prepared(
+async def open_templates(
     url: str, names: Sequence[str], announce: Callable[[str], None]
 ) -> AsyncIterator[None]:
-    """Have a template for each contestant as long as the block lasts."""
+    """Create a template database for each contestant; drop them at the end."""
     try:
         for name in names:
             announce(f"{name}: preparing")
@@ -112,25 +114,25 @@ async def prepared(
             await databases.drop(url, name)
 
 
-async def hold(
+async def run_rounds(
     url: str, plan: Plan, names: Sequence[str], announce: Callable[[str], None]
 ) -> list[Sample]:
-    """Run all rounds; announce is told of each before it begins."""
+    """Run all rounds; call `announce` before each."""
     samples = []
     for batch, name in plan.rounds(names):
         announce(f"{name}, batch {batch}")
-        samples.append(await run(url, plan, name, batch))
+        samples.append(await run_round(url, plan, name, batch))
     return samples
 
 
-async def run(url: str, plan: Plan, name: str, batch: int) -> Sample:
-    """Run one round in a fresh database and count afterwards what is in it."""
-    fresh = await databases.make_fresh(url, name)
+async def run_round(url: str, plan: Plan, name: str, batch: int) -> Sample:
+    """Run one round in a new database, then count the jobs and results in it."""
+    copy = await databases.copy_template(url, name)
     try:
-        saturated, paced, total = await _drive(fresh, plan, name, batch)
+        saturated, paced, total = await _run_phases(copy, plan, name, batch)
     except base.RoundFailedError as exc:
         return Sample(name, batch, problem=str(exc))
-    tally = await contestants.get(name).tally(fresh)
+    tally = await contestants.get(name).tally(copy)
     latencies = sorted(seconds * 1000 for seconds in paced.latencies)
     return Sample(
         contestant=name,
@@ -147,39 +149,41 @@ async def run(url: str, plan: Plan, name: str, batch: int) -> Sample:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Take the value that this share of the (sorted, not empty) values does not exceed."""
+    """Return the value that this share of the sorted, non-empty values does not exceed."""
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
-async def _drive(url: str, plan: Plan, name: str, batch: int) -> tuple[load.Phase, load.Phase, int]:
-    """Give the orders of one round; returns both measured phases and how many jobs there were."""
+async def _run_phases(
+    url: str, plan: Plan, name: str, batch: int
+) -> tuple[load.Phase, load.Phase, int]:
+    """Run the phases of one round; return both measured phases and the total number of jobs."""
     total = 0
-    async with load.start_crew(
+    async with load.start_generator(
         name, url, batch=batch, workers=plan.workers, producers=plan.producers
-    ) as team:
-        for _ in range(_WARM_UPS):
-            total += (await team.perform(plan.warm_up(batch))).jobs
-            if min(team.completed()) > 0:
+    ) as generator:
+        for _ in range(_MAX_WARM_UPS):
+            total += (await generator.run_phase(plan.warm_up_tasks(batch))).jobs
+            if min(generator.count_completed()) > 0:
                 break
         else:
             raise base.RoundFailedError("one of the workers never got a job")
-        saturated = await team.perform(plan.saturating(batch))
-        paced = await team.perform(plan.paced(batch))
+        saturated = await generator.run_phase(plan.saturating_tasks(batch))
+        paced = await generator.run_phase(plan.paced_tasks(batch))
     return saturated, paced, total + saturated.jobs + paced.jobs
 
 
 # Claims against backlog ---------------------------------------------------------------------------
-# How long one claim takes when much is waiting, against how long when little is.
+# The time of a claim with a large backlog, against the time with a small one.
 
 
-# After so many claims the same number of documents is added, so that the backlog stays as it is.
-_SLICE = 250
+# After this number of claims as many documents are added, so that the backlog stays constant.
+_REFILL = 250
 
 _WARM_UP_CLAIMS = 20
 
 _CREATE_CASE = "insert into public.cases (name, kind) values ('Backlog', 'client')"
 
-# By the owner of the table: a million documents through the RPC would take longer than all the
+# Runs as the owner of the table: a million documents through the RPC would take longer than the
 # rest of the benchmark.
 _FILL = """
 insert into public.documents (case_id, name, dropbox_path, lane, ocr_status, turn)
@@ -192,7 +196,7 @@ _CLAIM = "select * from public.claim_documents('bench', array['image'], 1, 3600)
 
 @dataclass(frozen=True, slots=True)
 class ClaimPlan:
-    """How many documents wait, and how many claims are measured at each of these backlogs."""
+    """The backlogs to compare, and the number of claims that are measured at each."""
 
     backlogs: Sequence[int] = (1_000, 1_000_000)
     claims: int = 2_000
@@ -202,8 +206,8 @@ QUICK_CLAIMS = ClaimPlan(backlogs=(1_000, 5_000), claims=100)
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
-    """How long claims of one document took with so many waiting, the commit included."""
+class ClaimTimes:
+    """The time of claims of one document at a backlog, including the commit."""
 
     backlog: int
     claims: int
@@ -213,7 +217,7 @@ class Claims:
 
 @dataclass(slots=True)
 class Backlog:
-    """A database with so many documents waiting, and what was measured in it."""
+    """A database with a backlog of this size, and the times measured in it."""
 
     size: int
     owner: psycopg.AsyncConnection
@@ -222,31 +226,31 @@ class Backlog:
     milliseconds: list[float] = field(default_factory=list)
 
     async def fill(self, count: int) -> None:
-        """Put more documents into the queue, behind all others."""
+        """Add documents to the end of the queue."""
         await self.owner.execute(_FILL, (self.filled + 1, self.filled + count))
         self.filled += count
 
     async def claim(self) -> None:
-        """Claim one document and note how long it took; it stays in processing."""
-        begun = time.perf_counter()
+        """Claim one document, which stays in processing, and record the time."""
+        start = time.perf_counter()
         cursor = await self.worker.execute(_CLAIM)
-        self.milliseconds.append((time.perf_counter() - begun) * 1000)
+        self.milliseconds.append((time.perf_counter() - start) * 1000)
         if cursor.rowcount != 1:
             raise base.RoundFailedError(f"a claim returned {cursor.rowcount} documents")
 
-    def result(self) -> Claims:
-        """Sum up."""
+    def summarize(self) -> ClaimTimes:
+        """Return the percentiles."""
         ordered = sorted(self.milliseconds)
         p50, p99 = (percentile(ordered, share) for share in (0.5, 0.99))
-        return Claims(self.size, len(ordered), p50, p99)
+        return ClaimTimes(self.size, len(ordered), p50, p99)
 
 
 async def measure_claims(
     url: str, plan: ClaimPlan, announce: Callable[[str], None]
-) -> list[Claims]:
-    """Claim from each backlog in turn, so that noise falls on all alike.
+) -> list[ClaimTimes]:
+    """Alternate between the backlogs, so that noise affects all of them equally.
 
-    The template of our own contestant must be there.
+    The template of our own contestant must exist.
     """
     names = [f"backlog_{size}" for size in plan.backlogs]
     try:
@@ -254,18 +258,18 @@ async def measure_claims(
             backlogs = []
             for size, name in zip(plan.backlogs, names, strict=True):
                 announce(f"backlog of {size:,}: filling")
-                fresh = await databases.make_fresh(url, contestants.OURS, name)
-                backlogs.append(await _open(fresh, size, stack))
+                copy = await databases.copy_template(url, contestants.OURS, name)
+                backlogs.append(await _open_backlog(copy, size, stack))
             announce("claiming one by one")
-            await _settle(url, backlogs)
-            await _claim(backlogs, plan.claims)
-            return [backlog.result() for backlog in backlogs]
+            await _warm_up(url, backlogs)
+            await _claim_in_turn(backlogs, plan.claims)
+            return [backlog.summarize() for backlog in backlogs]
     finally:
         for name in names:
             await databases.drop(url, name)
 
 
-async def _open(url: str, size: int, stack: AsyncExitStack) -> Backlog:
+async def _open_backlog(url: str, size: int, stack: AsyncExitStack) -> Backlog:
     owner = await stack.enter_async_context(await databases.connect(url))
     worker = await stack.enter_async_context(await databases.connect(url))
     await worker.execute("set role pagewarden_worker")
@@ -276,8 +280,8 @@ async def _open(url: str, size: int, stack: AsyncExitStack) -> Backlog:
     return backlog
 
 
-async def _settle(url: str, backlogs: Sequence[Backlog]) -> None:
-    """Write out what filling has left in memory, and have every statement prepared."""
+async def _warm_up(url: str, backlogs: Sequence[Backlog]) -> None:
+    """Force a checkpoint after filling, and prepare all statements."""
     async with await databases.connect(url) as connection:
         await connection.execute("checkpoint")
     for backlog in backlogs:
@@ -286,9 +290,9 @@ async def _settle(url: str, backlogs: Sequence[Backlog]) -> None:
         backlog.milliseconds.clear()
 
 
-async def _claim(backlogs: Sequence[Backlog], claims: int) -> None:
+async def _claim_in_turn(backlogs: Sequence[Backlog], claims: int) -> None:
     for number in range(claims):
         for backlog in backlogs:
-            if number % _SLICE == 0:
-                await backlog.fill(_SLICE)
+            if number % _REFILL == 0:
+                await backlog.fill(_REFILL)
             await backlog.claim()

@@ -1,4 +1,4 @@
-"""Databases of the benchmark: made for every round, dropped at the end; driver and result table."""
+"""Temporary databases of the benchmark, the asyncpg driver, and the result table of the peers."""
 
 from __future__ import annotations
 
@@ -21,39 +21,46 @@ if TYPE_CHECKING:
 
 PREFIX = "bench_"
 
-# What decides how expensive a commit is; printed with every run.
+# The settings that determine the cost of a commit; printed with every run.
 _SETTINGS = ("fsync", "synchronous_commit", "full_page_writes", "wal_sync_method", "shared_buffers")
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The server that all contestants share, as it describes itself."""
+    """Version and settings of the server that all contestants share."""
 
     version: str
     settings: dict[str, str]
 
     @property
-    def durable(self) -> bool:
-        """Whether a commit that was acknowledged survives a power cut."""
-        off = ("fsync", "synchronous_commit", "full_page_writes")
-        return all(self.settings[name] != "off" for name in off)
+    def is_durable(self) -> bool:
+        """Return whether an acknowledged commit survives a power failure."""
+        names = ("fsync", "synchronous_commit", "full_page_writes")
+        return all(self.settings[name] != "off" for name in names)
 
 
 async def connect(url: str) -> psycopg.AsyncConnection:
-    """Open a connection on which every statement is a transaction of its own."""
+    """Open a connection in autocommit mode."""
     try:
         return await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=0)
     except psycopg.OperationalError as exc:
-        raise errors.DatabaseAway(f"cannot connect to the server to be measured: {exc}") from exc
+        raise errors.DatabaseUnavailable(
+            f"cannot connect to the server to be measured: {exc}"
+        ) from exc
 
 
-def at(url: str, database: str) -> str:
-    """Point the URL at another database of the same server."""
+def parse_parameters(url: str) -> dict[str, str]:
+    """Split a connection string into its parameters."""
+    return {key: str(value) for key, value in conninfo.conninfo_to_dict(url).items()}
+
+
+def with_database(url: str, database: str) -> str:
+    """Return the URL of another database on the same server."""
     return conninfo.make_conninfo(url, dbname=database)
 
 
-async def describe(url: str) -> Server:
-    """Ask the server for its version and for what decides how expensive a commit is."""
+async def describe_server(url: str) -> Server:
+    """Return version and settings of the server."""
     async with await connect(url) as connection:
         query = "select name, current_setting(name) from pg_settings where name = any(%s)"
         rows = await (await connection.execute(query, (list(_SETTINGS),))).fetchall()
@@ -62,88 +69,88 @@ async def describe(url: str) -> Server:
 
 
 async def tally(url: str, query: LiteralString) -> base.Tally:
-    """Count with a query that returns completed jobs, results, and jobs with a result."""
+    """Run a query that counts completed jobs, results, and jobs with a result."""
     async with await connect(url) as connection:
         row = await (await connection.execute(query)).fetchone()
     return base.Tally(*(row or (0, 0, 0)))
 
 
 async def make_template(url: str, name: str, prepare: Callable[[str], Awaitable[None]]) -> None:
-    """Create a database and fill it; every round starts from a copy of it."""
+    """Create and prepare a database, of which every round uses a copy."""
     database = f"{PREFIX}{name}_fresh"
     await _recreate(url, database, template="template0")
-    await prepare(at(url, database))
+    await prepare(with_database(url, database))
 
 
-async def make_fresh(url: str, template: str, name: str | None = None) -> str:
-    """Copy a template, under another name if one is given; returns the URL of the copy."""
+async def copy_template(url: str, template: str, name: str | None = None) -> str:
+    """Copy a template to a database, by default of the same name; return the URL of the copy."""
     database = f"{PREFIX}{name or template}"
     await _recreate(url, database, template=f"{PREFIX}{template}_fresh")
-    return at(url, database)
+    return with_database(url, database)
 
 
 async def drop(url: str, name: str) -> None:
-    """Drop the database of that name, and its template."""
+    """Drop the database of this name, and its template."""
     async with await connect(url) as connection:
         for database in (f"{PREFIX}{name}", f"{PREFIX}{name}_fresh"):
-            await connection.execute(_drop(database))
+            await connection.execute(_drop_statement(database))
 
 
 async def _recreate(url: str, database: str, *, template: str) -> None:
     create = sql.SQL("create database {} template {}")
     async with await connect(url) as connection:
-        await connection.execute(_drop(database))
+        await connection.execute(_drop_statement(database))
         await connection.execute(create.format(sql.Identifier(database), sql.Identifier(template)))
-        # Otherwise the checkpoint that one contestant caused falls into the time of the next.
+        # Otherwise a checkpoint caused by one contestant would slow down the next.
         await connection.execute("checkpoint")
 
 
-def _drop(database: str) -> sql.Composed:
+def _drop_statement(database: str) -> sql.Composed:
     return sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(database))
 
 
 # asyncpg ------------------------------------------------------------------------------------------
-# The driver of every contestant that leaves the choice to its user.
+# The driver of every contestant that works with several.
 #
-# psycopg cost the load generator two to three times the CPU per job (pgmq, batches 1 to 100); on
-# a machine that the server shares, that is measured as if it were the queue's.
+# With psycopg the load generator used two to three times the CPU per job (pgmq, batches 1 to 100).
+# Since it shares the machine with the server, that would be measured as a cost of the queue.
 
 
 class AsyncpgConnection(Protocol):
-    """What is used of a connection; a statement outside a transaction is one of its own."""
+    """The part of an asyncpg connection that we use; outside a transaction it autocommits."""
 
     async def fetch(self, query: str, *args: object) -> Sequence[Sequence[Any]]:
         """Run a statement and return its rows."""
 
     async def execute(self, query: str, *args: object) -> str:
-        """Run a statement, or several that take no arguments."""
+        """Run a statement, or several without arguments."""
 
 
 @asynccontextmanager
 async def connect_asyncpg(url: str) -> AsyncIterator[AsyncpgConnection]:
-    """Open a connection for the time of the block."""
-    connection = await _asyncpg().connect(**_asyncpg_parameters(url))
+    """Open a connection; close it at the end."""
+    connection = await _import_asyncpg().connect(**_asyncpg_parameters(url))
     try:
         yield connection
     finally:
         await connection.close()
 
 
-def asyncpg_pool(url: str) -> AbstractAsyncContextManager[Any]:
-    """Open a pool for the time of the block."""
-    opened: AbstractAsyncContextManager[Any] = _asyncpg().create_pool(
+def open_asyncpg_pool(url: str) -> AbstractAsyncContextManager[Any]:
+    """Open a small connection pool; close it at the end."""
+    pool: AbstractAsyncContextManager[Any] = _import_asyncpg().create_pool(
         **_asyncpg_parameters(url), min_size=1, max_size=2
     )
-    return opened
+    return pool
 
 
-def _asyncpg() -> Any:  # noqa: ANN401  # it ships no types
-    """Import it when it is needed: most people never install it."""
+def _import_asyncpg() -> Any:  # noqa: ANN401  # it ships no types
+    """Import asyncpg on first use: most installations do not have it."""
     return importlib.import_module("asyncpg")
 
 
 def _asyncpg_parameters(url: str) -> dict[str, object]:
-    # asyncpg reads URLs but not the key=value form that psycopg makes of them.
+    # asyncpg does not parse the key=value connection strings of psycopg.
     names = {
         "host": "host",
         "port": "port",
@@ -151,12 +158,12 @@ def _asyncpg_parameters(url: str) -> dict[str, object]:
         "password": "password",
         "dbname": "database",
     }
-    known = conninfo.conninfo_to_dict(url)
-    return {names[key]: value for key, value in known.items() if key in names}
+    parameters = conninfo.conninfo_to_dict(url)
+    return {names[key]: value for key, value in parameters.items() if key in names}
 
 
 # Results ------------------------------------------------------------------------------------------
-# The table of results that every peer writes to, and a writer that shares commits.
+# The results table of the peers, and a writer that commits several results together.
 
 
 _TABLE = """
@@ -174,16 +181,16 @@ select r.job_id, r.result from unnest($1::bigint[], $2::jsonb[]) as r (job_id, r
 
 
 async def create_results_table(url: str) -> None:
-    """Create the table; its key refuses a second result for a job."""
+    """Create the table, whose primary key rejects a second result of a job."""
     async with connect_asyncpg(url) as connection:
         await connection.execute(_TABLE)
 
 
 class ResultWriter:
-    """Write the results of handlers that run at the same time in one transaction.
+    """Writes the results of concurrent handlers in one transaction.
 
-    Libraries that hand over one job at a time leave the result to the handler. Without this,
-    each would pay a commit of its own however many run at once.
+    In some libraries a handler gets a single job and writes its own result. Without this writer,
+    such a contestant would need a commit per job.
     """
 
     def __init__(self, connection: AsyncpgConnection, batch: int) -> None:
@@ -192,13 +199,13 @@ class ResultWriter:
         self._waiting: asyncio.Queue[tuple[int, str, asyncio.Future[None]]] = asyncio.Queue()
 
     async def save(self, job: int, result: str) -> None:
-        """Return when the result is committed."""
+        """Write a result; return after the commit."""
         saved = asyncio.get_running_loop().create_future()
         self._waiting.put_nowait((job, result, saved))
         await saved
 
     async def run(self) -> None:
-        """Write whatever has gathered while the last transaction was under way."""
+        """Write, in each transaction, the results that arrived during the previous one."""
         while True:
             rows = [await self._waiting.get()]
             while len(rows) < self._batch and not self._waiting.empty():
@@ -214,9 +221,9 @@ class ResultWriter:
 
 @asynccontextmanager
 async def open_result_writer(url: str, batch: int) -> AsyncIterator[ResultWriter]:
-    """Open a writer with a connection of its own."""
+    """Open a writer with its own connection."""
     async with connect_asyncpg(url) as connection, asyncio.TaskGroup() as group:
-        opened = ResultWriter(connection, batch)
-        running = group.create_task(opened.run())
-        yield opened
+        writer = ResultWriter(connection, batch)
+        running = group.create_task(writer.run())
+        yield writer
         running.cancel()

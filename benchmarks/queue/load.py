@@ -1,4 +1,4 @@
-"""The processes that produce and work, and their orders; each contestant gets the same number."""
+"""The load generator: processes that produce and work, the same number for each contestant."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 _POLL_SECONDS = 0.005
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What happened to the jobs of one set of orders.
+    """The measurements of a phase.
 
-    latencies are seconds from the call that enqueued a job to the commit that completed it, in
-    no order. cpu_shares has for every process the share of one core that it used.
+    `latencies` are the seconds from the call that enqueued a job to the commit that completed it,
+    unordered. `cpu_shares` has the share of one core that each process used.
     """
 
     jobs: int
@@ -42,63 +42,58 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A process and the line to it."""
+class LoadProcess:
+    """A process and the pipe to it."""
 
     process: ForkServerProcess
     pipe: Connection
 
 
 @dataclass(slots=True)
-class Crew:
-    """The workers and producers of one round, connected and at work."""
+class LoadGenerator:
+    """The connected workers and producers of one round; workers come first."""
 
-    members: list[Member]
+    processes: list[LoadProcess]
     workers: int
     counts: Counts
 
-    @property
-    def producers(self) -> int:
-        """How many of the members produce."""
-        return len(self.members) - self.workers
+    def count_completed(self) -> list[int]:
+        """Return the number of jobs that each worker has completed."""
+        return [self.counts[number] for number in range(self.workers)]
 
-    def completed(self) -> list[int]:
-        """Count the jobs each worker has completed so far."""
-        return [self.counts[seat] for seat in range(self.workers)]
+    async def run_phase(self, tasks: list[ProducerTask]) -> Phase:
+        """Send each producer its task; wait until every job is completed."""
+        await self._collect()  # discard earlier records
+        start = time.monotonic()
+        producers = self.processes[self.workers :]
+        for producer, task in zip(producers, tasks, strict=True):
+            _send(producer, task)
+        enqueued = [await self._receive(producer) for producer in producers]
+        await self._wait_until_completed(total(self.counts, self.workers, len(self.processes)))
+        elapsed = time.monotonic() - start
+        completed = await self._collect()
+        shares = [records.cpu_seconds / elapsed for records in (*completed, *enqueued)]
+        return _make_phase(enqueued, completed, shares)
 
-    async def perform(self, orders: list[Order]) -> Phase:
-        """Give each producer its order and wait until every job is completed."""
-        await self._collect()  # forget what came before
-        begun = time.monotonic()
-        producers = self.members[self.workers :]
-        for member, order in zip(producers, orders, strict=True):
-            _send(member, order)
-        enqueued = [await self._receive(member) for member in producers]
-        await self._completed(total(self.counts, self.workers, len(self.members)))
-        elapsed = time.monotonic() - begun
-        done = await self._collect()
-        shares = [notes.cpu_seconds / elapsed for notes in (*done, *enqueued)]
-        return _phase(enqueued, done, shares)
+    async def _collect(self) -> list[Records]:
+        workers = self.processes[: self.workers]
+        for worker in workers:
+            _send(worker, Collect())
+        return [await self._receive(worker) for worker in workers]
 
-    async def _collect(self) -> list[Notes]:
-        workers = self.members[: self.workers]
-        for member in workers:
-            _send(member, Collect())
-        return [await self._receive(member) for member in workers]
-
-    async def _receive(self, member: Member) -> Notes:
-        message = await receive(member.pipe)
-        if isinstance(message, Notes):
+    async def _receive(self, sender: LoadProcess) -> Records:
+        message = await receive(sender.pipe)
+        if isinstance(message, Records):
             return message
         reason = message.reason if isinstance(message, Failed) else "it died"
         raise base.RoundFailedError(f"a process of the load generator failed: {reason}")
 
-    async def _completed(self, expected: int) -> None:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while (completed := sum(self.completed())) < expected:
-            for member in self.members:
-                if member.pipe.poll() or not member.process.is_alive():
-                    await self._receive(member)
+    async def _wait_until_completed(self, expected: int) -> None:
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while (completed := sum(self.count_completed())) < expected:
+            for each in self.processes:
+                if each.pipe.poll() or not each.process.is_alive():
+                    await self._receive(each)
             if time.monotonic() > deadline:
                 raise base.RoundFailedError(
                     f"{expected - completed} of {expected} jobs never completed"
@@ -106,80 +101,83 @@ class Crew:
             await asyncio.sleep(_POLL_SECONDS)
 
 
-def _send(member: Member, message: object) -> None:
-    """Send a message; a process that has given up has left its reason in the pipe."""
+def _send(receiver: LoadProcess, message: object) -> None:
+    """Send a message; a failed process has left its error in the pipe, for `receive`."""
     with contextlib.suppress(BrokenPipeError):
-        member.pipe.send(message)
+        receiver.pipe.send(message)
 
 
-def _phase(enqueued: list[Notes], completed: list[Notes], shares: list[float]) -> Phase:
+def _make_phase(enqueued: list[Records], completed: list[Records], shares: list[float]) -> Phase:
     started: dict[base.JobId, float] = {}
-    for notes in enqueued:
-        started.update(zip(notes.ids, notes.moments, strict=True))
-    pairs = [pair for notes in completed for pair in zip(notes.ids, notes.moments, strict=True)]
+    for records in enqueued:
+        started.update(zip(records.ids, records.times, strict=True))
+    pairs = [pair for records in completed for pair in zip(records.ids, records.times, strict=True)]
     if len(pairs) != len(started) or {job for job, _ in pairs} != started.keys():
         raise base.RoundFailedError(f"{len(pairs)} completions for {len(started)} jobs")
-    last = max(moment for _, moment in pairs)
+    last = max(time_completed for _, time_completed in pairs)
     return Phase(
         jobs=len(started),
         seconds=last - min(started.values()),
-        latencies=[moment - started[job] for job, moment in pairs],
+        latencies=[time_completed - started[job] for job, time_completed in pairs],
         cpu_shares=shares,
     )
 
 
-def context() -> ForkServerContext:
-    """Start processes from a clean server that has everything imported already."""
-    chosen = multiprocessing.get_context("forkserver")
-    chosen.set_forkserver_preload([__name__, *contestants.modules()])
-    return chosen
+def make_context() -> ForkServerContext:
+    """Return a context whose fork server has imported all contestants."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, *contestants.list_modules()])
+    return context
 
 
 @asynccontextmanager
-async def start_crew(
+async def start_generator(
     name: str, url: str, *, batch: int, workers: int, producers: int
-) -> AsyncIterator[Crew]:
-    """Start the processes; they are gone when the block ends."""
-    processes = context()
-    counts = processes.RawArray("q", workers + producers)
-    members = []
+) -> AsyncIterator[LoadGenerator]:
+    """Start the processes; end them at the end."""
+    context = make_context()
+    counts = context.RawArray("q", workers + producers)
+    processes = []
     try:
-        for seat in range(workers + producers):
-            assignment = Assignment(name, url, batch, seat, workers)
-            members.append(_start(processes, assignment, counts))
-        yield Crew(members, workers, counts)
-        for member in members:
-            member.pipe.send(None)
-        for member in members:
-            await asyncio.to_thread(member.process.join, _PATIENCE_SECONDS)
+        for number in range(workers + producers):
+            assignment = Assignment(name, url, batch, number, workers)
+            processes.append(_start_process(context, assignment, counts))
+        yield LoadGenerator(processes, workers, counts)
+        for each in processes:
+            each.pipe.send(None)
+        for each in processes:
+            await asyncio.to_thread(each.process.join, _TIMEOUT_SECONDS)
     finally:
-        for member in members:
-            member.process.kill()
-            member.process.join()
-            member.pipe.close()
+        for each in processes:
+            each.process.kill()
+            each.process.join()
+            each.pipe.close()
 
 
-def _start(processes: ForkServerContext, assignment: Assignment, counts: Counts) -> Member:
-    near, far = processes.Pipe()
-    process = processes.Process(target=main, args=(assignment, far, counts), daemon=True)
+def _start_process(
+    context: ForkServerContext, assignment: Assignment, counts: Counts
+) -> LoadProcess:
+    parent_end, child_end = context.Pipe()
+    process = context.Process(target=main, args=(assignment, child_end, counts), daemon=True)
     process.start()
-    far.close()
-    return Member(process, near)
+    child_end.close()
+    return LoadProcess(process, parent_end)
 
 
 # Inside a process ---------------------------------------------------------------------------------
 
 
-# Short enough not to slow anybody down, long enough not to burn a core with waiting.
-_ROOM_SECONDS = 0.001
+# Short enough not to delay producers, long enough not to keep a core busy with polling.
+_WINDOW_POLL_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """How much one producer enqueues, and how fast.
+class ProducerTask:
+    """The number of jobs that one producer enqueues, and the rate.
 
-    It stops at jobs or after seconds, whichever comes first. With an interval it sends a batch
-    every so many seconds; without, as fast as it can while less than window jobs are waiting.
+    A producer stops after `jobs` or `seconds`, whichever is reached first. With an interval it
+    sends a batch every `interval` seconds; without, as fast as possible while fewer than `window`
+    jobs are queued.
     """
 
     jobs: int
@@ -191,104 +189,104 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """Ask a worker for what it noted since it was last asked."""
+    """Request the records of a worker since the last request."""
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
-    """Jobs and the moment at which each was enqueued or completed.
+class Records:
+    """Jobs and the times at which they were enqueued or completed.
 
-    Moments are seconds of one clock for all processes; cpu_seconds is what this process has
-    used since its last notes.
+    All processes use the same clock. `cpu_seconds` is the CPU time of the process since its last
+    records.
     """
 
     ids: list[base.JobId]
-    moments: list[float]
+    times: list[float]
     cpu_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The process gave up."""
+    """The process failed."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one process is there for; seat is its place in the shared counts."""
+    """The configuration of one process; `number` is its index in the shared counts."""
 
     contestant: str
     url: str
     batch: int
-    seat: int
+    number: int
     workers: int
 
     @property
-    def works(self) -> bool:
-        """Whether this one works; the others produce."""
-        return self.seat < self.workers
+    def is_worker(self) -> bool:
+        """Return whether the process is a worker; otherwise it is a producer."""
+        return self.number < self.workers
 
 
 class Counts(Protocol):
     """Jobs completed by each worker, then jobs enqueued by each producer.
 
-    The memory is shared by all processes; every seat has one writer, so no lock is needed.
+    The memory is shared by all processes; each element has one writer, so no lock is needed.
     """
 
-    def __getitem__(self, seat: int, /) -> int: ...
-    def __setitem__(self, seat: int, value: int, /) -> None: ...
+    def __getitem__(self, number: int, /) -> int: ...
+    def __setitem__(self, number: int, value: int, /) -> None: ...
     def __len__(self) -> int: ...
 
 
 def total(counts: Counts, first: int, last: int) -> int:
-    """Sum the seats from first up to, not including, last."""
-    return sum(counts[seat] for seat in range(first, last))
+    """Sum the counts from `first` up to, not including, `last`."""
+    return sum(counts[number] for number in range(first, last))
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Notes which jobs were done when, and lets the other processes see how many."""
+    """Records the time of each job, and updates the shared count."""
 
     counts: Counts
-    seat: int
+    number: int
     ids: list[base.JobId] = field(default_factory=list)
-    moments: list[float] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
     cpu_seconds: float = 0.0
 
-    def note(self, ids: Iterable[base.JobId], moment: float) -> None:
-        """Note that these jobs were enqueued, or completed, at that moment."""
+    def record(self, ids: Iterable[base.JobId], at: float) -> None:
+        """Record that these jobs were enqueued or completed at a time."""
         before = len(self.ids)
         self.ids.extend(ids)
         new = len(self.ids) - before
-        self.moments.extend(itertools.repeat(moment, new))
-        self.counts[self.seat] += new
+        self.times.extend(itertools.repeat(at, new))
+        self.counts[self.number] += new
 
-    def done(self, ids: Iterable[base.JobId]) -> None:
-        """Note that the completion of these jobs has just been committed."""
-        self.note(ids, time.monotonic())
+    def record_completed(self, ids: Iterable[base.JobId]) -> None:
+        """Record that the completion of these jobs was just committed."""
+        self.record(ids, time.monotonic())
 
-    def take(self) -> Notes:
-        """Hand over the notes and start afresh."""
-        used = time.process_time()
-        notes = Notes(self.ids, self.moments, used - self.cpu_seconds)
-        self.ids, self.moments, self.cpu_seconds = [], [], used
-        return notes
+    def pop_records(self) -> Records:
+        """Return and clear the records."""
+        cpu_seconds = time.process_time()
+        records = Records(self.ids, self.times, cpu_seconds - self.cpu_seconds)
+        self.ids, self.times, self.cpu_seconds = [], [], cpu_seconds
+        return records
 
 
 def main(assignment: Assignment, pipe: Connection, counts: Counts) -> None:
-    """Run one process until the pipe is closed or says stop (None)."""
-    # pgqueuer's own command runs on uvloop, so everybody does.
+    """Run one process until it receives None or the pipe is closed."""
+    # pgqueuer's own command uses uvloop, so all contestants do.
     uvloop = importlib.import_module("uvloop")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            runner.run(_serve(assignment, pipe, Recorder(counts, assignment.seat)))
-        except Exception:  # noqa: BLE001  # whatever it was, the parent is to print it
+            runner.run(_serve(assignment, pipe, Recorder(counts, assignment.number)))
+        except Exception:  # noqa: BLE001  # the parent reports any error
             pipe.send(Failed(traceback.format_exc()))
 
 
 async def receive(pipe: Connection) -> object:
-    """Wait for a message without stopping the event loop; None when nobody will ever send one."""
+    """Wait for a message without blocking the event loop; return None if the pipe is closed."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(pipe.fileno(), ready.set)
@@ -296,7 +294,7 @@ async def receive(pipe: Connection) -> object:
         await ready.wait()
     finally:
         loop.remove_reader(pipe.fileno())
-        # uvloop leaves it non-blocking, and a large answer would be cut off in the middle.
+        # uvloop leaves the pipe non-blocking, which would truncate a large message.
         os.set_blocking(pipe.fileno(), True)
     try:
         return pipe.recv()
@@ -305,7 +303,7 @@ async def receive(pipe: Connection) -> object:
 
 
 async def _serve(assignment: Assignment, pipe: Connection, recorder: Recorder) -> None:
-    if assignment.works:
+    if assignment.is_worker:
         await _serve_worker(assignment, pipe, recorder)
     else:
         await _serve_producer(assignment, pipe, recorder)
@@ -315,41 +313,45 @@ async def _serve_worker(assignment: Assignment, pipe: Connection, recorder: Reco
     stop = asyncio.Event()
     queue = contestants.get(assignment.contestant)
     async with asyncio.TaskGroup() as group:
-        group.create_task(queue.work(assignment.url, assignment.batch, recorder.done, stop))
+        group.create_task(
+            queue.work(assignment.url, assignment.batch, recorder.record_completed, stop)
+        )
         while await receive(pipe) is not None:
-            pipe.send(recorder.take())
+            pipe.send(recorder.pop_records())
         stop.set()
 
 
 async def _serve_producer(assignment: Assignment, pipe: Connection, recorder: Recorder) -> None:
     queue = contestants.get(assignment.contestant)
     async with queue.producer(assignment.url) as enqueue:
-        while isinstance(order := await receive(pipe), Order):
-            await _produce(order, enqueue, assignment, recorder)
-            pipe.send(recorder.take())
+        while isinstance(task := await receive(pipe), ProducerTask):
+            await _produce(task, enqueue, assignment, recorder)
+            pipe.send(recorder.pop_records())
 
 
 async def _produce(
-    order: Order, enqueue: base.Enqueue, assignment: Assignment, recorder: Recorder
+    task: ProducerTask, enqueue: base.Enqueue, assignment: Assignment, recorder: Recorder
 ) -> None:
-    begun = time.monotonic()
+    start = time.monotonic()
     for number in itertools.count():
-        if order.interval:
-            due = begun + order.delay + number * order.interval
+        if task.interval:
+            due = start + task.delay + number * task.interval
             await asyncio.sleep(due - time.monotonic())
         else:
-            await _room(order, assignment.workers, recorder.counts, begun + order.seconds)
-        left = order.jobs - len(recorder.ids)
-        moment = time.monotonic()
-        if left <= 0 or moment - begun >= order.seconds:
+            await _wait_for_window(task, assignment.workers, recorder.counts, start + task.seconds)
+        left = task.jobs - len(recorder.ids)
+        now = time.monotonic()
+        if left <= 0 or now - start >= task.seconds:
             return
-        recorder.note(await enqueue(min(assignment.batch, left)), moment)
+        recorder.record(await enqueue(min(assignment.batch, left)), now)
 
 
-async def _room(order: Order, workers: int, counts: Counts, deadline: float) -> None:
-    """Wait until the workers have caught up; not for ever, they may have died."""
+async def _wait_for_window(
+    task: ProducerTask, workers: int, counts: Counts, deadline: float
+) -> None:
+    """Wait until fewer than `window` jobs are queued, or until the deadline if workers died."""
     while time.monotonic() < deadline:
-        waiting = total(counts, workers, len(counts)) - total(counts, 0, workers)
-        if waiting < order.window:
+        queued = total(counts, workers, len(counts)) - total(counts, 0, workers)
+        if queued < task.window:
             return
-        await asyncio.sleep(_ROOM_SECONDS)
+        await asyncio.sleep(_WINDOW_POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""The table of benchmarks: each is there, with its own help, and loaded when it is run."""
+"""The table of benchmarks: each has its help, and is loaded when it is run."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from benchmarks import __main__ as main
 
 
 @pytest.mark.parametrize("name", main.COMMANDS)
-def test_the_overview_says_of_a_benchmark_what_it_says_itself(name: str) -> None:
-    """The line that stands for a benchmark is the first one of its own help."""
+def test_table_has_first_line_of_help(name: str) -> None:
+    """The table repeats the first line of each benchmark's own help."""
     benchmark = main.COMMANDS[name]
-    assert benchmark.load().help.splitlines()[0] == benchmark.line
+    assert benchmark.load().help.splitlines()[0] == benchmark.summary
 
 
-def test_the_overview_has_all_benchmarks_in_order() -> None:
-    """Asked for or not, each benchmark is there with its line; not asked for is an error."""
+def test_help_lists_all_benchmarks_in_order() -> None:
+    """Without arguments the program prints the same help, and exits with 2."""
     runner = testing.CliRunner(env={"COLUMNS": "200"})
-    asked, unasked = runner.invoke(main.app, ["--help"]), runner.invoke(main.app, [])
-    assert (asked.exit_code, unasked.exit_code) == (0, 2)
-    assert asked.output.strip() == unasked.output.strip()
-    rows = re.findall(r"│ (\S+) +(.+?) +│", asked.output.partition("Commands")[2])
-    assert rows == [(name, found.line) for name, found in main.COMMANDS.items()]
+    with_option, without = runner.invoke(main.app, ["--help"]), runner.invoke(main.app, [])
+    assert (with_option.exit_code, without.exit_code) == (0, 2)
+    assert with_option.output.strip() == without.output.strip()
+    rows = re.findall(r"│ (\S+) +(.+?) +│", with_option.output.partition("Commands")[2])
+    assert rows == [(name, command.summary) for name, command in main.COMMANDS.items()]
 
 
-def test_a_benchmark_is_called_by_its_own_name() -> None:
-    """Help and usage errors name it as it was typed."""
+def test_usage_error_names_benchmark() -> None:
+    """Help and usage errors name the benchmark as typed."""
     result = testing.CliRunner(env={"COLUMNS": "200"}).invoke(main.app, ["fuzz", "--no"])
     assert result.exit_code == 2
     assert "fuzz [OPTIONS]" in result.output
@@ -38,17 +38,17 @@ def test_a_benchmark_is_called_by_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["fuzz", "hostile"])
-def test_a_benchmark_explains_itself(name: str) -> None:
-    """--help says what it does."""
+def test_benchmark_has_help(name: str) -> None:
+    """`--help` describes the benchmark."""
     result = testing.CliRunner().invoke(main.app, [name, "--help"])
     assert result.exit_code == 0
     assert "Usage: " in result.output
 
 
-def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module runs as a program, and says what is missing without a traceback."""
+def test_error_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program prints an error message without a traceback."""
     monkeypatch.setenv("COLUMNS", "200")
     program = [sys.executable, "-m", "benchmarks", "volumes", "--part", "speed"]
-    ended = subprocess.run(program, check=False, capture_output=True, text=True)
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("benchmarks: there is no part 'speed'; choose of")
+    result = subprocess.run(program, check=False, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stderr.startswith("benchmarks: unknown part 'speed'; choose from")

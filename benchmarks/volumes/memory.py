@@ -1,4 +1,4 @@
-"""Peaks of memory of each stage, for a short volume and a long one."""
+"""Measure the peak memory of each stage for a short and a long volume."""
 
 from __future__ import annotations
 
@@ -20,60 +20,60 @@ if TYPE_CHECKING:
 
 
 MB = 1e6
-FEW = 100
+SHORT_PAGES = 100
 _SIZE = (1240, 1754)  # A4 at 150 dpi
 _LINES = 30
 
 
-def table(many: int) -> Table:
-    """Compare; the engine takes no time, so that it is the stages that are measured."""
-    made = Table(
-        *("stage", f"{FEW} pages, MB", f"{many:,} pages, MB", "ratio"),
-        title="Our process and its hungriest child",
+def make_table(many: int) -> Table:
+    """Compare the volumes; the engine is null, so that only the stages are measured."""
+    table = Table(
+        *("stage", f"{SHORT_PAGES} pages, MB", f"{many:,} pages, MB", "ratio"),
+        title="Parent process and its largest child",
     )
-    peaks = [_measure(count) for count in (FEW, many)]
+    peaks = [_measure(count) for count in (SHORT_PAGES, many)]
     for name in stages.STAGES:
-        few, lots = (sum(peak[name]) for peak in peaks)
-        made.add_row(name, f"{few / MB:.0f}", f"{lots / MB:.0f}", f"{lots / few:.2f}")
-    return made
+        short, long = (sum(peak[name]) for peak in peaks)
+        table.add_row(name, f"{short / MB:.0f}", f"{long / MB:.0f}", f"{long / short:.2f}")
+    return table
 
 
 def _measure(count: int) -> dict[str, Sequence[int]]:
     with tempfile.TemporaryDirectory(prefix="pagewarden-bench-") as folder:
-        volume = sample_volume.bind(Path(folder), [], engine="null")
-        _draw(volume.originals, count)
-        found: dict[str, Sequence[int]] = {}
+        volume = sample_volume.make_volume(Path(folder), [], engine="null")
+        _write_pages(volume.originals, count)
+        peaks: dict[str, Sequence[int]] = {}
         for name in stages.STAGES:
-            # In a process of its own, whose peak is then that of this stage.
+            # A new process, so that its peak is that of this stage.
             with multiprocessing.get_context("spawn").Pool(1) as pool:
-                found[name] = pool.apply(_peaks, (volume, name))
-        return found
+                peaks[name] = pool.apply(_run_stage, (volume, name))
+        return peaks
 
 
-def _draw(folder: Path, count: int) -> None:
-    """Draw some pages, and link to them by other names until there are enough."""
+def _write_pages(folder: Path, count: int) -> None:
+    """Draw the first pages; the others are hard links to them."""
     for number in range(count):
         path = folder / f"{number:05d}.png"
-        if number < FEW:
-            _page(number).save(path)
+        if number < SHORT_PAGES:
+            _draw_page(number).save(path)
         else:
-            path.hardlink_to(folder / f"{number % FEW:05d}.png")
+            path.hardlink_to(folder / f"{number % SHORT_PAGES:05d}.png")
 
 
-def _page(number: int) -> Image.Image:
+def _draw_page(number: int) -> Image.Image:
     page = Image.new("L", _SIZE, 255)
     draw, font = ImageDraw.Draw(page), ImageFont.load_default(size=26)
     for line in range(_LINES):
-        place = (100, 100 + 50 * line)
-        draw.text(place, f"{sample_files.WORDS}: {number}, {line}", fill=0, font=font)
+        position = (100, 100 + 50 * line)
+        draw.text(position, f"{sample_files.WORDS}: {number}, {line}", fill=0, font=font)
     return page
 
 
-def _peaks(volume: sample_volume.Bound, name: str) -> tuple[int, int]:
+def _run_stage(volume: sample_volume.SampleVolume, name: str) -> tuple[int, int]:
     for _ in volume.run([name]):
         pass
-    ours, child = (
+    parent, child = (
         resource.getrusage(who).ru_maxrss * 1024
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
-    return ours, child
+    return parent, child

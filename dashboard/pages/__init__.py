@@ -1,1 +1,1 @@
-"""The pages: each is one module with a PAGE for the menu and a router, and one template."""
+"""Pages: one module per menu entry, with a PAGE, a router and a template."""

@@ -1,4 +1,4 @@
-"""Alerts: what is wrong, what is watched, who was told; test, silence, change."""
+"""Alerts: rules, history, notifications and silences; change, test and silence rules."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
 
-from dashboard import forgery, lists, navigation, notices, rendering, route, visitors
-from pagewarden.alerts import words
+from pagewarden.dashboard import csrf, flash, lists, rendering, route, sessions
 from pagewarden.database import tables
+from pagewarden.notifications import alerts
 
-PAGE = navigation.Page("Alerts", "/alerts", navigation.Audience.ADMIN, navigation.OPERATION)
+PAGE = route.Page("Alerts", "/alerts", route.Audience.ADMIN, route.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 
@@ -23,8 +23,8 @@ Minutes = Annotated[int, Form(ge=1, le=43_200)]
 Reason = Annotated[str, Form(max_length=1000)]
 
 
-class Place(lists.Filter):
-    """Where the last page of what fired ended."""
+class AlertCursor(lists.ListFilter):
+    """Position in the history: the last alert of the previous page."""
 
     path = PAGE.path
 
@@ -33,82 +33,86 @@ class Place(lists.Filter):
 
 
 @router.get("")
-async def listed(
-    request: Request, visitor: visitors.Admin, place: Annotated[Place, Query()]
+async def show_alerts(
+    request: Request, user: sessions.Admin, cursor: Annotated[AlertCursor, Query()]
 ) -> Response:
-    """Show the rules with what they show now; the page asks for them again and again."""
-    part = request.headers.get("HX-Target") == "rules"
-    rules = await visitor.database.list_alert_rules()
-    shown: dict[str, Any] = {"rules": rules, "amount": words.amount, "minutes": MINUTES}
-    if not part:
-        shown |= await _history(visitor, place) | await _told(visitor)
-    return rendering.page(request, "alerts.html", part=part, **shown)
+    """Show the rules with their current values; htmx reloads them."""
+    is_fragment = request.headers.get("HX-Target") == "rules"
+    rules = await user.database.list_alert_rules()
+    values: dict[str, Any] = {"rules": rules, "amount": alerts.format_amount, "minutes": MINUTES}
+    if not is_fragment:
+        values |= await _read_history(user, cursor) | await _read_notifications(user)
+    return rendering.render_page(request, "alerts.html", is_fragment=is_fragment, **values)
 
 
-async def _history(visitor: visitors.Visitor, place: Place) -> dict[str, Any]:
-    fired = await visitor.database.list_alerts(
-        before=place.before or None, before_id=place.before_id or None, limit=ROWS + 1
+async def _read_history(user: sessions.CurrentUser, cursor: AlertCursor) -> dict[str, Any]:
+    fired = await user.database.list_alerts(
+        before=cursor.before or None, before_id=cursor.before_id or None, limit=ROWS + 1
     )
 
-    def after(last: Mapping[str, Any]) -> str:
-        return place.address(before=last["fired_at"], before_id=last["id"])
+    def make_next_url(last: Mapping[str, Any]) -> str:
+        return cursor.url(before=last["fired_at"], before_id=last["id"])
 
-    shown, more = lists.cut(fired, ROWS, after)
-    return {"fired": shown, "more": more}
+    shown, next_url = lists.split_page(fired, ROWS, make_next_url)
+    return {"fired": shown, "next_url": next_url}
 
 
-async def _told(visitor: visitors.Visitor) -> dict[str, Any]:
-    database = visitor.database
+async def _read_notifications(user: sessions.CurrentUser) -> dict[str, Any]:
+    database = user.database
     silences = await database.select(tables.alert_silences, order="ends_at.desc", limit=ROWS)
     now = dt.datetime.now(dt.UTC)
-    lasting = [row for row in silences if dt.datetime.fromisoformat(row["ends_at"]) > now]
+    active = [row for row in silences if dt.datetime.fromisoformat(row["ends_at"]) > now]
     notes = await database.select(tables.alert_notices, order="created_at.desc", limit=ROWS)
-    return {"silences": lasting, "notices": notes}
+    return {"silences": active, "notices": notes}
 
 
 @router.post("/silence")
 async def silence(
-    visitor: visitors.Admin,
-    _acting: forgery.Acting,
+    user: sessions.Admin,
+    _token: csrf.FormToken,
     minutes: Minutes = 60,
     reason: Reason = "",
     rule: Annotated[str, Form()] = "",
 ) -> Response:
-    """Tell nobody of a rule, or of any, for so long."""
+    """Send no notifications of a rule, or of all rules, for some time."""
     if not reason.strip():
-        return notices.after(PAGE.path, "Say why nobody is to be told; others will ask.", bad=True)
-    answer = await visitor.database.silence_alerts(
+        return flash.redirect_with_notice(
+            PAGE.path, "Enter a reason for the silence.", is_error=True
+        )
+    answer = await user.database.silence_alerts(
         minutes=minutes, reason=reason.strip(), rule=rule or None
     )
-    what = rule or "every rule"
-    return notices.answered(PAGE.path, answer, f"Nobody is told of {what} for a while.")
+    name = rule or "All rules"
+    return flash.redirect_with_answer(PAGE.path, answer, f"{name}: silenced.")
 
 
 @router.post("/silences/{silence_id}/end")
-async def speak(visitor: visitors.Admin, _acting: forgery.Acting, silence_id: int) -> Response:
-    """End a silence before its time."""
-    answer = await visitor.database.end_silence(silence_id=silence_id)
-    return notices.answered(PAGE.path, answer, "The silence is over.")
+async def end_silence(user: sessions.Admin, _token: csrf.FormToken, silence_id: int) -> Response:
+    """End a silence early."""
+    answer = await user.database.end_silence(silence_id=silence_id)
+    return flash.redirect_with_answer(PAGE.path, answer, "Silence ended.")
 
 
 @router.post("/rules/{rule}/test")
-async def test(visitor: visitors.Admin, _acting: forgery.Acting, rule: str) -> Response:
-    """Tell everybody whom a rule would tell, as a test."""
-    answer = await visitor.database.test_alert(rule=rule)
-    said = f"{rule} will be told as a test within a minute; below is how it went."
-    return notices.answered(PAGE.path, answer, said)
+async def send_test(user: sessions.Admin, _token: csrf.FormToken, rule: str) -> Response:
+    """Send a test alert to all recipients of a rule."""
+    answer = await user.database.test_alert(rule=rule)
+    message = f"A test alert for {rule} will be sent within a minute. See Notifications below."
+    return flash.redirect_with_answer(PAGE.path, answer, message)
 
 
 @router.post("/rules/{rule}")
-async def change(
-    visitor: visitors.Admin,
-    _acting: forgery.Acting,
+async def change_rule(
+    user: sessions.Admin,
+    _token: csrf.FormToken,
     rule: str,
     threshold: Annotated[float, Form()],
-    enabled: Annotated[bool, Form()] = False,  # noqa: FBT002  # a box that is not ticked is not sent
+    enabled: Annotated[bool, Form()] = False,  # noqa: FBT002  # browsers omit unchecked boxes
 ) -> Response:
-    """Set the limit of a rule, and switch it on or off."""
+    """Set the threshold of a rule, and enable or disable it."""
     changes = {"threshold": threshold, "enabled": enabled}
-    answer = await visitor.database.set_alert_rule(rule=rule, changes=changes)
-    state = "watched" if enabled else "no longer watched"
-    return notices.answered(PAGE.path, answer, f"{rule} is {state}, with the limit {threshold:g}.")
+    answer = await user.database.set_alert_rule(rule=rule, changes=changes)
+    state = "enabled" if enabled else "disabled"
+    return flash.redirect_with_answer(
+        PAGE.path, answer, f"{rule}: {state}, threshold {threshold:g}."
+    )

@@ -1,4 +1,4 @@
-"""Audit: who did what and when; whoever looks sees what their cases show, HAC sees all."""
+"""Audit: who did what and when; users see entries of their own cases, HAC sees all."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from dashboard import choices, lists, navigation, rendering, route, visitors
 from pagewarden import database
+from pagewarden.dashboard import lists, rendering, route, sessions
 from pagewarden.database import rows
 
-PAGE = navigation.Page("Audit", "/audit")
+PAGE = route.Page("Audit", "/audit")
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 
@@ -29,8 +29,8 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class Filter(lists.Filter):
-    """What of the log is wanted; before and before_id say where the last page ended."""
+class Filter(lists.ListFilter):
+    """Filters of the log; before and before_id are those of the previous page's last entry."""
 
     path = PAGE.path
 
@@ -44,90 +44,94 @@ class Filter(lists.Filter):
     before_id: str = ""
 
     async def read(self, source: database.Database, limit: int) -> list[rows.ListedAct]:
-        """Read the lines that match; what is empty does not count."""
+        """Return matching entries; empty filters match all."""
         return await source.list_acts(
             email=self.person.strip() or None,
             action_type=self.action or None,
             case_id=self.case or None,
             document_id=self.document or None,
-            since=_utc(self.since) or None,
-            until=_utc(self.until) or None,
+            since=_as_utc(self.since) or None,
+            until=_as_utc(self.until) or None,
             before=self.before or None,
             before_id=self.before_id or None,
             limit=limit,
         )
 
 
-def _utc(moment: str) -> str:
-    """Say of a time from a form which zone is meant: that of all times on our pages."""
-    return f"{moment}Z" if moment and moment[-1].isdigit() and len(moment) <= 19 else moment
+def _as_utc(timestamp: str) -> str:
+    """Mark a time from a form as UTC, like all times in the dashboard."""
+    return (
+        f"{timestamp}Z"
+        if timestamp and timestamp[-1].isdigit() and len(timestamp) <= 19
+        else timestamp
+    )
 
 
 @router.get("")
-async def listed(
-    request: Request, visitor: visitors.Signed, chosen: Annotated[Filter, Query()]
+async def show_log(
+    request: Request, user: sessions.SignedIn, filters: Annotated[Filter, Query()]
 ) -> Response:
-    """Show the lines that match, newest first."""
-    part = request.headers.get("HX-Target") == "results"
-    values = {"chosen": chosen, **await _rows(visitor, chosen)}
-    if not part:
+    """Show matching entries, newest first."""
+    is_fragment = request.headers.get("HX-Target") == "results"
+    values = {"filters": filters, **await _read_page(user, filters)}
+    if not is_fragment:
         values["actions"] = {
-            word: word.replace("_", " ") for word in await visitor.database.list_action_types()
+            name: name.replace("_", " ") for name in await user.database.list_action_types()
         }
-        values["cases"] = await choices.cases(visitor, chosen.case)
-    return rendering.page(request, "audit.html", part=part, **values)
+        values["cases"] = await lists.list_cases(user, filters.case)
+    return rendering.render_page(request, "audit.html", is_fragment=is_fragment, **values)
 
 
-async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    found = await chosen.read(visitor.database, ROWS + 1)
+async def _read_page(user: sessions.CurrentUser, filters: Filter) -> dict[str, Any]:
+    found = await filters.read(user.database, ROWS + 1)
 
-    def after(last: rows.ListedAct) -> str:
-        return chosen.address(before=last["created_at"], before_id=last["id"])
+    def make_next_url(last: rows.ListedAct) -> str:
+        return filters.url(before=last["created_at"], before_id=last["id"])
 
-    shown, more = lists.cut(found, ROWS, after)
-    return {"rows": shown, "more": more, "download": chosen.address(f"{PAGE.path}/csv")}
+    shown, next_url = lists.split_page(found, ROWS, make_next_url)
+    return {"rows": shown, "next_url": next_url, "download": filters.url(f"{PAGE.path}/csv")}
 
 
 @router.get("/csv")
 async def download(
-    visitor: visitors.Signed, chosen: Annotated[Filter, Query()]
+    user: sessions.SignedIn, filters: Annotated[Filter, Query()]
 ) -> StreamingResponse:
-    """Download what matches, for a spreadsheet: the newest fifty thousand lines at most."""
-    # Asked before the answer begins, so that a senseless filter is refused as a page.
-    first = await chosen.read(visitor.database, _CSV_PAGE)
+    """Download the newest matching entries as CSV, at most CSV_ROWS."""
+    # Read before the response begins, so that an invalid filter leads to an error page.
+    first = await filters.read(user.database, _CSV_PAGE)
     today = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d")
     return StreamingResponse(
-        _csv(visitor, chosen, first),
+        _stream_csv(user, filters, first),
         media_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="audit-{today}.csv"'},
     )
 
 
-async def _csv(
-    visitor: visitors.Visitor, chosen: Filter, lines: Sequence[rows.ListedAct]
+async def _stream_csv(
+    user: sessions.CurrentUser, filters: Filter, entries: Sequence[rows.ListedAct]
 ) -> AsyncIterator[str]:
-    yield _lines([COLUMNS])
+    yield _format_rows([COLUMNS])
     for _ in range(CSV_ROWS // _CSV_PAGE):
-        yield _lines([_cells(line) for line in lines])
-        if len(lines) < _CSV_PAGE:
+        yield _format_rows([_make_cells(entry) for entry in entries])
+        if len(entries) < _CSV_PAGE:
             return
-        after = chosen.model_copy(
-            update={"before": lines[-1]["created_at"], "before_id": lines[-1]["id"]}
+        next_page = filters.model_copy(
+            update={"before": entries[-1]["created_at"], "before_id": entries[-1]["id"]}
         )
-        lines = await after.read(visitor.database, _CSV_PAGE)
+        entries = await next_page.read(user.database, _CSV_PAGE)
 
 
-def _lines(cells: Sequence[Sequence[object]]) -> str:
+def _format_rows(rows: Sequence[Sequence[object]]) -> str:
     out = io.StringIO()
-    csv.writer(out).writerows(cells)
+    csv.writer(out).writerows(rows)
     return out.getvalue()
 
 
-def _cells(line: Mapping[str, object]) -> list[str]:
-    return [_cell(line[name]) for name in COLUMNS]
+def _make_cells(entry: Mapping[str, object]) -> list[str]:
+    return [_make_cell(entry[name]) for name in COLUMNS]
 
 
-def _cell(value: object) -> str:
-    """Write a value so that no spreadsheet takes it for a formula."""
+def _make_cell(value: object) -> str:
+    """Format a value so that spreadsheets do not evaluate it as a formula."""
     text = "" if value is None else str(value)
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

@@ -1,23 +1,33 @@
-"""Checks: jobs of the localization checker, and new ones by dropping files."""
+"""Checks: the list of jobs, a form for new ones, one job, and one picture to accept or reject."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import functools
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Form, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
 
-from dashboard import forgery, lists, navigation, notices, parts, rendering, route, visitors
-from pagewarden.checks import languages
+from pagewarden import errors, services
+from pagewarden.checks import report as checks_report
+from pagewarden.checks.report import MEDIA_TYPES, ReportFormat, render
+from pagewarden.checks.rules import languages
+from pagewarden.dashboard import csrf, flash, lists, rendering, route, sessions
+from pagewarden.database.rows import CheckJobChange, CheckJobDetails, CheckJobResult
+from pagewarden.web import job_form
 
-PAGE = navigation.Page("Checks", "/checks")
+PAGE = route.Page("Checks", "/checks")
 
 router = APIRouter(prefix=PAGE.path, include_in_schema=False)
 
 ROWS = 50
-UNDER_WAY = {"PENDING", "PROCESSING"}
+UNFINISHED = {"PENDING", "PROCESSING"}
 LANGUAGES = {
     language.code: f"{language.name} ({language.code})"
     for language in sorted(languages.LANGUAGES.values(), key=lambda language: language.name)
@@ -25,7 +35,7 @@ LANGUAGES = {
 
 
 class Status(enum.StrEnum):
-    """How far a job can be; empty for any."""
+    """The status of a job; empty for any."""
 
     ANY = ""
     PENDING = "PENDING"
@@ -35,8 +45,8 @@ class Status(enum.StrEnum):
     CANCELLED = "CANCELLED"
 
 
-class Filter(lists.Filter):
-    """What of the list is wanted; before and before_id say where the last page ended."""
+class Filter(lists.ListFilter):
+    """Filters of the list; before and before_id are those of the last row of the previous page."""
 
     path = PAGE.path
 
@@ -46,77 +56,329 @@ class Filter(lists.Filter):
     before_id: str = ""
 
     def params(self) -> dict[str, Any]:
-        """Give the arguments of list_check_jobs; what is empty does not count."""
-        given = {
+        """Return the arguments of list_check_jobs; empty filters match all."""
+        params = {
             "status": self.status, "before": self.before, "before_id": self.before_id,
         }  # fmt: skip
-        wanted = {name: value for name, value in given.items() if value}
-        return wanted | {"everybody": self.everybody}
+        return {name: value for name, value in params.items() if value} | {
+            "everybody": self.everybody
+        }
 
 
-async def listed(
+async def show_list(
     request: Request,
-    visitor: visitors.Signed,
-    used: parts.Used,
-    chosen: Annotated[Filter, Query()],
+    user: sessions.SignedIn,
+    services: services.Current,
+    filters: Annotated[Filter, Query()],
 ) -> Response:
-    """Show the jobs that match; while some are under way, the page asks for them again."""
-    return rendering.page(
+    """Show matching jobs; htmx reloads them while any is unfinished."""
+    return rendering.render_page(
         request,
         "checks.html",
-        part=request.headers.get("HX-Target") == "results",
-        chosen=chosen,
+        is_fragment=request.headers.get("HX-Target") == "results",
+        filters=filters,
         statuses={status.value: status.lower() for status in Status if status},
         languages=LANGUAGES,
-        limits=used.jobs.limits,
-        default_language=used.jobs.default_language,
-        **await _rows(visitor, chosen),
+        limits=services.check_jobs.limits,
+        default_language=services.check_jobs.default_language,
+        **await _read_page(user, filters),
     )
 
 
-async def submit(request: Request, visitor: visitors.Signed, used: parts.Used) -> Response:
-    """Take in a job, and lead to it; or say everything that is wrong."""
-    guard = forgery.guard(request, used, visitor)
+async def submit_job(
+    request: Request, user: sessions.SignedIn, services: services.Current
+) -> Response:
+    """Create a job and redirect to it, or show all problems of the submission."""
+    check_token = csrf.make_token_check(request, services, user)
     try:
-        job_id = await used.jobs.take_in(request, visitor.database, guard)
-    except parts.NotTakenError as exc:
-        return _refused(request, exc)
-    if route.is_script(request):
-        return JSONResponse({"location": address(job_id)})
-    return notices.after(address(job_id), "The pictures are in the queue.")
+        job = await job_form.submit_job(request, services.check_jobs, user.database, check_token)
+    except errors.RequestRejected as exc:
+        if exc.problems:
+            return _render_problems(request, exc)
+        raise
+    if route.wants_json(request):
+        return JSONResponse({"location": job_url(job.job_id)})
+    return flash.redirect_with_notice(job_url(job.job_id), "The pictures were queued.")
 
 
-router.add_api_route("", listed, route_class_override=route.Route)
+router.add_api_route("", show_list, route_class_override=route.Route)
 router.add_api_route(
     "",
-    submit,
+    submit_job,
     methods=["POST"],
-    dependencies=[forgery.OWN_ORIGIN],
-    route_class_override=route.Taking,
+    dependencies=[csrf.OWN_ORIGIN],
+    route_class_override=route.UploadRoute,
 )
 
 
-def address(job_id: object) -> str:
-    """Write the address of a job."""
+def job_url(job_id: object) -> str:
+    """Return the URL of a job."""
     return f"{PAGE.path}/{job_id}"
 
 
-def _refused(request: Request, exc: parts.NotTakenError) -> Response:
-    if route.is_script(request):
-        problems = [{"problem": one.problem, "image": one.image} for one in exc.problems]
+def _render_problems(request: Request, exc: errors.RequestRejected) -> Response:
+    if route.wants_json(request):
+        problems = [
+            {"problem": problem.problem, "image": problem.image} for problem in exc.problems
+        ]
         return JSONResponse({"message": str(exc), "problems": problems}, 400)
-    return rendering.page(request, "check_refused.html", 400, problems=exc.problems)
+    return rendering.render_page(request, "check_refused.html", 400, problems=exc.problems)
 
 
-async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    rows = await visitor.database.list_check_jobs(**chosen.params(), limit=ROWS + 1)
+async def _read_page(user: sessions.CurrentUser, filters: Filter) -> dict[str, Any]:
+    rows = await user.database.list_check_jobs(**filters.params(), limit=ROWS + 1)
 
-    def after(last: Mapping[str, Any]) -> str:
-        return chosen.address(before=last["createdAt"], before_id=last["jobId"])
+    def make_next_url(last: Mapping[str, Any]) -> str:
+        return filters.url(before=last["createdAt"], before_id=last["jobId"])
 
-    shown, more = lists.cut(rows, ROWS, after)
+    shown, next_url = lists.split_page(rows, ROWS, make_next_url)
     return {
         "rows": shown,
-        "more": more,
-        "is_open": any(row["status"] in UNDER_WAY for row in shown),
+        "next_url": next_url,
+        "is_open": any(row["status"] in UNFINISHED for row in shown),
     }
+
+
+job_router = APIRouter(
+    prefix=f"{PAGE.path}/{{job_id}}", route_class=route.Route, include_in_schema=False
+)
+
+
+class PictureFilter(enum.StrEnum):
+    """Which pictures to show; empty for all."""
+
+    ALL = ""
+    MANUAL = "manual"
+    UNDECIDED = "undecided"
+    PASS = "pass"  # noqa: S105  # not a password
+    UNCHECKED = "unchecked"
+
+    def includes(self, result: CheckJobResult) -> bool:
+        """Tell whether to show a picture."""
+        verdict = result["verdict"]
+        match self:
+            case PictureFilter.MANUAL:
+                return bool(verdict == "MANUAL")
+            case PictureFilter.UNDECIDED:
+                return verdict == "MANUAL" and result["decision"] is None
+            case PictureFilter.PASS:
+                return bool(verdict == "PASS")
+            case PictureFilter.UNCHECKED:
+                return verdict is None
+        return True
+
+
+class Action(enum.StrEnum):
+    """Actions on a job; the values are parts of paths."""
+
+    CANCEL = "cancel"
+    RERUN = "rerun"
+    RERUN_ALL = "rerun-all"
+
+
+_DONE: Mapping[Action, str] = {
+    Action.CANCEL: "The job was cancelled. Results so far are kept.",
+    Action.RERUN: "Pictures without a result were queued again.",
+    Action.RERUN_ALL: "All pictures were queued again.",
+}
+
+
+@job_router.get("")
+async def show_job(
+    request: Request,
+    user: sessions.SignedIn,
+    job_id: uuid.UUID,
+    show: PictureFilter = PictureFilter.ALL,
+) -> Response:
+    """Show a job; htmx reloads it while it is unfinished."""
+    job = await find_job(user, job_id)
+    return rendering.render_page(
+        request,
+        "check_job.html",
+        is_fragment=request.headers.get("HX-Target") == "job",
+        job=job,
+        languages=LANGUAGES,
+        show=show,
+        kinds={kind: sum(map(kind.includes, job["results"])) for kind in PictureFilter},
+        pictures=[result for result in job["results"] if show.includes(result)],
+        waiting=next_undecided(job["results"]),
+        actions=_list_actions(job) if await sessions.may_edit(user, str(job_id)) else [],
+        is_open=job["status"] in UNFINISHED,
+        formats=list(ReportFormat),
+    )
+
+
+@job_router.get("/report/{form}")
+async def download_report(
+    user: sessions.SignedIn, job_id: uuid.UUID, form: ReportFormat
+) -> Response:
+    """Download a report."""
+    job = await find_job(user, job_id)
+    disposition = f'attachment; filename="check-{job_id}.{form}"'
+    return Response(
+        render(job, form),
+        media_type=MEDIA_TYPES[form],
+        headers={"Content-Disposition": disposition},
+    )
+
+
+@job_router.post("/{act}")
+async def apply_action(
+    user: sessions.SignedIn,
+    _token: csrf.FormToken,
+    job_id: uuid.UUID,
+    action: Annotated[Action, Path(alias="act")],
+) -> Response:
+    """Apply the action, and redirect to the job."""
+    await find_job(user, job_id)
+    calls: Mapping[Action, Callable[..., Awaitable[CheckJobChange]]] = {
+        Action.CANCEL: user.database.cancel_check_job,
+        Action.RERUN: user.database.rerun_check_job,
+        Action.RERUN_ALL: functools.partial(user.database.rerun_check_job, all=True),
+    }
+    answer = await calls[action](job_id=str(job_id))
+    return flash.redirect_with_answer(job_url(job_id), answer, _DONE[action])
+
+
+def filtered_job_url(job_id: object, show: PictureFilter) -> str:
+    """Return the URL of a job, limited to some of its pictures."""
+    return job_url(job_id) + make_query(show)
+
+
+def make_query(show: PictureFilter) -> str:
+    """Return the query string that selects these pictures."""
+    return f"?{urlencode({'show': show})}" if show else ""
+
+
+async def find_job(user: sessions.CurrentUser, job_id: uuid.UUID) -> CheckJobDetails:
+    """Return a job with its results; raise a 404 if it is missing or the user has no access."""
+    missing = HTTPException(404, "the job does not exist, or you have no access to it")
+    try:
+        job = (await user.database.check_job(job_id=str(job_id)))["job"]
+    except errors.Forbidden as exc:
+        raise missing from exc
+    if job is None:
+        raise missing
+    return job
+
+
+def next_undecided(results: Sequence[CheckJobResult], after: int = 0) -> int | None:
+    """Return the position of the next undecided picture, from the start after the last one."""
+    undecided = [
+        result["position"] for result in results if PictureFilter.UNDECIDED.includes(result)
+    ]
+    return next(
+        (position for position in undecided if position > after), next(iter(undecided), None)
+    )
+
+
+def _list_actions(job: CheckJobDetails) -> list[Action]:
+    """List the actions that apply to the state of a job."""
+    if job["status"] in UNFINISHED:
+        return [Action.CANCEL]
+    is_complete = job["status"] == "SUCCEEDED"
+    return [Action.RERUN_ALL] if is_complete else [Action.RERUN, Action.RERUN_ALL]
+
+
+picture_router = APIRouter(
+    prefix=f"{PAGE.path}/{{job_id}}/pictures/{{position}}",
+    route_class=route.Route,
+    include_in_schema=False,
+)
+
+
+class Decision(enum.StrEnum):
+    """A reviewer's decision about a picture; empty to undo it."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    NONE = ""
+
+
+class DecisionForm(BaseModel):
+    """The submitted form; `run` is the run whose result was shown."""
+
+    run: int
+    decision: Decision = Decision.NONE
+    show: PictureFilter = PictureFilter.ALL
+
+
+@picture_router.get("")
+async def show_picture(
+    request: Request,
+    user: sessions.SignedIn,
+    job_id: uuid.UUID,
+    position: int,
+    show: PictureFilter = PictureFilter.ALL,
+) -> Response:
+    """Show a picture with its issues marked."""
+    job = await find_job(user, job_id)
+    result = _get_result(job, position)
+    shown = [other["position"] for other in job["results"] if show.includes(other)]
+    waiting = next_undecided(job["results"], position)
+    frame = checks_report.frame_issues(result) if result["width"] and result["height"] else None
+    return rendering.render_page(
+        request,
+        "check_picture.html",
+        job=job,
+        result=result,
+        show=show,
+        frame=frame,
+        mark_numbers=_map_issues_to_marks(frame),
+        expected=checks_report.list_expected(result),
+        back=filtered_job_url(job_id, show),
+        before=next((_picture_url(job, n, show) for n in reversed(shown) if n < position), None),
+        after=next((_picture_url(job, n, show) for n in shown if n > position), None),
+        following=_get_result(job, waiting)["documentId"] if waiting else None,
+        may_decide=result["verdict"] and await sessions.may_edit(user, str(job_id)),
+    )
+
+
+@picture_router.post("")
+async def decide(
+    user: sessions.SignedIn,
+    _token: csrf.FormToken,
+    job_id: uuid.UUID,
+    position: int,
+    form: Annotated[DecisionForm, Form()],
+) -> Response:
+    """Save the decision, and redirect to the next undecided picture."""
+    job = await find_job(user, job_id)
+    url = _picture_url(job, position, form.show)
+    if form.run != job["run"]:
+        message = "Not saved: the job was rerun in the meantime. Check the new result."
+        return flash.redirect_with_notice(url, message, is_error=True)
+    answer = await user.database.decide_check(
+        job_id=str(job_id), position=position, decision=form.decision or None
+    )
+    if not answer["success"] or not form.decision:
+        return flash.redirect_with_answer(url, answer, "The decision was undone.")
+    return _redirect_to_next(await find_job(user, job_id), position, form)
+
+
+def _redirect_to_next(job: CheckJobDetails, position: int, form: DecisionForm) -> Response:
+    done = f"{_get_result(job, position)['image']} is {form.decision}."
+    waiting = next_undecided(job["results"], position)
+    if waiting is not None:
+        return flash.redirect_with_notice(_picture_url(job, waiting, form.show), done)
+    suffix = " so far" if job["status"] in UNFINISHED else ""
+    return flash.redirect_with_notice(
+        job_url(job["jobId"]), f"{done} No undecided pictures are left{suffix}."
+    )
+
+
+def _get_result(job: CheckJobDetails, position: int) -> CheckJobResult:
+    for result in job["results"]:
+        if result["position"] == position:
+            return result
+    raise HTTPException(404, "the job has no such picture")
+
+
+def _map_issues_to_marks(frame: checks_report.PictureOverlay | None) -> dict[int, int]:
+    """Map each marked issue to its mark, which has the number of its first issue."""
+    marks = frame.marks if frame else ()
+    return {number: mark.numbers[0] for mark in marks for number in mark.numbers}
+
+
+def _picture_url(job: CheckJobDetails, position: int, show: PictureFilter) -> str:
+    return f"{job_url(job['jobId'])}/pictures/{position}{make_query(show)}"

@@ -1,4 +1,4 @@
-"""Functions: on or off, when they are called, how their last runs ended."""
+"""Functions: switch them on and off, set schedules, show recent runs."""
 
 from __future__ import annotations
 
@@ -6,56 +6,66 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 
-from dashboard import forgery, navigation, notices, rendering, route, visitors
 from pagewarden import errors
+from pagewarden.dashboard import csrf, flash, rendering, route, sessions
 from pagewarden.database import rows
 
-PAGE = navigation.Page("Functions", "/functions", navigation.Audience.ADMIN, navigation.OPERATION)
+PAGE = route.Page("Functions", "/functions", route.Audience.ADMIN, route.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 
-# Their documents tell of their calls, of which there are too many to note.
-OF_PEOPLE = {"upload-to-dropbox", "documents"}
+# Called by users; their runs are not recorded.
+USER_FUNCTIONS = {"upload-to-dropbox", "documents"}
 
 
 @router.get("")
-async def listed(request: Request, visitor: visitors.Admin) -> Response:
-    """Show every function with its last runs."""
-    found = await visitor.database.list_functions()
-    return rendering.page(request, "functions.html", rows=found, of_people=OF_PEOPLE, said=_said)
+async def show_list(request: Request, user: sessions.Admin) -> Response:
+    """Show all functions with their recent runs."""
+    found = await user.database.list_functions()
+    return rendering.render_page(
+        request,
+        "functions.html",
+        rows=found,
+        user_functions=USER_FUNCTIONS,
+        describe_result=_describe_result,
+    )
 
 
 @router.post("/{name}/switch")
 async def switch(
-    visitor: visitors.Admin, _acting: forgery.Acting, name: str, on: Annotated[bool, Form()]
+    user: sessions.Admin, _token: csrf.FormToken, name: str, on: Annotated[bool, Form()]
 ) -> Response:
-    """Switch a function on or off; it counts for the next call."""
-    answer = await visitor.database.set_function(function_name=name, enabled=on)
-    return notices.answered(_place(name), answer, f"{name} is {'on' if on else 'off'}.")
+    """Switch a function on or off, from the next call on."""
+    answer = await user.database.set_function(function_name=name, enabled=on)
+    return flash.redirect_with_answer(
+        _function_url(name), answer, f"{name} is now {'on' if on else 'off'}."
+    )
 
 
 @router.post("/{name}/schedule")
-async def schedule(
-    visitor: visitors.Admin,
-    _acting: forgery.Acting,
+async def set_schedule(
+    user: sessions.Admin,
+    _token: csrf.FormToken,
     name: str,
     schedule: Annotated[str, Form()] = "",
 ) -> Response:
-    """Say when a function is called."""
+    """Set or remove the schedule of a function."""
     try:
-        answer = await visitor.database.set_function(function_name=name, schedule=schedule)
-    except errors.InvalidCall as exc:
-        return notices.after(_place(name), f"The schedule stays as it was: {exc}", bad=True)
-    then = f"is called at {answer['schedule']}" if answer["schedule"] else "has no schedule"
-    return notices.answered(_place(name), answer, f"{name} {then}.")
+        answer = await user.database.set_function(function_name=name, schedule=schedule)
+    except errors.InvalidArgument as exc:
+        return flash.redirect_with_notice(
+            _function_url(name), f"The schedule was not changed: {exc}", is_error=True
+        )
+    outcome = f"schedule {answer['schedule']}" if answer["schedule"] else "no schedule"
+    return flash.redirect_with_answer(_function_url(name), answer, f"{name}: {outcome}.")
 
 
-def _place(name: str) -> str:
+def _function_url(name: str) -> str:
     return f"{PAGE.path}#{name}" if name.replace("-", "").isalnum() else PAGE.path
 
 
-def _said(run: rows.FunctionRun) -> str:
-    """Say in a line what came of a run."""
+def _describe_result(run: rows.FunctionRun) -> str:
+    """Summarise the result of a run in one line."""
     if run["error"]:
         return str(run["error"])
     result = run["result"] or {}

@@ -1,4 +1,4 @@
-"""Lanes: what waits in each, which stands still and why; pause, drain, resume."""
+"""Lanes: queue lengths and states; pause, drain and resume."""
 
 from __future__ import annotations
 
@@ -6,45 +6,48 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 
-from dashboard import forgery, navigation, notices, outcomes, rendering, route, visitors
+from pagewarden.dashboard import csrf, flash, rendering, route, sessions
 
-PAGE = navigation.Page("Lanes", "/lanes", navigation.Audience.ADMIN, navigation.OPERATION)
+PAGE = route.Page("Lanes", "/lanes", route.Audience.ADMIN, route.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 
 COUNTED = 10_000
-"""The database counts so far."""
+"""The database stops counting documents at this number."""
 
 
 @router.get("")
-async def listed(request: Request, visitor: visitors.Admin) -> Response:
-    """Show the lanes; the page asks for their figures again and again."""
-    part = request.headers.get("HX-Target") == "lanes"
-    rows = await visitor.database.list_lanes()
-    return rendering.page(request, "lanes.html", part=part, rows=rows, counted=COUNTED)
+async def show_list(request: Request, user: sessions.Admin) -> Response:
+    """Show the lanes; htmx reloads their figures."""
+    is_fragment = request.headers.get("HX-Target") == "lanes"
+    rows = await user.database.list_lanes()
+    return rendering.render_page(
+        request, "lanes.html", is_fragment=is_fragment, rows=rows, counted=COUNTED
+    )
 
 
 @router.post("/{lane}/pause")
 async def pause(
-    visitor: visitors.Admin,
-    _acting: forgery.Acting,
+    user: sessions.Admin,
+    _token: csrf.FormToken,
     lane: str,
     reason: Annotated[str, Form()] = "",
 ) -> Response:
-    """Hand out nothing more of a lane; what is in hand is read to its end."""
+    """Pause a lane; claimed documents are still finished."""
     if not reason.strip():
-        return notices.after(PAGE.path, "Say why it is paused; others will ask.", bad=True)
-    answer = await visitor.database.pause_lane(lane=lane, reason=reason.strip())
-    held = sum(
-        row["processing"] for row in await visitor.database.list_lanes() if row["lane"] == lane
+        return flash.redirect_with_notice(PAGE.path, "Enter a reason for the pause.", is_error=True)
+    answer = await user.database.pause_lane(lane=lane, reason=reason.strip())
+    in_progress = sum(
+        row["processing"] for row in await user.database.list_lanes() if row["lane"] == lane
     )
-    left = f"still in hand: {outcomes.count(held, 'document')}" if held else "nothing is in hand"
-    return notices.answered(PAGE.path, answer, f"Lane {lane} is paused; {left}.")
+    count = flash.format_count(in_progress, "document")
+    state = f"{count} in progress" if in_progress else "drained"
+    return flash.redirect_with_answer(PAGE.path, answer, f"Lane {lane} is paused: {state}.")
 
 
 @router.post("/{lane}/resume")
-async def resume(visitor: visitors.Admin, _acting: forgery.Acting, lane: str) -> Response:
-    """Let a lane run again."""
-    answer = await visitor.database.resume_lane(lane=lane)
-    done = f"Lane {lane} runs again." if answer["was_paused"] else f"Lane {lane} was running."
-    return notices.answered(PAGE.path, answer, done)
+async def resume(user: sessions.Admin, _token: csrf.FormToken, lane: str) -> Response:
+    """Resume a lane."""
+    answer = await user.database.resume_lane(lane=lane)
+    done = f"Lane {lane} resumed." if answer["was_paused"] else f"Lane {lane} was not paused."
+    return flash.redirect_with_answer(PAGE.path, answer, done)

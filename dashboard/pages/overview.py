@@ -1,4 +1,4 @@
-"""Overview: how things stand, as it changes."""
+"""Overview: the current state of the system, updated live."""
 
 from __future__ import annotations
 
@@ -11,130 +11,152 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from dashboard import navigation, parts, plots, rendering, route, visitors
-from pagewarden import errors
+from pagewarden import errors, services
+from pagewarden.dashboard import rendering, route, sessions
 from pagewarden.database import rows, tables
+from pagewarden.services import Services
 
-PAGE = navigation.Page("Overview", "/overview", navigation.Audience.ADMIN)
+PAGE = route.Page("Overview", "/overview", route.Audience.ADMIN)
 
 router = APIRouter(route_class=route.Route, include_in_schema=False)
 
 POLL_SECONDS = 1.5
-# The browser comes again by itself, with a token that is good for as long.
-STREAM_SECONDS = visitors.RENEW_SECONDS - 60
-# Whoever reads all the time takes a waiting document within seconds.
-_PATIENCE_SECONDS = 60
+# The browser reconnects, with an access token that is valid for the next stream.
+STREAM_SECONDS = sessions.RENEW_SECONDS - 60
+# Running workers claim a waiting document within seconds.
+_MAX_WAIT_SECONDS = 60
 _DAY, _WEEK = 24, 168
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One line that says how things stand; state is running, idle or stalled."""
+    """The state of the system (running, idle or stalled) and the reason in one line."""
 
     state: str
-    why: str
+    reason: str
 
 
 @router.get(PAGE.path)
-async def overview(request: Request, visitor: visitors.Admin) -> Response:
-    """Show how things stand."""
-    return rendering.page(request, "overview.html", part=False, **await _values(visitor))
+async def show_overview(request: Request, user: sessions.Admin) -> Response:
+    """Show the state of the system."""
+    return rendering.render_page(
+        request, "overview.html", is_fragment=False, **await _read_values(user)
+    )
 
 
 @router.get(f"{PAGE.path}/live")
-async def live(request: Request, visitor: visitors.Admin, used: parts.Used) -> Response:
-    """Send the page again whenever something has changed."""
-    return StreamingResponse(_events(request, visitor, used), media_type="text/event-stream")
+async def stream_overview(
+    request: Request, user: sessions.Admin, services: services.Current
+) -> Response:
+    """Stream the page whenever it changes."""
+    return StreamingResponse(
+        _stream_events(request, user, services), media_type="text/event-stream"
+    )
 
 
-async def _events(
-    request: Request, visitor: visitors.Visitor, used: parts.Parts
+async def _stream_events(
+    request: Request, user: sessions.CurrentUser, services: Services
 ) -> AsyncIterator[str]:
     clock = asyncio.get_running_loop().time
     end, last = clock() + STREAM_SECONDS, None
-    while clock() < end and not used.stopping.is_set():
+    while clock() < end and not services.stopping.is_set():
         try:
-            values = await _values(visitor)
+            values = await _read_values(user)
         except errors.PagewardenError:
-            return  # The page says that it is not live any more, and asks again.
-        shown = rendering.html(request, "overview.html", part=True, **values)
-        if shown != last:
-            yield _event(shown)
-            last = shown
+            return  # the page shows that it is disconnected, and reconnects
+        content = rendering.render_html(request, "overview.html", is_fragment=True, **values)
+        if content != last:
+            yield _format_event(content)
+            last = content
         else:
-            yield ": still here\n\n"
-        await _pause(used)
+            yield ": keep-alive\n\n"
+        await _wait_for_change(services)
 
 
-async def _pause(used: parts.Parts) -> None:
+async def _wait_for_change(services: Services) -> None:
     try:
         async with asyncio.timeout(POLL_SECONDS):
-            await used.stopping.wait()
+            await services.stopping.wait()
     except TimeoutError:
         return
 
 
-def _event(content: str) -> str:
+def _format_event(content: str) -> str:
     return "".join(f"data: {line}\n" for line in content.splitlines()) + "\n"
 
 
-async def _values(visitor: visitors.Visitor) -> dict[str, Any]:
-    (health,) = await visitor.database.select(tables.ocr_system_health)
-    lanes = await visitor.database.select(tables.lanes, columns="lane,paused_at,pause_reason")
-    hours = await visitor.database.results_by_hour(hours=_WEEK)
+async def _read_values(user: sessions.CurrentUser) -> dict[str, Any]:
+    (health,) = await user.database.select(tables.ocr_system_health)
+    lanes = await user.database.select(tables.lanes, columns="lane,paused_at,pause_reason")
+    hours = await user.database.results_by_hour(hours=_WEEK)
     oldest = health["oldest_waiting_id"]
-    waiting = await visitor.database.select(
-        tables.documents, columns="id,name", where={"id": oldest}
-    )
+    waiting = await user.database.select(tables.documents, columns="id,name", where={"id": oldest})
     return {
         "health": health,
         "oldest": waiting[0] if waiting else None,
-        "verdict": judge(health, lanes),
-        "plots": _plots(hours),
+        "verdict": assess_health(health, lanes),
+        "charts": _make_charts(hours),
     }
 
 
-def judge(health: rows.OcrSystemHealth, lanes: Sequence[rows.Lanes]) -> Verdict:
-    """Say whether documents are being read, and if not, why."""
+def assess_health(health: rows.OcrSystemHealth, lanes: Sequence[rows.Lanes]) -> Verdict:
+    """Tell whether documents are being read, and if not, why."""
     paused = [f"lane {x['lane']} is paused ({x['pause_reason']})" for x in lanes if x["paused_at"]]
-    waits = (health["oldest_waiting_seconds"] or 0) > _PATIENCE_SECONDS
+    is_waiting = (health["oldest_waiting_seconds"] or 0) > _MAX_WAIT_SECONDS
     if health["stuck"]:
-        return Verdict("stalled", f"{_documents(health['stuck'])} stuck in the hands of a worker")
+        return Verdict("stalled", f"{_count_documents(health['stuck'])} stuck")
     if paused and (health["queued"] or not health["processing"]):
         return Verdict("stalled", "; ".join(paused))
-    if waits and not health["processing"]:
-        said = f"{_documents(health['queued'])} waiting, and nobody reads; start pagewarden work"
-        return Verdict("stalled", said)
+    if is_waiting and not health["processing"]:
+        waiting = f"{_count_documents(health['queued'])} waiting"
+        return Verdict(
+            "stalled",
+            f"{waiting}, but no worker is processing them; start one with `pagewarden work`",
+        )
     if health["processing"] or health["queued"]:
-        return Verdict("running", f"{_documents(health['processing'])} being read")
-    return Verdict("idle", "nothing waits")
+        return Verdict("running", f"{_count_documents(health['processing'])} being read")
+    return Verdict("idle", "no documents are waiting")
 
 
-def _documents(count: int) -> str:
+def _count_documents(count: int) -> str:
     return "1 document is" if count == 1 else f"{count} documents are"
 
 
-def _plots(hours: Sequence[rows.HourlyResult]) -> list[plots.Plot]:
-    day = hours[-_DAY:]
+def _make_charts(hourly_results: Sequence[rows.HourlyResult]) -> list[rendering.Chart]:
+    day = hourly_results[-_DAY:]
     return [
-        _results("Last day, by the hour", day, "%H:00"),
-        _results("Last week, by the hour", hours, "%a %H:00"),
-        _times("Time to text, last day", day, "%H:00"),
-        _times("Time to text, last week", hours, "%a %H:00"),
+        _make_result_chart("Last day, by hour", day, "%H:00"),
+        _make_result_chart("Last week, by hour", hourly_results, "%a %H:00"),
+        _make_time_chart("Time to text, last day", day, "%H:00"),
+        _make_time_chart("Time to text, last week", hourly_results, "%a %H:00"),
     ]
 
 
-def _results(title: str, hours: Sequence[rows.HourlyResult], form: str) -> plots.Plot:
-    done, dead = sum(h["completed"] for h in hours), sum(h["dead_lettered"] for h in hours)
-    values = [(_label(h, form), h["completed"], h["dead_lettered"]) for h in hours]
-    return plots.bars(title, f"{done} completed, {dead} given up", values)
+def _make_result_chart(
+    title: str, hourly_results: Sequence[rows.HourlyResult], time_format: str
+) -> rendering.Chart:
+    done, dead = (
+        sum(h["completed"] for h in hourly_results),
+        sum(h["dead_lettered"] for h in hourly_results),
+    )
+    values = [
+        (_format_hour(h, time_format), h["completed"], h["dead_lettered"]) for h in hourly_results
+    ]
+    return rendering.make_bar_chart(title, f"{done} completed, {dead} dead letters", values)
 
 
-def _times(title: str, hours: Sequence[rows.HourlyResult], form: str) -> plots.Plot:
-    values = [(_label(h, form), round(h["avg_seconds_to_text"] or 0, 1), 0) for h in hours]
+def _make_time_chart(
+    title: str, hourly_results: Sequence[rows.HourlyResult], time_format: str
+) -> rendering.Chart:
+    values = [
+        (_format_hour(h, time_format), round(h["avg_seconds_to_text"] or 0, 1), 0)
+        for h in hourly_results
+    ]
     longest = max(seconds for _, seconds, _ in values)
-    return plots.bars(title, f"up to {rendering.duration(longest)} on average", values, " s")
+    return rendering.make_bar_chart(
+        title, f"highest hourly average: {rendering.format_duration(longest)}", values, " s"
+    )
 
 
-def _label(hour: rows.HourlyResult, form: str) -> str:
-    return dt.datetime.fromisoformat(hour["hour"]).astimezone(dt.UTC).strftime(form)
+def _format_hour(hourly_result: rows.HourlyResult, time_format: str) -> str:
+    return dt.datetime.fromisoformat(hourly_result["hour"]).astimezone(dt.UTC).strftime(time_format)

@@ -1,4 +1,4 @@
-"""People: who can sign in, and who is one of HAC."""
+"""People: all users, and which of them have the admin role (HAC)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import enum
 import uuid
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi import APIRouter, Form, Path, Query, Request, Response
 
-from dashboard import forgery, lists, navigation, notices, rendering, route, visitors
 from pagewarden import database
+from pagewarden.dashboard import csrf, flash, lists, rendering, route, sessions
 from pagewarden.database import rows
 
-PAGE = navigation.Page("People", "/people", navigation.Audience.ADMIN, navigation.OPERATION)
+PAGE = route.Page("People", "/people", route.Audience.ADMIN, route.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 
@@ -20,8 +20,8 @@ ROWS = 50
 ROLES = {"admin": "HAC", "none": "Not HAC"}
 
 
-class Filter(lists.Filter):
-    """Who is wanted; after and after_id say where the last page ended."""
+class Filter(lists.ListFilter):
+    """Filters of the list; after and after_id are those of the last row of the previous page."""
 
     path = PAGE.path
 
@@ -31,7 +31,7 @@ class Filter(lists.Filter):
     after_id: str = ""
 
     async def read(self, source: database.Database, limit: int) -> list[rows.ListedPerson]:
-        """Read the people who match; what is empty does not count."""
+        """Return matching people; empty filters match all."""
         return await source.list_people(
             search=self.q.strip() or None,
             admin=self.role == "admin" if self.role in ROLES else None,
@@ -41,51 +41,51 @@ class Filter(lists.Filter):
         )
 
 
-class Act(enum.StrEnum):
-    """What can be done about a role; the values are parts of paths."""
+class Action(enum.StrEnum):
+    """Grant or revoke the role; the values are parts of paths."""
 
     GIVE = "give"
     TAKE = "take"
 
 
 _DONE = {
-    Act.GIVE: "{} is one of HAC now.",
-    Act.TAKE: "{} is not one of HAC any more.",
+    Action.GIVE: "{} now has the admin role (HAC).",
+    Action.TAKE: "{} no longer has the admin role (HAC).",
 }
 
 
 @router.get("")
-async def listed(
-    request: Request, visitor: visitors.Admin, chosen: Annotated[Filter, Query()]
+async def show_list(
+    request: Request, user: sessions.Admin, filters: Annotated[Filter, Query()]
 ) -> Response:
-    """Show the people by address."""
-    part = request.headers.get("HX-Target") == "results"
-    values = {"chosen": chosen, "roles": ROLES, **await _rows(visitor, chosen)}
-    return rendering.page(
-        request, "people.html", part=part, me=str(visitor.caller.user_id), **values
+    """Show matching people, by e-mail address."""
+    is_fragment = request.headers.get("HX-Target") == "results"
+    values = {"filters": filters, "roles": ROLES, **await _read_page(user, filters)}
+    return rendering.render_page(
+        request, "people.html", is_fragment=is_fragment, me=str(user.caller.user_id), **values
     )
 
 
-async def _rows(visitor: visitors.Visitor, chosen: Filter) -> dict[str, Any]:
-    found = await chosen.read(visitor.database, ROWS + 1)
+async def _read_page(user: sessions.CurrentUser, filters: Filter) -> dict[str, Any]:
+    found = await filters.read(user.database, ROWS + 1)
 
-    def after(last: rows.ListedPerson) -> str:
-        return chosen.address(after=last["email"], after_id=last["user_id"])
+    def make_next_url(last: rows.ListedPerson) -> str:
+        return filters.url(after=last["email"], after_id=last["user_id"])
 
-    shown, more = lists.cut(found, ROWS, after)
-    return {"rows": shown, "more": more}
+    shown, next_url = lists.split_page(found, ROWS, make_next_url)
+    return {"rows": shown, "next_url": next_url}
 
 
 @router.post("/{user_id}/{act}")
-async def act(
-    visitor: visitors.Admin,
-    _acting: forgery.Acting,
+async def change_role(
+    user: sessions.Admin,
+    _token: csrf.FormToken,
     user_id: uuid.UUID,
-    act: Act,
-    email: Annotated[str, Form()] = "the person",
+    action: Annotated[Action, Path(alias="act")],
+    email: Annotated[str, Form()] = "the user",
 ) -> Response:
-    """Give or take the role, at once."""
-    source = visitor.database
-    change = source.grant_role if act is Act.GIVE else source.revoke_role
+    """Grant or revoke the role, with immediate effect."""
+    source = user.database
+    change = source.grant_role if action is Action.GIVE else source.revoke_role
     answer = await change(user_id=str(user_id))
-    return notices.answered(PAGE.path, answer, _DONE[act].format(email))
+    return flash.redirect_with_answer(PAGE.path, answer, _DONE[action].format(email))

@@ -1,4 +1,4 @@
-"""Pool: the lanes, who serves them, and how that followed the work."""
+"""Pool: workers, the lanes they serve, and the history of their allocation."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 
-from dashboard import navigation, plots, rendering, route, visitors
+from pagewarden.dashboard import rendering, route, sessions
 from pagewarden.database import rows
 
-PAGE = navigation.Page("Pool", "/pool", navigation.Audience.ADMIN, navigation.OPERATION)
+PAGE = route.Page("Pool", "/pool", route.Audience.ADMIN, route.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 
@@ -19,58 +19,65 @@ _HOURS = 6
 
 
 @router.get("")
-async def shown(request: Request, visitor: visitors.Admin) -> Response:
-    """Show the pool; the page asks for it again and again."""
-    part = request.headers.get("HX-Target") == "pool"
-    seen = await visitor.database.pool_status(hours=_HOURS)
-    return rendering.page(
-        request, "pool.html", part=part, seen=seen, lanes=_lanes(seen), plots=_plots(seen)
+async def show_pool(request: Request, user: sessions.Admin) -> Response:
+    """Show the pool; htmx reloads it."""
+    is_fragment = request.headers.get("HX-Target") == "pool"
+    pool = await user.database.pool_status(hours=_HOURS)
+    return rendering.render_page(
+        request,
+        "pool.html",
+        is_fragment=is_fragment,
+        pool=pool,
+        lanes=_list_lanes(pool),
+        charts=_make_charts(pool),
     )
 
 
-def _lanes(seen: rows.PoolStatusAnswer) -> list[dict[str, Any]]:
-    """List the lanes that the pool serves, or that have something in them."""
-    workers = seen["workers"]
+def _list_lanes(pool: rows.PoolStatusAnswer) -> list[dict[str, Any]]:
+    """List the lanes with workers or waiting documents."""
+    workers = pool["workers"]
     lanes = [
         {
             "lane": lane,
             "waiting": waiting,
-            "is_paused": lane in seen["paused"],
+            "is_paused": lane in pool["paused"],
             "serving": sum(worker["lane"] == lane for worker in workers),
             "reading": sum(worker["reads_lane"] == lane for worker in workers),
         }
-        for lane, waiting in sorted(seen["backlog"].items())
+        for lane, waiting in sorted(pool["backlog"].items())
     ]
     return [row for row in lanes if row["waiting"] or row["serving"] or row["reading"]]
 
 
-def _plots(seen: rows.PoolStatusAnswer) -> list[plots.Plot]:
-    points = seen["history"]
+def _make_charts(pool: rows.PoolStatusAnswer) -> list[rendering.Chart]:
+    points = pool["history"]
     if not points:
         return []
-    served = sorted({lane for point in points for lane in point["allocation"]})
+    lanes = sorted({lane for point in points for lane in point["allocation"]})
     return [
-        *(_plot(f"Workers of {lane}", points, "allocation", lane) for lane in served),
-        *(_plot(f"Waiting in {lane}", points, "backlog", lane) for lane in served),
-        _switches(points),
+        *(_make_chart(f"Workers in {lane}", points, "allocation", lane) for lane in lanes),
+        *(_make_chart(f"Waiting in {lane}", points, "backlog", lane) for lane in lanes),
+        _make_switch_chart(points),
     ]
 
 
-def _plot(
+def _make_chart(
     title: str,
     points: Sequence[rows.PoolHistoryPoint],
-    what: Literal["allocation", "backlog"],
+    key: Literal["allocation", "backlog"],
     lane: str,
-) -> plots.Plot:
-    values = [(_label(point), point[what].get(lane, 0), 0.0) for point in points]
-    summary = f"last {values[-1][1]}, {max(value for _, value, _ in values)} at most"
-    return plots.bars(title, summary, values)
+) -> rendering.Chart:
+    values = [(_format_time(point), point[key].get(lane, 0), 0.0) for point in points]
+    summary = f"now {values[-1][1]}, maximum {max(value for _, value, _ in values)}"
+    return rendering.make_bar_chart(title, summary, values)
 
 
-def _switches(points: Sequence[rows.PoolHistoryPoint]) -> plots.Plot:
-    values = [(_label(point), point["switches"], 0.0) for point in points]
-    return plots.bars("Changes of lane", f"{sum(value for _, value, _ in values)} in all", values)
+def _make_switch_chart(points: Sequence[rows.PoolHistoryPoint]) -> rendering.Chart:
+    values = [(_format_time(point), point["switches"], 0.0) for point in points]
+    return rendering.make_bar_chart(
+        "Reassigned workers", f"{sum(value for _, value, _ in values)} in total", values
+    )
 
 
-def _label(point: rows.PoolHistoryPoint) -> str:
+def _format_time(point: rows.PoolHistoryPoint) -> str:
     return dt.datetime.fromisoformat(point["at"]).astimezone(dt.UTC).strftime("%H:%M")

@@ -1,4 +1,4 @@
-"""Waiting for routing: files of unknown type are sent to a lane, or refused."""
+"""Routing: send files of unknown type to a lane, or refuse them."""
 
 from __future__ import annotations
 
@@ -7,98 +7,103 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request, Response
 
-from dashboard import (
-    beginnings,
-    forgery,
-    navigation,
-    notices,
-    outcomes,
-    parts,
-    rendering,
-    route,
-    visitors,
-)
-from dashboard.pages import pictures, task_lists
-from pagewarden import errors
+from pagewarden import errors, services, storage
+from pagewarden.dashboard import csrf, flash, lists, rendering, route, sessions
+from pagewarden.dashboard.pages import documents
 from pagewarden.database import tables
+from pagewarden.ocr import file_types
 
-PAGE = navigation.Page("Routing", "/routing", navigation.Audience.ADMIN, navigation.OPERATION)
+PAGE = route.Page("Routing", "/routing", route.Audience.ADMIN, route.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 
 ROWS = 25
 
 Ids = Annotated[list[uuid.UUID] | None, Form(alias="id")]
-Words = Annotated[str, Form(max_length=2000)]
+Notes = Annotated[str, Form(max_length=2000)]
 
 
-class Place(task_lists.Place):
-    """Where the last page of this list ended."""
+class Cursor(lists.TaskCursor):
+    """Position in this list: the last file of the previous page."""
 
     path = PAGE.path
 
 
 @router.get("")
-async def listed(
-    request: Request, visitor: visitors.Admin, place: Annotated[Place, Query()]
+async def show_list(
+    request: Request, user: sessions.Admin, cursor: Annotated[Cursor, Query()]
 ) -> Response:
-    """Show what nobody knew where to send, with what is known of it."""
-    rows, more = await task_lists.page(visitor, place, ROWS, kind="routing")
-    lanes = await visitor.database.select(tables.lanes, columns="lane,description", order="lane")
-    return rendering.page(
-        request, "routing.html", part=False, rows=rows, more=more, lanes=lanes, place=place
+    """Show files that await routing, with their metadata."""
+    rows, next_url = await lists.list_tasks(user, cursor, ROWS, kind="routing")
+    lanes = await user.database.select(tables.lanes, columns="lane,description", order="lane")
+    return rendering.render_page(
+        request,
+        "routing.html",
+        is_fragment=False,
+        rows=rows,
+        next_url=next_url,
+        lanes=lanes,
+        cursor=cursor,
     )
 
 
 @router.get("/{document_id}/beginning")
-async def beginning(
-    request: Request, visitor: visitors.Admin, used: parts.Used, document_id: uuid.UUID
+async def show_head(
+    request: Request, user: sessions.Admin, services: services.Current, document_id: uuid.UUID
 ) -> Response:
-    """Show how a file begins, and what that may mean."""
-    path = await pictures.path_of(visitor, document_id)
+    """Show the first bytes of a file, and a guess of its type."""
+    path = await documents.find_file_path(user, document_id)
     try:
-        found = beginnings.look(await used.links.beginning(path, beginnings.BYTES))
-    except errors.FileNotThere:
-        found = None
-    part = bool(request.headers.get("HX-Request"))
-    return rendering.page(request, "beginning.html", part=part, beginning=found)
+        head = await storage.read_head(services.store, path, file_types.PREVIEW_BYTES)
+        preview = file_types.preview(head)
+    except errors.FileNotFound:
+        preview = None
+    is_fragment = bool(request.headers.get("HX-Request"))
+    return rendering.render_page(
+        request, "file_head.html", is_fragment=is_fragment, preview=preview
+    )
 
 
 @router.post("/send")
 async def send(
-    visitor: visitors.Admin,
-    _acting: forgery.Acting,
+    user: sessions.Admin,
+    _token: csrf.FormToken,
     lane: Annotated[str, Form()] = "",
     ids: Ids = None,
-    notes: Words = "",
+    notes: Notes = "",
 ) -> Response:
-    """Send the ones that are ticked to a lane."""
+    """Send the selected files to a lane."""
     if not ids:
-        return notices.after(PAGE.path, outcomes.NOTHING_CHOSEN, bad=True)
+        return flash.redirect_with_notice(PAGE.path, flash.NOTHING_SELECTED, is_error=True)
     if not lane:
-        return notices.after(PAGE.path, "Nothing was done: choose a lane for them.", bad=True)
-    answer = await visitor.database.route_documents(
-        document_ids=[str(each) for each in ids], lane=lane, notes=notes.strip() or None
+        return flash.redirect_with_notice(
+            PAGE.path, "No changes were made: select a lane.", is_error=True
+        )
+    answer = await user.database.route_documents(
+        document_ids=[str(document_id) for document_id in ids],
+        lane=lane,
+        notes=notes.strip() or None,
     )
-    said = f"Sent to lane {lane}: {outcomes.count(answer['done'], 'document')}."
-    return outcomes.after(PAGE.path, answer["done"], said, answer["skipped"])
+    message = f"Sent to lane {lane}: {flash.format_count(answer['done'], 'document')}."
+    return flash.redirect_with_outcome(PAGE.path, answer["done"], message, answer["skipped"])
 
 
 @router.post("/refuse")
 async def refuse(
-    visitor: visitors.Admin,
-    _acting: forgery.Acting,
+    user: sessions.Admin,
+    _token: csrf.FormToken,
     ids: Ids = None,
-    notes: Words = "",
+    notes: Notes = "",
 ) -> Response:
-    """Refuse the ones that are ticked, and say why."""
+    """Reject the selected files, with a reason."""
     if not ids:
-        return notices.after(PAGE.path, outcomes.NOTHING_CHOSEN, bad=True)
+        return flash.redirect_with_notice(PAGE.path, flash.NOTHING_SELECTED, is_error=True)
     if not notes.strip():
-        said = "Nothing was done: say why they are refused, for those who sent them."
-        return notices.after(PAGE.path, said, bad=True)
-    answer = await visitor.database.refuse_documents(
-        document_ids=[str(each) for each in ids], reason=notes.strip()
+        message = "No changes were made: enter a reason for the rejection; uploaders will see it."
+        return flash.redirect_with_notice(PAGE.path, message, is_error=True)
+    answer = await user.database.refuse_documents(
+        document_ids=[str(document_id) for document_id in ids], reason=notes.strip()
     )
-    said = f"Refused: {outcomes.count(answer['done'], 'document')}. Read again undoes it."
-    return outcomes.after(PAGE.path, answer["done"], said, answer["skipped"])
+    count = flash.format_count(answer["done"], "document")
+    message = f"Rejected: {count}. To undo this, use “Read again”."
+    return flash.redirect_with_outcome(PAGE.path, answer["done"], message, answer["skipped"])

@@ -1,4 +1,4 @@
-"""Stuck documents: in the hands of a worker for too long, why, and what would come of it."""
+"""Stuck documents: claimed for too long; why, what happens next, and releasing them."""
 
 from __future__ import annotations
 
@@ -8,137 +8,149 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 
-from dashboard import forgery, navigation, notices, outcomes, rendering, route, visitors
+from pagewarden.dashboard import csrf, flash, rendering, route, sessions
 from pagewarden.database import rows
 
-PAGE = navigation.Page("Stuck", "/stuck", navigation.Audience.ADMIN, navigation.OPERATION)
+PAGE = route.Page("Stuck", "/stuck", route.Audience.ADMIN, route.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 
 ROWS = 100
-# A worker that is heard of sends a sign of life every five seconds.
+# Workers send a heartbeat every five seconds.
 _ALIVE_SECONDS = 60
 _SWEEP_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a document counts as stuck, what happens if nobody acts, and what giving back does."""
+    """Why a document is stuck, and what happens automatically or on release."""
 
-    why: str
-    by_itself: str
-    by_hand: str
+    reason: str
+    if_kept: str
+    if_released: str
 
 
 @router.get("")
-async def listed(request: Request, visitor: visitors.Admin) -> Response:
-    """Show what is stuck, the longest held first."""
-    found = await visitor.database.stuck_documents(limit=ROWS)
+async def show_list(request: Request, user: sessions.Admin) -> Response:
+    """Show stuck documents, longest held first."""
+    found = await user.database.stuck_documents(limit=ROWS)
     now = dt.datetime.now(dt.UTC)
-    shown = [{**row, "verdict": judge(row, now), "claim": _claim(row)} for row in found]
-    return rendering.page(request, "stuck.html", part=False, rows=shown, full=len(found) == ROWS)
+    shown = [{**row, "verdict": judge(row, now), "claim": _format_claim(row)} for row in found]
+    return rendering.render_page(
+        request, "stuck.html", is_fragment=False, rows=shown, is_full=len(found) == ROWS
+    )
 
 
 @router.post("/give-back")
-async def give_back(
-    visitor: visitors.Admin,
-    _acting: forgery.Acting,
+async def release(
+    user: sessions.Admin,
+    _token: csrf.FormToken,
     claims: Annotated[list[str] | None, Form(alias="claim")] = None,
 ) -> Response:
-    """Take these from their workers, except what changed hands meanwhile."""
+    """Release documents from their workers, except those claimed again in the meantime."""
     if not claims:
-        return notices.after(PAGE.path, outcomes.NOTHING_CHOSEN, bad=True)
-    answer = await visitor.database.give_back_documents(
-        documents=[_taken_apart(claim) for claim in claims]
+        return flash.redirect_with_notice(PAGE.path, flash.NOTHING_SELECTED, is_error=True)
+    answer = await user.database.give_back_documents(
+        documents=[_parse_claim(claim) for claim in claims]
     )
-    return outcomes.after(PAGE.path, answer["done"], _said(answer), answer["skipped"])
+    return flash.redirect_with_outcome(
+        PAGE.path, answer["done"], _describe_release(answer), answer["skipped"]
+    )
 
 
-def _said(answer: rows.GiveBackDocumentsAnswer) -> str:
-    buried = [d["name"] for d in answer["documents"] if d["ocr_status"] == "dead_letter"]
-    said = f"Given back: {outcomes.count(answer['done'], 'document')}."
-    if buried:
-        said += f" Now among the dead letters, since workers died of it: {', '.join(buried)}."
-    return said
+def _describe_release(answer: rows.GiveBackDocumentsAnswer) -> str:
+    dead_letters = [d["name"] for d in answer["documents"] if d["ocr_status"] == "dead_letter"]
+    message = f"Released: {flash.format_count(answer['done'], 'document')}."
+    if dead_letters:
+        message += f" Moved to dead letters after too many rescues: {', '.join(dead_letters)}."
+    return message
 
 
-def _claim(row: rows.StuckDocument) -> str:
-    """Name the claim that is meant; a later one of the same document is another."""
+def _format_claim(row: rows.StuckDocument) -> str:
+    """Identify a claim of a document; later claims of the document differ."""
     return f"{row['document_id']} {row['claimed_at'] or ''}".strip()
 
 
-def _taken_apart(claim: str) -> dict[str, str | None]:
+def _parse_claim(claim: str) -> dict[str, str | None]:
     document_id, _, claimed_at = claim.partition(" ")
     return {"document_id": document_id, "claimed_at": claimed_at or None}
 
 
 def judge(row: rows.StuckDocument, now: dt.datetime) -> Verdict:
     """Explain a row of stuck_documents."""
-    return Verdict(_why(row, now), _by_itself(row, now), _by_hand(row))
+    return Verdict(_explain(row, now), _predict_sweep(row, now), _predict_release(row))
 
 
-def _why(row: rows.StuckDocument, now: dt.datetime) -> str:
-    worker, held = row["locked_by"], rendering.duration(row["held_seconds"])
+def _explain(row: rows.StuckDocument, now: dt.datetime) -> str:
+    worker, held = row["locked_by"], rendering.format_duration(row["held_seconds"])
     expires_at, silent_seconds = row["lock_expires_at"], row["silent_seconds"]
     if worker is None or expires_at is None or silent_seconds is None:
-        return f"It has been marked as being read for {held}, but no worker has it."
-    silent = rendering.duration(silent_seconds)
-    if _at(expires_at) <= now:
         return (
-            f"{worker} was last heard of {silent} ago; its lock has ended, and nobody took it back."
+            f"The document has been in status processing for {held}, but no worker has claimed it."
+        )
+    silent = rendering.format_duration(silent_seconds)
+    if _parse_time(expires_at) <= now:
+        return (
+            f"{worker} was last seen {silent} ago; its lock has expired but has not been reclaimed."
         )
     if silent_seconds > _ALIVE_SECONDS:
         return (
-            f"{worker} has had it for {held} and was last heard of {silent} ago; its lock is a "
-            "long one, so nobody knows whether it still reads."
+            f"{worker} has held the claim for {held} and was last seen {silent} ago; its lock "
+            "has not "
+            "expired yet, so it may still be reading."
         )
-    return f"{worker} is alive (heard of {silent} ago), but has been reading it for {held}."
+    return f"{worker} is alive (last seen {silent} ago), but has held the claim for {held}."
 
 
-def _by_itself(row: rows.StuckDocument, now: dt.datetime) -> str:
+def _predict_sweep(row: rows.StuckDocument, now: dt.datetime) -> str:
     silent_seconds = row["silent_seconds"]
-    alive = silent_seconds is not None and silent_seconds <= _ALIVE_SECONDS
+    is_alive = silent_seconds is not None and silent_seconds <= _ALIVE_SECONDS
     deadline, due = row["attempt_deadline"], row["sweep_due_at"]
-    if deadline is not None and (alive or _at(deadline) < _at(due)):
-        due, then = deadline, _failed(row)
+    if deadline is not None and (is_alive or _parse_time(deadline) < _parse_time(due)):
+        due, outcome = deadline, _describe_failure(row)
     else:
-        then = _rescued(row)
-    when = "with its next run" if _at(due) <= now else _in(due, now)
-    return f"If nobody acts, the sweep takes it back {when}: {then}.{_sweeping(row, now)}"
+        outcome = _describe_rescue(row)
+    when = "on its next run" if _parse_time(due) <= now else _format_time_until(due, now)
+    return (
+        f"Without intervention, the sweep will reclaim the document {when}: "
+        f"{outcome}.{_describe_sweep(row, now)}"
+    )
 
 
-def _by_hand(row: rows.StuckDocument) -> str:
-    return f"Given back now, {_rescued(row)}."
+def _predict_release(row: rows.StuckDocument) -> str:
+    return f"If released now, {_describe_rescue(row)}."
 
 
-def _failed(row: rows.StuckDocument) -> str:
-    number, most = row["retry_count"] + 1, row["max_attempts"]
-    then = "goes to the dead letters" if number >= most else "is tried again after a pause"
-    return f"it counts as failure {number} of {most} and {then}"
+def _describe_failure(row: rows.StuckDocument) -> str:
+    number, limit = row["retry_count"] + 1, row["max_attempts"]
+    outcome = "moves to dead letters" if number >= limit else "is retried after a delay"
+    return f"it counts as failure {number} of {limit} and {outcome}"
 
 
-def _rescued(row: rows.StuckDocument) -> str:
-    number, most = row["rescues"] + 1, row["max_rescues"]
-    if number > most:
-        return f"it goes to the dead letters, because {most} rescues are used up"
-    return f"it goes back to the queue, as rescue {number} of {most}"
+def _describe_rescue(row: rows.StuckDocument) -> str:
+    number, limit = row["rescues"] + 1, row["max_rescues"]
+    if number > limit:
+        return f"it moves to dead letters, because all {limit} rescues have been used"
+    return f"it returns to the queue as rescue {number} of {limit}"
 
 
-def _sweeping(row: rows.StuckDocument, now: dt.datetime) -> str:
+def _describe_sweep(row: rows.StuckDocument, now: dt.datetime) -> str:
     swept = row["swept_at"]
-    if swept and (now - _at(swept)).total_seconds() < _SWEEP_SECONDS:
+    if swept and (now - _parse_time(swept)).total_seconds() < _SWEEP_SECONDS:
         return ""
-    ran = f"it last ran {_ago(swept, now)}" if swept else "it has never run"
-    return f" But {ran}: is pagewarden up, or its schedule, running?"
+    last_run = f"it last ran {_format_time_since(swept, now)}" if swept else "it has never run"
+    return f" But {last_run}: check that pagewarden up or a schedule is running."
 
 
-def _at(moment: str) -> dt.datetime:
-    return dt.datetime.fromisoformat(moment)
+def _parse_time(timestamp: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(timestamp)
 
 
-def _in(moment: str, now: dt.datetime) -> str:
-    return f"in {rendering.duration((_at(moment) - now).total_seconds())}"
+def _format_time_until(timestamp: str, now: dt.datetime) -> str:
+    return f"in {rendering.format_duration((_parse_time(timestamp) - now).total_seconds())}"
 
 
-def _ago(moment: str, now: dt.datetime) -> str:
-    return f"{rendering.duration(max((now - _at(moment)).total_seconds(), 0))} ago"
+def _format_time_since(timestamp: str, now: dt.datetime) -> str:
+    return (
+        f"{rendering.format_duration(max((now - _parse_time(timestamp)).total_seconds(), 0))} ago"
+    )

@@ -1,4 +1,4 @@
-"""Tasks: what waits for HAC, who does it, and where."""
+"""Tasks: open tasks of HAC; create, assign, prioritise and end them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from dashboard import forgery, navigation, notices, rendering, route, visitors
-from dashboard.pages import task_lists
+from pagewarden.dashboard import csrf, flash, lists, rendering, route, sessions
 from pagewarden.database import rows
 
-PAGE = navigation.Page("Tasks", "/tasks", navigation.Audience.ADMIN)
+PAGE = route.Page("Tasks", "/tasks", route.Audience.ADMIN)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 
@@ -28,19 +27,19 @@ KINDS = {
     "alert": "Alert",
     "other": "Other",
 }
-PRIORITIES = {each: each for each in ("urgent", "high", "normal", "low")}
-WHOSE = {"all": "Everybody's", "mine": "Mine", "unassigned": "Nobody's"}
+PRIORITIES = {name: name for name in ("urgent", "high", "normal", "low")}
+WHOSE = {"all": "All", "mine": "Me", "unassigned": "Unassigned"}
 
 
-class Ending(enum.StrEnum):
-    """How a task ends by hand."""
+class TaskOutcome(enum.StrEnum):
+    """How a user ends a task."""
 
     DONE = "done"
     CANCELLED = "cancelled"
 
 
-class Filter(task_lists.Place):
-    """Which tasks are wanted."""
+class Filter(lists.TaskCursor):
+    """Filters of the list."""
 
     path = PAGE.path
 
@@ -48,16 +47,16 @@ class Filter(task_lists.Place):
     whose: str = "all"
     priority: str = ""
 
-    def first(self) -> str:
-        """Write the address of the first page of this list."""
-        return self.address(after_urgency=None, after="", after_id="")
+    def first_page_url(self) -> str:
+        """Return the URL of the first page of this list."""
+        return self.url(after_urgency=None, after="", after_id="")
 
 
-Chosen = Annotated[Filter, Query()]
+Filters = Annotated[Filter, Query()]
 
 
-class Noted(BaseModel):
-    """A task as somebody writes it down."""
+class TaskForm(BaseModel):
+    """The form of a new task."""
 
     title: str = Field("", max_length=120)
     description: str = Field("", max_length=2000)
@@ -66,94 +65,96 @@ class Noted(BaseModel):
 
 
 @router.get("")
-async def listed(request: Request, visitor: visitors.Admin, chosen: Chosen) -> Response:
-    """Show open tasks, the most urgent first, then the oldest."""
-    found, more = await task_lists.page(
-        visitor, chosen, ROWS,
-        kind=chosen.kind or None, whose=chosen.whose or "all", priority=chosen.priority or None,
+async def show_list(request: Request, user: sessions.Admin, filters: Filters) -> Response:
+    """Show open tasks, most urgent first, then oldest first."""
+    found, next_url = await lists.list_tasks(
+        user, filters, ROWS,
+        kind=filters.kind or None, whose=filters.whose or "all", priority=filters.priority or None,
     )  # fmt: skip
-    people = await visitor.database.list_people(admin=True, limit=_PEOPLE)
-    return rendering.page(
+    people = await user.database.list_people(admin=True, limit=_PEOPLE)
+    return rendering.render_page(
         request, "tasks.html",
-        part=request.headers.get("HX-Target") == "results",
-        rows=[{**row, "place": place_of(row), "by_hand": _ends_by_hand(row)} for row in found],
-        more=more, people=people, chosen=chosen, me=visitor.caller.user_id,
+        is_fragment=request.headers.get("HX-Target") == "results",
+        rows=[{**row, "link": make_link(row), "by_hand": _can_end_manually(row)} for row in found],
+        next_url=next_url, people=people, filters=filters, me=user.caller.user_id,
         kinds=KINDS, priorities=PRIORITIES, whose=WHOSE,
     )  # fmt: skip
 
 
 @router.post("")
 async def create(
-    visitor: visitors.Admin,
-    _acting: forgery.Acting,
-    chosen: Chosen,
-    noted: Annotated[Noted, Form()],
+    user: sessions.Admin,
+    _token: csrf.FormToken,
+    filters: Filters,
+    form: Annotated[TaskForm, Form()],
 ) -> Response:
-    """Note something that somebody is to do."""
-    if not noted.title.strip():
-        return notices.after(chosen.first(), "Nothing was noted: say what is to be done.", bad=True)
-    answer = await visitor.database.create_task(
-        title=noted.title.strip(),
-        description=noted.description.strip() or None,
-        priority=noted.priority,
-        assigned_to=noted.assigned_to or None,
+    """Create a task by hand."""
+    if not form.title.strip():
+        return flash.redirect_with_notice(
+            filters.first_page_url(), "The task was not created: enter a title.", is_error=True
+        )
+    answer = await user.database.create_task(
+        title=form.title.strip(),
+        description=form.description.strip() or None,
+        priority=form.priority,
+        assigned_to=form.assigned_to or None,
     )
-    return notices.answered(chosen.first(), answer, "The task is noted.")
+    return flash.redirect_with_answer(filters.first_page_url(), answer, "The task was created.")
 
 
 @router.post("/{task_id}/assign")
 async def assign(
-    visitor: visitors.Admin,
-    _acting: forgery.Acting,
-    chosen: Chosen,
+    user: sessions.Admin,
+    _token: csrf.FormToken,
+    filters: Filters,
     task_id: uuid.UUID,
     to: Annotated[str, Form()] = "",
     had: Annotated[str, Form()] = "",
 ) -> Response:
-    """Give a task to somebody, or back to all, unless it changed hands meanwhile."""
-    answer = await visitor.database.assign_task(
+    """Assign or release a task, unless its assignee has changed in the meantime."""
+    answer = await user.database.assign_task(
         task_id=str(task_id), user_id=to or None, from_=had or None
     )
-    mine = to == visitor.caller.user_id
-    said = "It is yours." if mine else "It is assigned." if to else "It is given back."
-    return notices.answered(chosen.address(), answer, said)
+    is_mine = to == user.caller.user_id
+    message = "Assigned to you." if is_mine else "Task assigned." if to else "Task released."
+    return flash.redirect_with_answer(filters.url(), answer, message)
 
 
 @router.post("/{task_id}/priority")
 async def prioritise(
-    visitor: visitors.Admin,
-    _acting: forgery.Acting,
-    chosen: Chosen,
+    user: sessions.Admin,
+    _token: csrf.FormToken,
+    filters: Filters,
     task_id: uuid.UUID,
     priority: Annotated[str, Form()],
 ) -> Response:
-    """Make a task more urgent, or less."""
-    answer = await visitor.database.set_task_priority(task_id=str(task_id), priority=priority)
-    return notices.answered(chosen.address(), answer, f"Its priority is {priority}.")
+    """Change the priority of a task."""
+    answer = await user.database.set_task_priority(task_id=str(task_id), priority=priority)
+    return flash.redirect_with_answer(filters.url(), answer, f"Priority changed to {priority}.")
 
 
 @router.post("/{task_id}/end")
 async def end(
-    visitor: visitors.Admin,
-    _acting: forgery.Acting,
-    chosen: Chosen,
+    user: sessions.Admin,
+    _token: csrf.FormToken,
+    filters: Filters,
     task_id: uuid.UUID,
-    ending: Annotated[Ending, Form()],
+    ending: Annotated[TaskOutcome, Form()],
 ) -> Response:
-    """End a task that nothing else ends."""
-    answer = await visitor.database.end_task(task_id=str(task_id), status=ending)
-    return notices.answered(chosen.address(), answer, f"The task is {ending}.")
+    """End a task that does not end automatically."""
+    answer = await user.database.end_task(task_id=str(task_id), status=ending)
+    return flash.redirect_with_answer(filters.url(), answer, f"The task was marked as {ending}.")
 
 
-_PLACES = {
-    "routing": ("/routing", "Send to a lane, or refuse"),
-    "outage": ("/lanes", "See the lane"),
-    "alert": ("/alerts", "See the alert"),
+_LINKS = {
+    "routing": ("/routing", "Send to a lane or reject"),
+    "outage": ("/lanes", "Show the lane"),
+    "alert": ("/alerts", "Show the alert"),
 }
 
 
-def place_of(task: rows.ListedTask) -> tuple[str, str] | None:
-    """Give the address where a task gets done, and what to call it."""
+def make_link(task: rows.ListedTask) -> tuple[str, str] | None:
+    """Return the URL of the page where a task is done, and its label."""
     dlq_id, document_id = task["metadata"].get("dlq_id"), task["document_id"]
     match task["kind"]:
         case "dead_letter":
@@ -163,8 +164,8 @@ def place_of(task: rows.ListedTask) -> tuple[str, str] | None:
         case "review":
             return f"/documents/{document_id}/review", "Review"
         case kind:
-            return _PLACES.get(kind)
+            return _LINKS.get(kind)
 
 
-def _ends_by_hand(task: rows.ListedTask) -> bool:
+def _can_end_manually(task: rows.ListedTask) -> bool:
     return (task["kind"], task["ocr_status"]) in {("other", None), ("review", "completed")}

@@ -1,19 +1,19 @@
-"""Workers: who is alive, and what each is reading."""
+"""Workers: their state, and the documents they hold."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from dashboard import navigation, rendering, route, visitors
+from pagewarden.dashboard import rendering, route, sessions
 
-PAGE = navigation.Page("Workers", "/workers", navigation.Audience.ADMIN, navigation.OPERATION)
+PAGE = route.Page("Workers", "/workers", route.Audience.ADMIN, route.OPERATION)
 
 router = APIRouter(prefix=PAGE.path, route_class=route.Route, include_in_schema=False)
 
 
 @router.get("")
-async def listed(request: Request, visitor: visitors.Admin) -> Response:
-    """Show the workers; the page asks for the list again and again."""
-    part = request.headers.get("HX-Target") == "workers"
-    rows = await visitor.database.list_workers()
-    return rendering.page(request, "workers.html", part=part, rows=rows)
+async def show_list(request: Request, user: sessions.Admin) -> Response:
+    """Show the workers; htmx reloads the list."""
+    is_fragment = request.headers.get("HX-Target") == "workers"
+    rows = await user.database.list_workers()
+    return rendering.render_page(request, "workers.html", is_fragment=is_fragment, rows=rows)

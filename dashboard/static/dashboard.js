@@ -1,4 +1,4 @@
-// What htmx does not do by itself: the token of the session, questions before acts, the live overview.
+// On every page: the CSRF header of htmx requests, confirmations, menus, and the live overview.
 "use strict";
 
 document.addEventListener("htmx:configRequest", (event) => {
@@ -6,21 +6,21 @@ document.addEventListener("htmx:configRequest", (event) => {
   if (token) event.detail.headers["X-CSRF-Token"] = token;
 });
 
-// A form with data-confirm asks first, and no form is sent twice by a double click.
+// Ask for confirmation (data-confirm), and ignore a second submit, as of a double click.
 document.addEventListener("submit", (event) => {
   const form = event.target;
   const question = event.submitter?.dataset.confirm ?? form.dataset.confirm;
-  if (form.dataset.sent || (question && !window.confirm(question))) {
+  if (form.dataset.submitted || (question && !window.confirm(question))) {
     event.preventDefault();
   } else if (form.method === "post" && !event.defaultPrevented) {
-    form.dataset.sent = "yes";
+    form.dataset.submitted = "yes";
   }
 });
 window.addEventListener("pageshow", () => {
-  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+  for (const form of document.querySelectorAll("form[data-submitted]")) delete form.dataset.submitted;
 });
 
-// A menu that was opened is closed by Escape, and by whatever is clicked beside it.
+// Escape or a click outside closes an open menu.
 for (const menu of document.querySelectorAll("header nav details")) {
   menu.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !menu.open) return;
@@ -32,7 +32,7 @@ for (const menu of document.querySelectorAll("header nav details")) {
   });
 }
 
-// Shows what the server sends, which it has rendered as it renders pages.
+// Show the HTML of each event of the stream in the target.
 function followLive(target, state, button) {
   let source = null;
 
@@ -42,13 +42,13 @@ function followLive(target, state, button) {
     if (focused) document.getElementById(focused)?.focus();
   }
 
-  function start() {
+  function connect() {
     source = new EventSource(target.dataset.live);
     source.onopen = () => { state.textContent = "Live"; };
     source.onmessage = (event) => show(event.data);
     source.onerror = () => {
-      state.textContent = "Not live, trying again";
-      // A refusal ends it for good: then the page itself says why.
+      state.textContent = "Disconnected, reconnecting";
+      // The browser does not reconnect after an error response; the reloaded page shows the reason.
       if (source.readyState === EventSource.CLOSED) location.reload();
     };
   }
@@ -60,11 +60,11 @@ function followLive(target, state, button) {
   }
 
   button.addEventListener("click", () => {
-    if (source) pause(); else start();
+    if (source) pause(); else connect();
     button.setAttribute("aria-pressed", String(!source));
-    button.textContent = source ? "Pause" : "Go on";
+    button.textContent = source ? "Pause" : "Resume";
   });
-  start();
+  connect();
 }
 
 const live = document.querySelector("[data-live]");

@@ -1,121 +1,120 @@
-// A picture in its frame: fitted, zoomed, turned and dragged, with whatever is drawn on it.
+// A viewer for a picture and the marks on it: fit, zoom, rotate, pan.
 "use strict";
 
-// Nothing happens before begin(). came() is called once there is a picture, or none can be had; clicked(event) after a
-// press that did not move it; laid(zoom) whenever its size has changed. whole fits all of it into the frame, otherwise
-// its width.
-function showPicture({ came = () => {}, clicked = () => {}, laid = () => {}, whole = false }) {
+// Call start() once. onReady() is called when the picture has loaded or failed, onClick(event) after a press without
+// dragging, onLayout(zoom) after each change of size. fitWhole fits the whole picture into the view, otherwise its width.
+function createViewer({ onReady = () => {}, onClick = () => {}, onLayout = () => {}, fitWhole = false }) {
   const byId = (id) => document.getElementById(id);
-  const view = byId("view"), stage = byId("stage"), sheet = byId("sheet"), picture = byId("picture");
+  const view = byId("view"), extent = byId("extent"), layer = byId("layer"), picture = byId("picture");
   const STEP = 1.25;
-  let zoom = 0, isFitted = true, turn = Number(sheet.dataset.turn);
+  let zoom = 0, isFitted = true, rotation = Number(layer.dataset.rotation);
 
   function size() {
-    const [width, height] = [Number(sheet.dataset.width), Number(sheet.dataset.height)];
+    const [width, height] = [Number(layer.dataset.width), Number(layer.dataset.height)];
     return width && height ? [width, height] : [picture.naturalWidth, picture.naturalHeight];
   }
 
-  const liesOnItsSide = () => turn % 180 !== 0;
+  const isSideways = () => rotation % 180 !== 0;
 
-  function lay() {
+  function layOut() {
     const [width, height] = size().map((length) => length * zoom);
     if (!width) return;
-    const moves = { 0: "", 90: `translate(${height}px, 0)`, 180: `translate(${width}px, ${height}px)`, 270: `translate(0, ${width}px)` };
-    sheet.classList.add("laid");
-    sheet.style.width = `${width}px`;
-    sheet.style.height = `${height}px`;
-    sheet.style.transform = `${moves[turn]} rotate(${turn}deg)`;
-    stage.style.width = `${liesOnItsSide() ? height : width}px`;
-    stage.style.height = `${liesOnItsSide() ? width : height}px`;
-    laid(zoom);
+    const offsets = { 0: "", 90: `translate(${height}px, 0)`, 180: `translate(${width}px, ${height}px)`, 270: `translate(0, ${width}px)` };
+    layer.classList.add("scaled");
+    layer.style.width = `${width}px`;
+    layer.style.height = `${height}px`;
+    layer.style.transform = `${offsets[rotation]} rotate(${rotation}deg)`;
+    extent.style.width = `${isSideways() ? height : width}px`;
+    extent.style.height = `${isSideways() ? width : height}px`;
+    onLayout(zoom);
   }
 
   function fit() {
-    const [width, height] = liesOnItsSide() ? size().reverse() : size();
+    const [width, height] = isSideways() ? size().reverse() : size();
     isFitted = true;
     zoom = view.clientWidth / width;
-    if (whole) zoom = Math.min(zoom, view.clientHeight / height);
-    if (Number.isFinite(zoom)) lay();
+    if (fitWhole) zoom = Math.min(zoom, view.clientHeight / height);
+    if (Number.isFinite(zoom)) layOut();
   }
 
-  // What is in the middle stays there.
+  // The centre of the view stays where it is.
   function zoomBy(factor) {
     const [x, y] = [view.scrollLeft + view.clientWidth / 2, view.scrollTop + view.clientHeight / 2];
     zoom = Math.min(Math.max(zoom * factor, 0.02), 20);
     isFitted = false;
-    lay();
+    layOut();
     view.scrollLeft = x * factor - view.clientWidth / 2;
     view.scrollTop = y * factor - view.clientHeight / 2;
   }
 
   function rotate() {
-    turn = (turn + 90) % 360;
+    rotation = (rotation + 90) % 360;
     fit();
   }
 
-  function bringIntoView(box) {
-    const place = box.getBoundingClientRect(), seen = view.getBoundingClientRect();
-    const isAside = place.left < seen.left || place.right > seen.right;
-    if (place.top < seen.top || place.bottom > seen.bottom) view.scrollTop += place.top - seen.top - seen.height / 3;
-    if (isAside) view.scrollLeft += place.left - seen.left - 20;
+  function scrollTo(mark) {
+    const box = mark.getBoundingClientRect(), visible = view.getBoundingClientRect();
+    const isBeside = box.left < visible.left || box.right > visible.right;
+    if (box.top < visible.top || box.bottom > visible.bottom) view.scrollTop += box.top - visible.top - visible.height / 3;
+    if (isBeside) view.scrollLeft += box.left - visible.left - 20;
   }
 
-  async function explainProblem() {
-    let reason = "it did not come; try again later";
+  async function showError() {
+    let reason = "it could not be loaded; try again later";
     try {
-      const answer = await fetch(picture.src, { headers: { Accept: "application/json" } });
-      if (!answer.ok) reason = (await answer.json()).message;
-    } catch { /* the reason stays unknown */ }
-    sheet.classList.add("empty");
+      const response = await fetch(picture.src, { headers: { Accept: "application/json" } });
+      if (!response.ok) reason = (await response.json()).message;
+    } catch { /* keep the general reason */ }
+    layer.classList.add("empty");
     byId("picture-problem").textContent = `The picture cannot be shown: ${reason}`;
     byId("picture-problem").hidden = false;
-    came();
+    onReady();
   }
 
-  function pictureCame() {
+  function handleLoad() {
     fit();
-    came();
+    onReady();
   }
 
-  function watch() {
-    picture.addEventListener("load", pictureCame);
-    picture.addEventListener("error", explainProblem);
+  function watchPicture() {
+    picture.addEventListener("load", handleLoad);
+    picture.addEventListener("error", showError);
     if (picture.complete) {
-      if (picture.naturalWidth) pictureCame(); else explainProblem();
+      if (picture.naturalWidth) handleLoad(); else showError();
     }
     fit();
     new ResizeObserver(() => { if (isFitted) fit(); }).observe(view);
   }
 
-  // Dragging moves the picture; a press that does not move is a click.
-  function dragToPan() {
-    let from = null;
+  // A press that moves pans the picture; one that does not is a click.
+  function enablePanning() {
+    let start = null;
     view.addEventListener("pointerdown", (event) => {
-      if (event.button === 0 && event.pointerType === "mouse") from = { x: event.clientX, y: event.clientY, left: view.scrollLeft, top: view.scrollTop, moved: false };
+      if (event.button === 0 && event.pointerType === "mouse") start = { x: event.clientX, y: event.clientY, left: view.scrollLeft, top: view.scrollTop, moved: false };
     });
     window.addEventListener("pointermove", (event) => {
-      if (!from) return;
-      const [dx, dy] = [event.clientX - from.x, event.clientY - from.y];
-      from.moved ||= Math.hypot(dx, dy) > 4;
-      if (!from.moved) return;
-      view.classList.add("dragged");
-      view.scrollLeft = from.left - dx;
-      view.scrollTop = from.top - dy;
+      if (!start) return;
+      const [dx, dy] = [event.clientX - start.x, event.clientY - start.y];
+      start.moved ||= Math.hypot(dx, dy) > 4;
+      if (!start.moved) return;
+      view.classList.add("dragging");
+      view.scrollLeft = start.left - dx;
+      view.scrollTop = start.top - dy;
     });
     window.addEventListener("pointerup", (event) => {
-      const wasClick = from && !from.moved;
-      from = null;
-      view.classList.remove("dragged");
-      if (wasClick) clicked(event);
+      const wasClick = start && !start.moved;
+      start = null;
+      view.classList.remove("dragging");
+      if (wasClick) onClick(event);
     });
-    // Links that are drawn on it are not carried away.
+    // Marks are links, which browsers would drag away.
     view.addEventListener("dragstart", (event) => event.preventDefault());
   }
 
-  function begin() {
-    watch();
-    dragToPan();
+  function start() {
+    watchPicture();
+    enablePanning();
   }
 
-  return { STEP, begin, zoomBy, fit, rotate, bringIntoView };
+  return { STEP, start, zoomBy, fit, rotate, scrollTo };
 }

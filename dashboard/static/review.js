@@ -1,4 +1,4 @@
-// The review of a page: picture and text in step, keys for everything, and nothing typed is lost.
+// Review of a page: lines and their boxes highlight each other; undo, drafts, keyboard shortcuts.
 "use strict";
 
 (() => {
@@ -6,119 +6,118 @@
   if (!review) return;
 
   const byId = (id) => document.getElementById(id);
-  const form = byId("text"), view = byId("view"), sheet = byId("sheet");
-  const boxesSvg = byId("boxes"), whole = byId("whole");
+  const form = byId("text"), view = byId("view"), layer = byId("layer");
+  const boxesSvg = byId("boxes"), plainText = byId("plain-text");
   const rows = [...document.querySelectorAll("#lines li")];
   const fields = rows.map((row) => row.querySelector("textarea"));
   const boxes = boxesSvg ? [...boxesSvg.querySelectorAll("polygon")] : [];
   const isEditable = "editable" in review.dataset;
-  const shown = showPicture({ came: fetchNext, clicked: goToPlace });
-  const say = (words) => { byId("said").textContent = words; };
+  const viewer = createViewer({ onReady: prefetchNext, onClick: focusClickedLine });
+  const showMessage = (text) => { byId("message").textContent = text; };
 
-  // So that the next page has its picture at once.
-  function fetchNext() {
+  function prefetchNext() {
     if (review.dataset.nextPicture) new Image().src = review.dataset.nextPicture;
   }
 
-  // Picture and text in step -------------------------------------------------------------------
+  // Lines and boxes ----------------------------------------------------------------------------
 
   const corners = (box) => [...box.points];
 
-  function light(index, on) {
-    rows[index]?.classList.toggle("lit", on);
-    boxes[index]?.classList.toggle("lit", on);
+  function highlight(index, on) {
+    rows[index]?.classList.toggle("highlighted", on);
+    boxes[index]?.classList.toggle("highlighted", on);
   }
 
-  function arriveAt(index) {
-    for (const marked of document.querySelectorAll(".here")) marked.classList.remove("here");
-    rows[index].classList.add("here");
+  function markCurrent(index) {
+    for (const previous of document.querySelectorAll(".current")) previous.classList.remove("current");
+    rows[index].classList.add("current");
     if (!boxes[index]) return;
-    boxes[index].classList.add("here");
-    shown.bringIntoView(boxes[index]);
+    boxes[index].classList.add("current");
+    viewer.scrollTo(boxes[index]);
   }
 
   function distance(box, point) {
     const xs = corners(box).map((corner) => corner.x), ys = corners(box).map((corner) => corner.y);
-    const aside = Math.max(Math.min(...xs) - point.x, 0, point.x - Math.max(...xs));
-    return Math.hypot(aside, Math.max(Math.min(...ys) - point.y, 0, point.y - Math.max(...ys)));
+    const dx = Math.max(Math.min(...xs) - point.x, 0, point.x - Math.max(...xs));
+    return Math.hypot(dx, Math.max(Math.min(...ys) - point.y, 0, point.y - Math.max(...ys)));
   }
 
-  // How far along a line a point is, 0 to 1, whichever way the line runs.
-  function share(box, point) {
+  // The position of a point along a line, 0 to 1, for lines of any angle.
+  function relativePosition(box, point) {
     const [start, end] = corners(box);
     const [dx, dy] = [end.x - start.x, end.y - start.y];
     const along = ((point.x - start.x) * dx + (point.y - start.y) * dy) / (dx * dx + dy * dy || 1);
     return Math.min(Math.max(along, 0), 1);
   }
 
-  function goToPlace(event) {
-    if (!boxes.length || whole.disabled === false || !sheet.contains(event.target)) return;
+  function focusClickedLine(event) {
+    if (!boxes.length || isPlainText() || !layer.contains(event.target)) return;
     const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(boxesSvg.getScreenCTM().inverse());
     const distances = boxes.map((box) => distance(box, point));
     const index = distances.indexOf(Math.min(...distances));
     const field = fields[index];
-    const along = share(boxes[index], point);
-    const isBackwards = getComputedStyle(field).direction === "rtl";
+    const along = relativePosition(boxes[index], point);
+    const isRightToLeft = getComputedStyle(field).direction === "rtl";
     field.focus();
-    const at = Math.round((isBackwards ? 1 - along : along) * field.value.length);
-    field.setSelectionRange(at, at);
+    const caret = Math.round((isRightToLeft ? 1 - along : along) * field.value.length);
+    field.setSelectionRange(caret, caret);
   }
 
-  function keepInStep() {
+  function linkLinesAndBoxes() {
     rows.forEach((row, index) => {
-      row.addEventListener("pointerenter", () => light(index, true));
-      row.addEventListener("pointerleave", () => light(index, false));
-      fields[index].addEventListener("focus", () => arriveAt(index));
+      row.addEventListener("pointerenter", () => highlight(index, true));
+      row.addEventListener("pointerleave", () => highlight(index, false));
+      fields[index].addEventListener("focus", () => markCurrent(index));
     });
     boxes.forEach((box, index) => {
-      box.addEventListener("pointerenter", () => light(index, true));
-      box.addEventListener("pointerleave", () => light(index, false));
+      box.addEventListener("pointerenter", () => highlight(index, true));
+      box.addEventListener("pointerleave", () => highlight(index, false));
     });
   }
 
-  // From line to line ----------------------------------------------------------------------------
+  // Moving between lines -------------------------------------------------------------------------
 
-  const here = () => fields.indexOf(document.activeElement);
+  const currentIndex = () => fields.indexOf(document.activeElement);
 
-  function goTo(index) {
+  function focusLine(index) {
     const field = fields[index];
     if (!field) return;
-    const at = fields[here()]?.selectionStart ?? 0;
+    const at = fields[currentIndex()]?.selectionStart ?? 0;
     field.focus();
     field.setSelectionRange(at, at);
   }
 
-  function goToUnsure(step) {
+  function focusUnsureLine(step) {
     if (!fields.length) return;
-    let index = here() === -1 && step < 0 ? 0 : here();
+    let index = currentIndex() === -1 && step < 0 ? 0 : currentIndex();
     for (let count = 0; count < fields.length; count += 1) {
       index = (index + step + fields.length) % fields.length;
-      if (!rows[index].classList.contains("sure")) return goTo(index);
+      if (!rows[index].classList.contains("sure")) return focusLine(index);
     }
-    say("No line is unsure.");
+    showMessage("There are no unsure lines.");
   }
 
   function switchPane() {
-    if (view.contains(document.activeElement)) (lastField ?? fields[0] ?? whole).focus();
+    if (view.contains(document.activeElement)) (lastField ?? fields[0] ?? plainText).focus();
     else view.focus();
   }
   let lastField = null;
   form.addEventListener("focusin", (event) => { if (event.target.matches("input, textarea")) lastField = event.target; });
 
-  // Undo: what the browser has ends at the line; this goes from line to line. ------------------
+  // Undo across lines, which the undo of browsers does not do -----------------------------------
 
-  const done = [], undone = [];
+  const undoStack = [], redoStack = [];
   let lastEdit = { index: -1, at: 0 };
 
-  function noteEdit(event, index) {
+  function recordEdit(event, index) {
     const field = fields[index];
-    const goesOn = lastEdit.index === index && Date.now() - lastEdit.at < 1000 && event.data !== " " && event.inputType === "insertText";
-    if (!goesOn) done.push({ index, value: field.value, at: field.selectionStart });
+    const continuesEdit = lastEdit.index === index && Date.now() - lastEdit.at < 1000 && event.data !== " " && event.inputType === "insertText";
+    if (!continuesEdit) undoStack.push({ index, value: field.value, at: field.selectionStart });
     lastEdit = { index, at: Date.now() };
-    undone.length = 0;
+    redoStack.length = 0;
   }
 
-  function putBack(from, to) {
+  function restoreEdit(from, to) {
     const step = from.pop();
     if (!step) return;
     const field = fields[step.index];
@@ -127,14 +126,14 @@
     field.focus();
     field.setSelectionRange(step.at, step.at);
     lastEdit = { index: -1, at: 0 };
-    keepDraft();
+    scheduleDraft();
   }
 
-  // Lines, or one text -------------------------------------------------------------------------
+  // Lines or plain text ------------------------------------------------------------------------
 
-  const isWhole = () => !whole.disabled;
+  const isPlainText = () => !plainText.disabled;
 
-  function joined(texts) {
+  function joinLines(texts) {
     const blocks = byId("blocks").value.split(",");
     let text = "", last = null;
     texts.forEach((line, index) => {
@@ -146,54 +145,54 @@
     return text;
   }
 
-  function showWhole(on) {
-    whole.hidden = whole.disabled = !on;
+  function showPlainText(on) {
+    plainText.hidden = plainText.disabled = !on;
     byId("lines").hidden = on;
     for (const field of fields) field.disabled = on;
     byId("mode").setAttribute("aria-pressed", String(on));
-    (on ? whole : fields[0]).focus();
+    (on ? plainText : fields[0]).focus();
   }
 
   function switchMode() {
     if (!fields.length || !isEditable) return;
-    if (!isWhole()) {
-      whole.value = joined(fields.map((field) => field.value));
-      showWhole(true);
-      return whole.setSelectionRange(0, 0);
+    if (!isPlainText()) {
+      plainText.value = joinLines(fields.map((field) => field.value));
+      showPlainText(true);
+      return plainText.setSelectionRange(0, 0);
     }
-    const lines = whole.value.split("\n").filter((line) => line.trim());
-    if (lines.length !== fields.length) return say("The number of lines has changed. Save, and they are shown line by line again.");
+    const lines = plainText.value.split("\n").filter((line) => line.trim());
+    if (lines.length !== fields.length) return showMessage("The number of lines has changed. Save the page to see it line by line again.");
     lines.forEach((line, index) => { fields[index].value = line; });
-    showWhole(false);
+    showPlainText(false);
   }
 
-  // What was typed and not saved is kept in this browser ---------------------------------------
+  // Drafts: unsaved text stays in this browser -------------------------------------------------
 
   const PREFIX = `pagewarden draft/${review.dataset.key}/`;
   const key = PREFIX + review.dataset.version;
-  const typed = () => (isWhole() ? { text: whole.value } : { texts: fields.map((field) => field.value) });
-  const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
-  const asText = (draft) => draft.text ?? joined(draft.texts);
-  const begun = typed();
-  let waiting = null;
+  const currentText = () => (isPlainText() ? { text: plainText.value } : { texts: fields.map((field) => field.value) });
+  const areEqual = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+  const asText = (draft) => draft.text ?? joinLines(draft.texts);
+  const initial = currentText();
+  let timer = null;
 
-  function store(sent) {
-    clearTimeout(waiting);
-    waiting = null;
-    const now = typed();
+  function saveDraft(sent) {
+    clearTimeout(timer);
+    timer = null;
+    const now = currentText();
     try {
-      if (same(now, begun) && !("refused" in review.dataset)) localStorage.removeItem(key);
+      if (areEqual(now, initial) && !("refused" in review.dataset)) localStorage.removeItem(key);
       else localStorage.setItem(key, JSON.stringify({ ...now, sent, at: Date.now() }));
     } catch {
-      say("What you type cannot be kept in this browser: save often.");
+      showMessage("This browser cannot keep a draft of your text. Save often.");
     }
   }
 
-  function keepDraft() {
-    waiting ??= setTimeout(() => store(false), 300);
+  function scheduleDraft() {
+    timer ??= setTimeout(() => saveDraft(false), 300);
   }
 
-  function drafts() {
+  function findDrafts() {
     const found = [];
     for (let index = 0; index < localStorage.length; index += 1) {
       const name = localStorage.key(index);
@@ -202,67 +201,67 @@
     return found.sort((one, other) => one.at - other.at);
   }
 
-  // Saved by us, or what the page says anyway.
-  function isSettled(draft) {
+  // Saved since, or the same as the text of the page.
+  function isObsolete(draft) {
     const wasSaved = draft.sent && "mine" in review.dataset && Number(review.dataset.version) === draft.version + 1;
     const fits = draft.text !== undefined || draft.texts.length === fields.length;
-    return wasSaved || (fits && asText(draft).trim() === asText(begun).trim());
+    return wasSaved || (fits && asText(draft).trim() === asText(initial).trim());
   }
 
-  function takeDraft(draft) {
+  function restoreDraft(draft) {
     if (draft.texts && draft.texts.length === fields.length) {
       draft.texts.forEach((text, index) => { fields[index].value = text; });
     } else {
-      if (fields.length && !isWhole()) showWhole(true);
-      whole.value = draft.text ?? draft.texts.join("\n");
+      if (fields.length && !isPlainText()) showPlainText(true);
+      plainText.value = draft.text ?? draft.texts.join("\n");
     }
     if (draft.name !== key) localStorage.removeItem(draft.name);
-    store(false);
+    saveDraft(false);
     byId("draft").hidden = true;
-    say("");
+    showMessage("");
   }
 
-  function dropDraft(draft) {
+  function discardDraft(draft) {
     localStorage.removeItem(draft.name);
     byId("draft").hidden = true;
   }
 
   function offerDraft() {
-    if ("refused" in review.dataset) return; // then it is in the fields, and not saved yet
-    const found = drafts();
-    for (const settled of found.filter(isSettled)) localStorage.removeItem(settled.name);
-    const draft = found.filter((each) => !isSettled(each)).at(-1);
+    if ("refused" in review.dataset) return; // the fields already hold the unsaved text
+    const found = findDrafts();
+    for (const obsolete of found.filter(isObsolete)) localStorage.removeItem(obsolete.name);
+    const draft = found.filter((each) => !isObsolete(each)).at(-1);
     if (!draft) return;
-    const older = draft.version === Number(review.dataset.version) ? "" : `, on top of version ${draft.version}`;
-    byId("draft-said").textContent = `You typed something here and did not save it (${new Date(draft.at).toLocaleString()}${older}). It is kept in this browser. `;
+    const base = draft.version === Number(review.dataset.version) ? "" : `, based on version ${draft.version}`;
+    byId("draft-message").textContent = `You have unsaved text for this page from ${new Date(draft.at).toLocaleString()}${base}. `;
     byId("draft").hidden = false;
-    byId("draft-take").addEventListener("click", () => takeDraft(draft));
-    byId("draft-drop").addEventListener("click", () => dropDraft(draft));
+    byId("draft-restore").addEventListener("click", () => restoreDraft(draft));
+    byId("draft-discard").addEventListener("click", () => discardDraft(draft));
   }
 
   // Keys -----------------------------------------------------------------------------------------
 
-  const press = (id) => () => { const button = byId(id); if (button) form.requestSubmit(button); };
+  const submitWith = (id) => () => { const button = byId(id); if (button) form.requestSubmit(button); };
   const follow = (id) => () => byId(id)?.click();
   const help = byId("help");
   const openHelp = () => { if (!help.open) help.showModal(); };
 
   const KEYS = {
-    "F8": () => goToUnsure(1), "Shift+F8": () => goToUnsure(-1), "F6": switchPane, "F1": openHelp,
-    "Ctrl+s": press("save"), "Ctrl+Enter": press("approve"), "Ctrl+Shift+Enter": press("approve-next"),
+    "F8": () => focusUnsureLine(1), "Shift+F8": () => focusUnsureLine(-1), "F6": switchPane, "F1": openHelp,
+    "Ctrl+s": submitWith("save"), "Ctrl+Enter": submitWith("approve"), "Ctrl+Shift+Enter": submitWith("approve-next"),
     "Alt+PageDown": follow("after"), "Alt+PageUp": follow("before"),
-    "Alt+Equal": () => shown.zoomBy(shown.STEP), "Alt+NumpadAdd": () => shown.zoomBy(shown.STEP),
-    "Alt+Minus": () => shown.zoomBy(1 / shown.STEP), "Alt+NumpadSubtract": () => shown.zoomBy(1 / shown.STEP),
-    "Alt+Digit0": shown.fit, "Alt+Numpad0": shown.fit, "Alt+KeyR": shown.rotate, "Alt+KeyT": switchMode,
+    "Alt+Equal": () => viewer.zoomBy(viewer.STEP), "Alt+NumpadAdd": () => viewer.zoomBy(viewer.STEP),
+    "Alt+Minus": () => viewer.zoomBy(1 / viewer.STEP), "Alt+NumpadSubtract": () => viewer.zoomBy(1 / viewer.STEP),
+    "Alt+Digit0": viewer.fit, "Alt+Numpad0": viewer.fit, "Alt+KeyR": viewer.rotate, "Alt+KeyT": switchMode,
   };
-  const KEYS_OF_LINES = {
-    "Enter": () => goTo(here() + 1), "ArrowDown": () => goTo(here() + 1),
-    "Shift+Enter": () => goTo(here() - 1), "ArrowUp": () => goTo(here() - 1),
-    "Ctrl+z": () => putBack(done, undone), "Ctrl+Shift+z": () => putBack(undone, done), "Ctrl+y": () => putBack(undone, done),
+  const LINE_KEYS = {
+    "Enter": () => focusLine(currentIndex() + 1), "ArrowDown": () => focusLine(currentIndex() + 1),
+    "Shift+Enter": () => focusLine(currentIndex() - 1), "ArrowUp": () => focusLine(currentIndex() - 1),
+    "Ctrl+z": () => restoreEdit(undoStack, redoStack), "Ctrl+Shift+z": () => restoreEdit(redoStack, undoStack), "Ctrl+y": () => restoreEdit(redoStack, undoStack),
   };
 
-  // With Alt some keyboards write other signs, so there the place of the key counts.
-  function nameOf(event) {
+  // With Alt, some keyboard layouts produce other characters: use the position of the key.
+  function keyName(event) {
     if (event.altKey) return `Alt+${event.code}`;
     const letter = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     return (event.ctrlKey || event.metaKey ? "Ctrl+" : "") + (event.shiftKey ? "Shift+" : "") + letter;
@@ -270,35 +269,35 @@
 
   document.addEventListener("keydown", (event) => {
     if (event.isComposing || help.open) return;
-    const name = nameOf(event), isTyping = event.target.matches("input, textarea, select");
+    const name = keyName(event), isTyping = event.target.matches("input, textarea, select");
     let act = KEYS[name];
-    if (!act && here() !== -1) act = KEYS_OF_LINES[name];
+    if (!act && currentIndex() !== -1) act = LINE_KEYS[name];
     if (!act && !isTyping && event.key === "?") act = openHelp;
     if (!act) return;
     event.preventDefault();
-    say("");
+    showMessage("");
     act();
   });
 
   const BUTTONS = {
-    "zoom-in": () => shown.zoomBy(shown.STEP), "zoom-out": () => shown.zoomBy(1 / shown.STEP), "fit": shown.fit, "rotate": shown.rotate,
-    "unsure": () => goToUnsure(1), "undo": () => putBack(done, undone), "mode": switchMode, "help-open": openHelp,
+    "zoom-in": () => viewer.zoomBy(viewer.STEP), "zoom-out": () => viewer.zoomBy(1 / viewer.STEP), "fit": viewer.fit, "rotate": viewer.rotate,
+    "unsure": () => focusUnsureLine(1), "undo": () => restoreEdit(undoStack, redoStack), "mode": switchMode, "help-open": openHelp,
   };
 
-  function begin() {
+  function start() {
     for (const [id, act] of Object.entries(BUTTONS)) byId(id)?.addEventListener("click", act);
-    shown.begin();
-    keepInStep();
+    viewer.start();
+    linkLinesAndBoxes();
     if (!isEditable) return;
-    fields.forEach((field, index) => field.addEventListener("beforeinput", (event) => noteEdit(event, index)));
-    form.addEventListener("input", keepDraft);
-    form.addEventListener("submit", () => store(true));
-    window.addEventListener("pagehide", () => { if (waiting) store(false); });
+    fields.forEach((field, index) => field.addEventListener("beforeinput", (event) => recordEdit(event, index)));
+    form.addEventListener("input", scheduleDraft);
+    form.addEventListener("submit", () => saveDraft(true));
+    window.addEventListener("pagehide", () => { if (timer) saveDraft(false); });
     offerDraft();
     const first = rows.findIndex((row) => !row.classList.contains("sure"));
     if (fields.length) fields[Math.max(first, 0)].focus();
-    else { whole.focus(); whole.setSelectionRange(0, 0); }
+    else { plainText.focus(); plainText.setSelectionRange(0, 0); }
   }
 
-  begin();
+  start();
 })();

@@ -1,7 +1,7 @@
-// Files dropped or chosen go up a few at a time; then the server shows how far each is.
+// Upload selected or dropped files, a few at a time; afterwards the server reports the progress of each.
 "use strict";
 
-const AT_ONCE = 3;
+const MAX_CONCURRENT = 3;
 const area = document.getElementById("upload");
 const list = document.getElementById("uploads");
 const waiting = [];
@@ -10,46 +10,45 @@ let active = 0;
 function add(file) {
   const row = list.appendChild(document.createElement("li"));
   waiting.push({ file, row });
-  say(row, file.name, "waits");
-  next();
+  setStatus(row, file.name, "waiting");
+  startNext();
 }
 
-function next() {
-  while (active < AT_ONCE && waiting.length) {
+function startNext() {
+  while (active < MAX_CONCURRENT && waiting.length) {
     active += 1;
-    send(waiting.shift());
+    upload(waiting.shift());
   }
-  tell();
+  showRemaining();
 }
 
-function tell() {
-  const open = active + waiting.length;
-  document.getElementById("upload-state").textContent = open ? `${open} to upload` : "All uploaded";
+function showRemaining() {
+  const remaining = active + waiting.length;
+  document.getElementById("upload-state").textContent = remaining ? `${remaining} to upload` : "All files uploaded";
 }
 
-function say(row, name, text, kind = "") {
-  const said = document.createElement("span");
-  said.textContent = text;
-  said.className = kind;
-  row.replaceChildren(name, " ", said);
-  return said;
+function setStatus(row, name, text, className = "") {
+  const status = document.createElement("span");
+  status.textContent = text;
+  status.className = className;
+  row.replaceChildren(name, " ", status);
 }
 
-function send(job) {
+function upload(job) {
   const { file, row } = job;
   const request = new XMLHttpRequest();
-  const wishes = new URLSearchParams(new FormData(document.getElementById("upload-wishes")));
-  for (const [key, value] of [...wishes]) if (!value) wishes.delete(key);
+  const options = new URLSearchParams(new FormData(document.getElementById("upload-options")));
+  for (const [key, value] of [...options]) if (!value) options.delete(key);
   const bar = document.createElement("progress");
   bar.max = file.size || 1;
   bar.value = 0;
   bar.setAttribute("aria-label", `Upload of ${file.name}`);
-  say(row, file.name, "is uploaded");
+  setStatus(row, file.name, "uploading");
   row.append(" ", bar);
   request.upload.onprogress = (event) => { bar.value = event.loaded; };
-  request.onload = () => ended(job, request);
-  request.onerror = () => failed(job, "The connection broke.");
-  request.open("POST", `${area.dataset.target}?${wishes}`);
+  request.onload = () => handleResponse(job, request);
+  request.onerror = () => handleFailure(job, "The connection was interrupted.");
+  request.open("POST", `${area.dataset.target}?${options}`);
   request.setRequestHeader("X-CSRF-Token", document.querySelector("meta[name=csrf]").content);
   request.setRequestHeader("X-File-Name", encodeURIComponent(file.name));
   request.setRequestHeader("Content-Type", "application/octet-stream");
@@ -57,43 +56,43 @@ function send(job) {
   request.send(file);
 }
 
-function ended(job, request) {
+function handleResponse(job, request) {
   if (request.status === 200) {
     job.row.innerHTML = request.responseText;
     window.htmx?.process(job.row);
     active -= 1;
-    next();
+    startNext();
   } else {
-    failed(job, message(request));
+    handleFailure(job, errorMessage(request));
   }
 }
 
-function message(request) {
+function errorMessage(request) {
   try {
     return JSON.parse(request.responseText).message;
   } catch {
-    return `The server answered with ${request.status}.`;
+    return `The server responded with status ${request.status}.`;
   }
 }
 
-function failed(job, why) {
-  say(job.row, job.file.name, why, "problem");
-  const again = document.createElement("button");
-  again.type = "button";
-  again.textContent = "Try again";
-  again.addEventListener("click", () => {
+function handleFailure(job, reason) {
+  setStatus(job.row, job.file.name, reason, "problem");
+  const retry = document.createElement("button");
+  retry.type = "button";
+  retry.textContent = "Try again";
+  retry.addEventListener("click", () => {
     waiting.push(job);
-    say(job.row, job.file.name, "waits");
-    next();
+    setStatus(job.row, job.file.name, "waiting");
+    startNext();
   });
-  job.row.append(" ", again);
+  job.row.append(" ", retry);
   active -= 1;
-  next();
+  startNext();
 }
 
 if (area) {
   area.hidden = false;
-  takeDrops(area, add, (name, problem) => say(list.appendChild(document.createElement("li")), name, problem, "problem"));
+  acceptDrops(area, add, (name, message) => setStatus(list.appendChild(document.createElement("li")), name, message, "problem"));
   document.getElementById("upload-files").addEventListener("change", (event) => {
     for (const file of event.target.files) add(file);
     event.target.value = "";

@@ -1,30 +1,30 @@
-// A page of a volume: its lines on the picture and their text in step, and keys to go on.
+// One page of a volume: lines and their marks highlight each other; keyboard shortcuts.
 "use strict";
 
 (() => {
-  if (!document.getElementById("leaf")) return;
+  if (!document.getElementById("volume-page")) return;
 
   const byId = (id) => document.getElementById(id);
   const lines = [...document.querySelectorAll("#lines > li")];
-  const markOf = (line) => byId(line.id.replace("line", "mark"));
-  // A page that failed early has none.
-  const shown = byId("picture") && showPicture({ whole: true });
+  const findMark = (line) => byId(line.id.replace("line", "mark"));
+  // A page that failed in line detection has no picture.
+  const viewer = byId("picture") && createViewer({ fitWhole: true });
 
-  // Lines and their places in step -------------------------------------------------------------
+  // Lines and marks ----------------------------------------------------------------------------
 
-  function follow(element, partner) {
-    const light = (on) => () => { for (const one of [element, partner]) one?.classList.toggle("lit", on); };
-    for (const event of ["pointerenter", "focusin"]) element.addEventListener(event, light(true));
-    for (const event of ["pointerleave", "focusout"]) element.addEventListener(event, light(false));
+  function linkHighlights(element, partner) {
+    const highlight = (on) => () => { for (const one of [element, partner]) one?.classList.toggle("highlighted", on); };
+    for (const event of ["pointerenter", "focusin"]) element.addEventListener(event, highlight(true));
+    for (const event of ["pointerleave", "focusout"]) element.addEventListener(event, highlight(false));
   }
 
-  function keepInStep(line) {
-    const mark = markOf(line), number = line.querySelector(".number");
-    follow(line, mark);
+  function linkToMark(line) {
+    const mark = findMark(line), number = line.querySelector(".number");
+    linkHighlights(line, mark);
     number.addEventListener("click", (event) => event.preventDefault());
     if (!mark) return;
-    follow(mark, line);
-    number.addEventListener("focus", () => shown.bringIntoView(mark));
+    linkHighlights(mark, line);
+    number.addEventListener("focus", () => viewer.scrollTo(mark));
     mark.addEventListener("click", (event) => {
       event.preventDefault();
       number.focus();
@@ -33,22 +33,22 @@
 
   function goToLine(step) {
     if (!lines.length) return;
-    const here = lines.findIndex((line) => line.contains(document.activeElement));
-    const next = here === -1 && step < 0 ? lines.length - 1 : (here + step + lines.length) % lines.length;
+    const current = lines.findIndex((line) => line.contains(document.activeElement));
+    const next = current === -1 && step < 0 ? lines.length - 1 : (current + step + lines.length) % lines.length;
     lines[next].querySelector(".number").focus();
   }
 
   // Keys ---------------------------------------------------------------------------------------
 
   const ON = "pagewarden keys of volumes";
-  const help = byId("help"), switched = byId("keys-on");
+  const help = byId("help"), keysSwitch = byId("keys-on");
   const areOn = () => localStorage.getItem(ON) !== "off";
-  const go = (id) => () => byId(id)?.click();
+  const follow = (id) => () => byId(id)?.click();
   const openHelp = () => { if (!help.open) help.showModal(); };
-  const zoomIn = () => shown?.zoomBy(shown.STEP), zoomOut = () => shown?.zoomBy(1 / shown.STEP), fit = () => shown?.fit();
+  const zoomIn = () => viewer?.zoomBy(viewer.STEP), zoomOut = () => viewer?.zoomBy(1 / viewer.STEP), fit = () => viewer?.fit();
 
   const KEYS = {
-    "n": go("after"), "p": go("before"), "f": go("failed"), "l": (event) => goToLine(event.shiftKey ? -1 : 1),
+    "n": follow("after"), "p": follow("before"), "f": follow("failed"), "l": (event) => goToLine(event.shiftKey ? -1 : 1),
     "+": zoomIn, "=": zoomIn, "-": zoomOut, "0": fit, "?": openHelp,
   };
 
@@ -62,18 +62,18 @@
 
   const BUTTONS = { "zoom-in": zoomIn, "zoom-out": zoomOut, "fit": fit, "help-open": openHelp };
 
-  function begin() {
+  function start() {
     for (const [id, act] of Object.entries(BUTTONS)) {
-      byId(id).hidden = id !== "help-open" && !shown;
+      byId(id).hidden = id !== "help-open" && !viewer;
       byId(id).addEventListener("click", act);
     }
-    switched.checked = areOn();
-    switched.addEventListener("change", () => localStorage.setItem(ON, switched.checked ? "on" : "off"));
-    const { width, height } = byId("sheet").dataset;
+    keysSwitch.checked = areOn();
+    keysSwitch.addEventListener("change", () => localStorage.setItem(ON, keysSwitch.checked ? "on" : "off"));
+    const { width, height } = byId("layer").dataset;
     byId("view").style.setProperty("--ratio", width && height ? width / height : 1);
-    lines.forEach(keepInStep);
-    shown?.begin();
+    lines.forEach(linkToMark);
+    viewer?.start();
   }
 
-  begin();
+  start();
 })();

@@ -1,4 +1,4 @@
-"""Tell whether a picture has the text it should have, in the language it should be in.
+"""Localization checks: whether pictures have the expected text in the expected language.
 
-Pure functions over what was read: no database, no network, no files.
+`rules` checks one page without I/O; the other modules receive, store and report check jobs.
 """

@@ -9,23 +9,23 @@ from __future__ import annotations
 from pagewarden.client.auth import Session, SessionStore
 from pagewarden.client.client import (
     Client,
-    Search,
+    SearchQuery,
     UploadOptions,
     open_client,
     open_connection,
     translate_file_errors,
     wait_until_finished,
 )
-from pagewarden.client.http import Hit, Progress, State, UploadedDocument
+from pagewarden.client.http import DocumentState, Progress, SearchHit, UploadedDocument
 
 __all__ = [
     "Client",
-    "Hit",
+    "DocumentState",
     "Progress",
-    "Search",
+    "SearchHit",
+    "SearchQuery",
     "Session",
     "SessionStore",
-    "State",
     "UploadOptions",
     "UploadedDocument",
     "open_client",

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import pydantic
 
-from pagewarden import errors, keys
+from pagewarden import errors
+from pagewarden.auth import keys
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -30,16 +31,16 @@ _LOGOUT = "/auth/v1/logout"
 
 
 class Credentials(Protocol):
-    """Authenticate calls; account identifies the caller and is not secret."""
+    """Authenticates calls; account identifies the caller and is not secret."""
 
     @property
     def account(self) -> str:
-        """Name the caller."""
+        """Return the name of the caller."""
 
     async def headers(self) -> dict[str, str]:
         """Return the headers of a call."""
 
-    async def renew(self, refused: dict[str, str]) -> None:
+    async def renew(self, rejected_headers: dict[str, str]) -> None:
         """Replace headers that the server refused, or raise NotSignedIn."""
 
 
@@ -56,10 +57,10 @@ class KeyCredentials:
         """Return the header with the key."""
         return {"apikey": self._secret}
 
-    async def renew(self, refused: dict[str, str]) -> None:  # noqa: ARG002  # of the protocol
+    async def renew(self, rejected_headers: dict[str, str]) -> None:  # noqa: ARG002  # of the protocol
         """Raise NotSignedIn: there is no other key."""
         raise errors.NotSignedIn(
-            f"{self._url} does not know the secret key of this installation; sign in with "
+            f"{self._url} rejects the secret key of this installation; sign in with "
             "`pagewarden login`"
         )
 
@@ -72,8 +73,8 @@ class SessionCredentials:
     ) -> None:
         self._server = server
         self._sessions = sessions
-        self._session = _require(sessions.get(server.url), server.url)
-        self._apikey = apikey_header(publishable_key)
+        self._session = _require_session(sessions.get(server.url), server.url)
+        self._apikey = make_apikey_header(publishable_key)
         self._refreshing = asyncio.Lock()
 
     @property
@@ -87,20 +88,20 @@ class SessionCredentials:
             await self._refresh(self._session)
         return self._headers()
 
-    async def renew(self, refused: dict[str, str]) -> None:
+    async def renew(self, rejected_headers: dict[str, str]) -> None:
         """Refresh the session, unless another task did so during the call."""
-        if refused == self._headers():
+        if rejected_headers == self._headers():
             await self._refresh(self._session)
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._session.access_token}", **self._apikey}
 
-    async def _refresh(self, old: Session) -> None:
+    async def _refresh(self, old_session: Session) -> None:
         """Replace the old session, by that of another task or process if there is one."""
         async with self._refreshing, self._sessions.locked():
             url = self._server.url
-            self._session = _require(self._sessions.get(url), url)
-            if self._session != old and _is_valid(self._session):
+            self._session = _require_session(self._sessions.get(url), url)
+            if self._session != old_session and _is_valid(self._session):
                 return
             try:
                 self._session = await refresh(self._server, self._session, self._apikey)
@@ -124,7 +125,7 @@ def find_credentials(
     return SessionCredentials(server, sessions, settings.publishable_key)
 
 
-def apikey_header(publishable_key: str | None) -> dict[str, str]:
+def make_apikey_header(publishable_key: str | None) -> dict[str, str]:
     """Return the header that a Supabase project requires beside a token."""
     return {"apikey": publishable_key} if publishable_key else {}
 
@@ -133,7 +134,7 @@ def _is_valid(session: Session) -> bool:
     return session.expires_at > time.time() + EXPIRY_MARGIN_SECONDS
 
 
-def _require(session: Session | None, url: str) -> Session:
+def _require_session(session: Session | None, url: str) -> Session:
     if session is None:
         raise errors.NotSignedIn(f"you are not signed in at {url}; sign in with `pagewarden login`")
     return session
@@ -161,9 +162,9 @@ async def sign_in(
     """Sign in with a password; raise NotSignedIn if address or password is wrong."""
     try:
         return await _request_tokens(server, "password", headers, email=email, password=password)
-    except errors.CallRefused as exc:
+    except errors.CallRejected as exc:
         raise errors.NotSignedIn(
-            f"{server.url} refused the sign-in: {exc}. An administrator resets passwords with "
+            f"{server.url} rejected the sign-in: {exc}. An administrator can reset passwords with "
             "`pagewarden user reset`"
         ) from exc
 
@@ -174,7 +175,7 @@ async def refresh(server: http.Connection, session: Session, headers: Mapping[st
         return await _request_tokens(
             server, "refresh_token", headers, refresh_token=session.refresh_token
         )
-    except errors.CallRefused as exc:
+    except errors.CallRejected as exc:
         raise errors.NotSignedIn(
             f"your session at {server.url} has ended; sign in again with `pagewarden login`"
         ) from exc
@@ -221,15 +222,15 @@ class SessionStore:
 
     def get(self, url: str) -> Session | None:
         """Return the session at this server."""
-        return self._all().get(url)
+        return self._load_all().get(url)
 
     def save(self, url: str, session: Session) -> None:
         """Save the session at this server."""
-        self._write(self._all() | {url: session})
+        self._write(self._load_all() | {url: session})
 
     def remove(self, url: str) -> None:
         """Remove the session at this server."""
-        self._write({key: session for key, session in self._all().items() if key != url})
+        self._write({key: session for key, session in self._load_all().items() if key != url})
 
     @contextlib.asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
@@ -247,7 +248,7 @@ class SessionStore:
         finally:
             os.close(descriptor)
 
-    def _all(self) -> dict[str, Session]:
+    def _load_all(self) -> dict[str, Session]:
         with self._translate_errors():
             if not self.path.exists():
                 return {}
@@ -274,8 +275,8 @@ class SessionStore:
             yield
         except OSError as exc:
             raise errors.LocalFileError(
-                f"{self.path} cannot be used ({exc.strerror}); correct that, or set "
-                "XDG_CONFIG_HOME to a folder that you can write"
+                f"{self.path} cannot be used ({exc.strerror}); fix this, or set XDG_CONFIG_HOME "
+                "to a writable folder"
             ) from exc
         except pydantic.ValidationError as exc:
             # Do not chain the message: it quotes the tokens.

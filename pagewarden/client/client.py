@@ -57,7 +57,7 @@ DEFAULT_OPTIONS = UploadOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchQuery:
     """A search query; None does not restrict it."""
 
     query: str
@@ -70,14 +70,14 @@ class Search:
         return {name: str(value) for name, value in asdict(self).items() if value is not None}
 
 
-def _ignore(_position: int) -> None:
+def _ignore_progress(_position: int) -> None:
     pass
 
 
 class Client:
     """A server and the credentials to call it; use open_client() to make one.
 
-    Transient failures are retried; when retries are exhausted, ServerAway is raised.
+    Transient failures are retried; when retries are exhausted, ServerUnavailable is raised.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Client:
 
     @property
     def account(self) -> str:
-        """Name the caller."""
+        """Return the name of the caller, which is not secret."""
         return self._credentials.account
 
     async def upload(
@@ -107,7 +107,7 @@ class Client:
         *,
         name: str | None = None,
         options: UploadOptions = DEFAULT_OPTIONS,
-        on_sent: Callable[[int], None] = _ignore,
+        on_sent: Callable[[int], None] = _ignore_progress,
     ) -> http.UploadedDocument:
         """Upload a file; on_sent receives the bytes sent so far, from 0 at each attempt."""
         encoded = urllib.parse.quote(os.fsencode(name or path.name), safe="")
@@ -128,17 +128,17 @@ class Client:
 
     async def status(self, document_id: str) -> http.Progress:
         """Return the progress of a document."""
-        response = await self._ask("GET", f"/documents/{document_id}")
+        response = await self._request("GET", f"/documents/{document_id}")
         return http.Progress.model_validate_json(response.content)
 
-    async def search(self, query: Search) -> list[http.Hit]:
+    async def search(self, query: SearchQuery) -> list[http.SearchHit]:
         """Search pages, best matches first."""
-        response = await self._ask("GET", "/documents", query.params())
+        response = await self._request("GET", "/documents", query.params())
         return http.HITS.validate_json(response.content)
 
     async def cancel(self, document_id: str) -> None:
         """Cancel a document."""
-        await self._ask("POST", f"/documents/{document_id}/cancel")
+        await self._request("POST", f"/documents/{document_id}/cancel")
 
     async def submit_check(self, files: Mapping[str, bytes], **fields: str) -> str:
         """Submit a check job of pictures and expected texts, and return its id.
@@ -171,7 +171,7 @@ class Client:
 
         await self._with_retries(save)
 
-    async def _ask(
+    async def _request(
         self, method: str, path: str, params: dict[str, str] | None = None
     ) -> httpx.Response:
         async def ask(headers: dict[str, str]) -> httpx.Response:
@@ -182,11 +182,11 @@ class Client:
         return await self._with_retries(ask)
 
     async def _with_retries(self, call: Callable[[dict[str, str]], Awaitable[T]]) -> T:
-        """Retry transient failures; after ServerAway do not retry until a call succeeds."""
+        """Retry transient failures; after ServerUnavailable do not retry until a call succeeds."""
         policy = self._retry_policy if self._is_reachable else _NO_RETRIES
         try:
             result = await policy.call(functools.partial(self._call_once, call))
-        except errors.ServerAway:
+        except errors.ServerUnavailable:
             self._is_reachable = False
             raise
         self._is_reachable = True
@@ -245,7 +245,7 @@ def _truncate(target: BinaryIO) -> None:
 
 
 def poll_seconds(idle_polls: int, seconds_left: float | None) -> float:
-    """Return the interval before the next poll, after so many without news."""
+    """Return the interval before the next poll, which grows with the number of idle polls."""
     growing = MIN_POLL_SECONDS * _POLL_GROWTH ** min(idle_polls, 20)
     hinted = MAX_POLL_SECONDS if seconds_left is None else seconds_left * _POLL_SHARE
     return min(max(hinted, MIN_POLL_SECONDS), growing, MAX_POLL_SECONDS)
@@ -263,7 +263,7 @@ async def wait_until_finished(
     while True:
         progress = await client.status(document_id)
         on_progress(progress)
-        if progress.state is not http.State.IN_PROGRESS:
+        if progress.state is not http.DocumentState.IN_PROGRESS:
             return progress
         idle_polls = idle_polls + 1 if progress == last else 0
         last = progress
@@ -289,7 +289,7 @@ class UploadFile:
                 chunk = await concurrency.run_in_thread(self.file.read, size)
             if not chunk:
                 raise errors.LocalFileError(
-                    f"{self.path} became shorter during the upload; retry when it is complete"
+                    f"{self.path} was truncated during the upload; retry when it is complete"
                 )
             yield chunk
             position += len(chunk)

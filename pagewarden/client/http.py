@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pydantic
 
-from pagewarden import errors, weak_secrets
+from pagewarden import errors, retry
+from pagewarden.settings import secrets
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
 CONNECT_SECONDS = 5.0
-# The server answers an upload after its store has the file, which may be a remote one.
+# The server responds to an upload after storing the file, possibly in a remote store.
 READ_SECONDS = 120.0
 
 # Timeout, rate limit, service unavailable, no space: a retry may succeed.
@@ -31,7 +32,7 @@ class Connection:
             base_url=url,
             timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS, pool=None),
             # Never use a proxy from the environment for a loopback address.
-            trust_env=not weak_secrets.is_this_machine(url),
+            trust_env=not secrets.is_loopback_url(url),
         )
 
     async def aclose(self) -> None:
@@ -39,7 +40,7 @@ class Connection:
         await self._http.aclose()
 
     async def require_reachable(self) -> None:
-        """Raise ServerAway if the server does not respond."""
+        """Raise ServerUnavailable if the server does not respond."""
         with self._translate_errors():
             await self._http.get("/healthz")
 
@@ -87,12 +88,12 @@ class Connection:
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
-            raise errors.ServerAway(
-                f"there is no server at {self.url}; start it with `pagewarden up`, or name "
-                "another with --url"
+            raise errors.ServerUnavailable(
+                f"no server is listening at {self.url}; start one with `pagewarden up`, or "
+                "specify another with --url"
             ) from exc
         except httpx.TransportError as exc:
-            raise errors.ServerAway(
+            raise errors.ServerUnavailable(
                 f"the connection to {self.url} was lost ({str(exc) or type(exc).__name__})"
             ) from exc
 
@@ -109,7 +110,7 @@ class UploadedDocument(pydantic.BaseModel, frozen=True):
     status_url: str
 
 
-class State(enum.Enum):
+class DocumentState(enum.Enum):
     """Whether a document has text, will have it, or will not without a person."""
 
     IN_PROGRESS = enum.auto()
@@ -119,12 +120,12 @@ class State(enum.Enum):
 
 # What a person has to do when no text will come by itself.
 _REMEDIES: Mapping[str, str] = {
-    "pending": "its type is unknown; an administrator has to route it",
-    "dead_letter": "it is a dead letter; an administrator has to review it",
-    "pending_review": "a person has to type its text",
+    "pending": "its file type is unknown; an administrator must route it to a lane",
+    "dead_letter": "it is a dead letter; an administrator must review it",
+    "pending_review": "its text must be typed by an administrator",
     "extraction_failed": "its file could not be fetched; fetch it again",
-    "failed": "reading failed; retry it, or upload a better scan",
-    "cancelled": "it was cancelled; upload it again if you want it read",
+    "failed": "OCR failed; read it again, or upload a better scan",
+    "cancelled": "it was cancelled; upload it again if you still need its text",
 }
 
 
@@ -141,25 +142,25 @@ class Progress(pydantic.BaseModel, frozen=True):
     seconds_left: float | None
 
     @property
-    def state(self) -> State:
-        """Say whether waiting makes sense."""
+    def state(self) -> DocumentState:
+        """Return whether the document has text, or will have it without a person."""
         if self.ocr_status == "completed":
-            return State.READ
-        return State.NOT_READ if self.ocr_status in _REMEDIES else State.IN_PROGRESS
+            return DocumentState.READ
+        return DocumentState.NOT_READ if self.ocr_status in _REMEDIES else DocumentState.IN_PROGRESS
 
     @property
     def unread(self) -> int:
-        """Count the unreadable pages of a completed document."""
+        """Return the number of unreadable pages of a completed document."""
         return max((self.page_count or 0) - self.pages_done, 0)
 
     @property
     def problem(self) -> str:
-        """Say why there is no text, and what to do."""
-        remedy = _REMEDIES.get(self.ocr_status, "it is not read yet")
+        """Return why there is no text, and what to do."""
+        remedy = _REMEDIES.get(self.ocr_status, "it has not been read yet")
         return f"{remedy} ({self.error})" if self.error else remedy
 
 
-class Hit(pydantic.BaseModel, frozen=True):
+class SearchHit(pydantic.BaseModel, frozen=True):
     """A page that matches a search; headline is an excerpt with hits marked «so»."""
 
     document_id: str
@@ -170,20 +171,22 @@ class Hit(pydantic.BaseModel, frozen=True):
     headline: str
 
 
-HITS = pydantic.TypeAdapter(list[Hit])
+HITS = pydantic.TypeAdapter(list[SearchHit])
 
 
 def to_error(response: httpx.Response) -> errors.PagewardenError:
     """Turn a failed response into an error; its body must have been read."""
-    code, message = _error_details(response)
+    code, message = _parse_error_details(response)
     if response.status_code == httpx.codes.UNAUTHORIZED:
         return errors.NotSignedIn(message)
     if response.status_code in _TRANSIENT_STATUSES:
-        return errors.ServerAway(message, retry_after=_retry_after(response))
-    return errors.CallRefused(message, status=response.status_code, code=code)
+        return errors.ServerUnavailable(
+            message, retry_after=retry.parse_retry_after(response.headers.get("Retry-After"))
+        )
+    return errors.CallRejected(message, status=response.status_code, code=code)
 
 
-def _error_details(response: httpx.Response) -> tuple[str, str]:
+def _parse_error_details(response: httpx.Response) -> tuple[str, str]:
     """Extract code and message from an error of the functions or of the sign-in."""
     try:
         body = response.json()
@@ -195,11 +198,8 @@ def _error_details(response: httpx.Response) -> tuple[str, str]:
     code = body.get("error") or body.get("error_code") or ""
     if not message:
         url = response.request.url.copy_with(query=None)
-        message = f"{url} answered {response.status_code}; is there a Pagewarden server?"
+        message = (
+            f"{url} responded with {response.status_code}; check that it is a Pagewarden server"
+        )
     hint = body.get("hint")
     return str(code), f"{message} ({hint})" if hint and hint not in message else str(message)
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    value = response.headers.get("retry-after", "")
-    return float(value) if value.isdecimal() else None

@@ -1,4 +1,4 @@
-"""Answers of the database that may be refusals."""
+"""Results of SQL functions that may be refusals, in which other fields are missing."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pagewarden import errors
 T = TypeVar("T")
 
 
-def require(value: T | None) -> T:
-    """Return a field that every answer but a refusal has."""
+def require_field(value: T | None) -> T:
+    """Return a field that only refusals lack; DatabaseError if it is missing."""
     if value is None:
         raise errors.DatabaseError(
-            "an answer of the database lacks a field",
+            "the database returned a result without a required field",
             hint="apply all migrations with `pagewarden migrate`",
         )
     return value

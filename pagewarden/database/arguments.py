@@ -1,4 +1,4 @@
-"""Check what is sent to the database before anything is sent, the same for every transport."""
+"""Check names, arguments and conditions before a call is sent, for both transports."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pagewarden import errors
 
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# An escaped NUL; after an odd number of backslashes the last one is text.
+# An escaped NUL; after an odd number of backslashes, the last one belongs to the text.
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Named arguments that have been checked, and the same as a JSON object."""
+    """Checked arguments by name, and their encoding as a JSON object."""
 
     values: Mapping[str, object]
     encoded: str
@@ -33,26 +33,13 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A checked select: no columns means all; values are text that Postgres reads as needed."""
+    """A checked select; no columns means all, and Postgres parses the values from text."""
 
     table: str
     columns: tuple[str, ...]
     where: tuple[tuple[str, str | tuple[str, ...] | None], ...]
     order: tuple[Ordering, ...]
     limit: int | None
-
-
-def check_name(name: str) -> str:
-    """Refuse whatever is no plain SQL name, and return it."""
-    if not _NAME.fullmatch(name):
-        raise errors.InvalidCall(f"{name!r} is not a name", sqlstate="42602")
-    return name
-
-
-def make_arguments(params: Mapping[str, object]) -> Arguments:
-    """Check that the arguments are JSON that Postgres can store."""
-    members = (f'"{check_name(name)}":{_encode(name, value)}' for name, value in params.items())
-    return Arguments(params, "{" + ",".join(members) + "}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +50,19 @@ class Change:
     values: Arguments
 
 
+def check_name(name: str) -> str:
+    """Return the name; InvalidArgument if it is not a plain SQL name."""
+    if not _NAME.fullmatch(name):
+        raise errors.InvalidArgument(f"{name!r} is not a valid SQL name", sqlstate="42602")
+    return name
+
+
+def make_arguments(params: Mapping[str, object]) -> Arguments:
+    """Check and encode arguments as JSON that Postgres can store."""
+    members = (f'"{check_name(name)}":{_encode(name, value)}' for name, value in params.items())
+    return Arguments(params, "{" + ",".join(members) + "}")
+
+
 def make_query(
     table: str,
     *,
@@ -71,14 +71,14 @@ def make_query(
     order: str | None,
     limit: int | None,
 ) -> Query:
-    """Check the parts of a select and take them apart."""
+    """Check and parse the parts of a select."""
     if limit is not None and limit < 0:
-        raise errors.InvalidCall("limit must not be negative", sqlstate="2201W")
+        raise errors.InvalidArgument("limit must not be negative", sqlstate="2201W")
     return Query(
         table=check_name(table),
-        columns=() if columns == "*" else tuple(map(check_name, _split(columns))),
-        where=tuple((check_name(name), _condition(name, where[name])) for name in where),
-        order=tuple(map(_ordering, _split(order))) if order else (),
+        columns=() if columns == "*" else tuple(map(check_name, _split_names(columns))),
+        where=tuple((check_name(name), _encode_condition(name, where[name])) for name in where),
+        order=tuple(map(_parse_ordering, _split_names(order))) if order else (),
         limit=limit,
     )
 
@@ -86,7 +86,9 @@ def make_query(
 def make_change(table: str, *, values: Mapping[str, object], where: Mapping[str, object]) -> Change:
     """Check the parts of an insert or update."""
     if not values:
-        raise errors.InvalidCall("there is nothing to write", sqlstate="22023", hint="name columns")
+        raise errors.InvalidArgument(
+            "there is nothing to write", sqlstate="22023", hint="pass values for columns"
+        )
     for name in values:
         check_name(name)
     query = make_query(table, columns="*", where=where, order=None, limit=None)
@@ -98,19 +100,19 @@ def _encode(name: str, value: object) -> str:
         text = _JSON.encode(value)
         text.encode()
     except UnicodeEncodeError as exc:
-        raise errors.InvalidCall(
-            f"{name} contains half a character (a lone surrogate)",
+        raise errors.InvalidArgument(
+            f"{name} contains a lone surrogate",
             sqlstate="22021",
             hint="decode the text with errors='replace'",
         ) from exc
     except ValueError as exc:
-        raise errors.InvalidCall(
+        raise errors.InvalidArgument(
             f"{name} is not JSON: {exc}", sqlstate="22P02", hint="send null instead of NaN"
         ) from exc
     except TypeError as exc:
-        raise errors.InvalidCall(f"{name} is not JSON: {exc}", sqlstate="22023") from exc
-    if "\\u0000" in text and _NUL.search(text):  # the first alone takes no time
-        raise errors.InvalidCall(
+        raise errors.InvalidArgument(f"{name} is not JSON: {exc}", sqlstate="22023") from exc
+    if "\\u0000" in text and _NUL.search(text):  # the first test is fast
+        raise errors.InvalidArgument(
             f"{name} contains the character NUL, which Postgres cannot store",
             sqlstate="22021",
             hint="remove it, or replace it with U+FFFD",
@@ -118,33 +120,33 @@ def _encode(name: str, value: object) -> str:
     return text
 
 
-def _split(names: str) -> list[str]:
+def _split_names(names: str) -> list[str]:
     return [name.strip() for name in names.split(",")]
 
 
-def _ordering(term: str) -> Ordering:
-    column, _, direction = term.partition(".")
+def _parse_ordering(order_term: str) -> Ordering:
+    column, _, direction = order_term.partition(".")
     if direction not in {"", "asc", "desc"}:
-        raise errors.InvalidCall(
-            f"cannot sort by {term!r}", sqlstate="42601", hint="write column, or column.desc"
+        raise errors.InvalidArgument(
+            f"cannot sort by {order_term!r}", sqlstate="42601", hint="use column or column.desc"
         )
     return Ordering(check_name(column), descending=direction == "desc")
 
 
-def _condition(name: str, value: object) -> str | tuple[str, ...] | None:
+def _encode_condition(name: str, value: object) -> str | tuple[str, ...] | None:
     if value is None:
         return None
     if isinstance(value, (list, tuple)):
-        return tuple(_text(name, item) for item in value)
-    return _text(name, value)
+        return tuple(_encode_text(name, item) for item in value)
+    return _encode_text(name, value)
 
 
-def _text(name: str, value: object) -> str:
+def _encode_text(name: str, value: object) -> str:
     encoded = _encode(name, value)
     if value is None or isinstance(value, (list, tuple, Mapping)):
-        raise errors.InvalidCall(
+        raise errors.InvalidArgument(
             f"{name} cannot be compared with {encoded}",
             sqlstate="22023",
-            hint="compare with text, a number, a boolean, or a list of these",
+            hint="use text, a number, a boolean, or a list of these",
         )
     return value if isinstance(value, str) else encoded

@@ -12,101 +12,101 @@ if TYPE_CHECKING:
 
 
 class Client(abc.ABC):
-    """The functions of schema public that workers, services and people may call.
+    """The functions of schema public for workers, services and people.
 
-    A parameter that has a default in the database may be left out, or be None.
+    Parameters with a default in the database are optional; None means the default.
     """
 
     @abc.abstractmethod
     async def rpc(self, name: str, /, **params: object) -> Any:
-        """Call public.<name>; the methods below say with what, and what it answers."""
+        """Call public.<name>; the methods below have its parameters and result."""
 
     async def acquire_document_lock(
         self, *, document_id: str, worker_id: str, lock_timeout: int = 20
     ) -> rows.AcquireDocumentLockAnswer:
-        """Claim one known document, also before its next attempt is due.
+        """Claim a specific document, even before its retry is due.
 
-        Says why when it cannot be claimed.
+        Returns the reason if it cannot be claimed.
         """
-        answer: rows.AcquireDocumentLockAnswer = await self.rpc(
+        returned: rows.AcquireDocumentLockAnswer = await self.rpc(
             "acquire_document_lock",
             p_document_id=document_id,
             p_worker_id=worker_id,
             p_lock_timeout=lock_timeout,
         )
-        return answer
+        return returned
 
     async def add_documents(
         self, *, case_id: str, documents: object, lane: str, priority: int = 0
     ) -> list[str]:
-        """Take in many new files of one lane at once: [{"name", "dropbox_path", "sha256", …
+        """Add multiple new files to one lane in one call: [{"name", "dropbox_path", …
 
-        … …}, …]. Returns the ids of the new ones; names the case already has are left as they are
-        (use safe_document_reupload_v2 for those).
+        … "sha256", …}, …]. Returns the ids of the new documents; names that already exist in the
+        case are skipped (use safe_document_reupload_v2 for those).
         """
-        answer: list[str] = await self.rpc(
+        returned: list[str] = await self.rpc(
             "add_documents",
             p_case_id=case_id,
             p_documents=documents,
             p_lane=lane,
             p_priority=priority,
         )
-        return answer
+        return returned
 
     async def apply_retention(
         self, *, terms: object, dry_run: bool = False, limit: int = 1000
     ) -> rows.ApplyRetentionAnswer:
-        """Remove what is older than {"bin_days", "error_days", "webhook_days", …
+        """Remove data older than {"bin_days", "error_days", "webhook_days", "message_days"}: …
 
-        … "message_days"}: deleted documents, errors of documents without an open dead letter,
-        settled webhooks, archived queue messages of volumes. Returns how many of each; p_dry_run
-        only counts. What has no term is kept, and audit lines always are.
+        … deleted documents, errors of documents without an open dead letter, settled webhooks, and
+        archived volume queue messages. Returns the number of each; p_dry_run only counts them. Data
+        without a term is kept, and audit entries are always kept.
         """
-        answer: rows.ApplyRetentionAnswer = await self.rpc(
+        returned: rows.ApplyRetentionAnswer = await self.rpc(
             "apply_retention", p_terms=terms, p_dry_run=dry_run, p_limit=limit
         )
-        return answer
+        return returned
 
     async def assign_pool(
         self, *, process: str, term: int, workers: object, backlog: object
     ) -> rows.AssignPoolAnswer:
         """Assign lanes to workers, as the leader: [{"worker_id", "lane"}, …].
 
-        A call with an earlier term is refused (NOT_LEADER). p_backlog is stored in the history.
+        A call with an earlier term is rejected (NOT_LEADER). p_backlog is stored in the history.
         """
-        answer: rows.AssignPoolAnswer = await self.rpc(
+        returned: rows.AssignPoolAnswer = await self.rpc(
             "assign_pool", p_process=process, p_term=term, p_workers=workers, p_backlog=backlog
         )
-        return answer
+        return returned
 
     async def assign_task(
         self, *, task_id: str, user_id: str | None = None, from_: str | None = None
     ) -> rows.TaskAnswer:
-        """HAC: assign a task to a user of HAC, or to none (null).
+        """HAC: assign a task to a member of HAC, or unassign it (null).
 
-        p_from is the previous assignee; if it is not, TASK_TAKEN.
+        p_from is the expected current assignee; TASK_TAKEN if the task is assigned to someone else.
         """
-        optional = _given({"p_user_id": user_id, "p_from": from_})
-        answer: rows.TaskAnswer = await self.rpc("assign_task", p_task_id=task_id, **optional)
-        return answer
+        optional = _without_none({"p_user_id": user_id, "p_from": from_})
+        returned: rows.TaskAnswer = await self.rpc("assign_task", p_task_id=task_id, **optional)
+        return returned
 
     async def begin_function_run(self, *, function_name: str) -> int:
         """Record the start of a function run; returns the id that end_function_run takes."""
-        answer: int = await self.rpc("begin_function_run", p_function_name=function_name)
-        return answer
+        returned: int = await self.rpc("begin_function_run", p_function_name=function_name)
+        return returned
 
     async def cancel_case(self, *, case_id: str) -> rows.CaseAnswer:
         """Owner or HAC: cancel every unfinished document of a case."""
-        answer: rows.CaseAnswer = await self.rpc("cancel_case", p_case_id=case_id)
-        return answer
+        returned: rows.CaseAnswer = await self.rpc("cancel_case", p_case_id=case_id)
+        return returned
 
     async def cancel_check_job(self, *, job_id: str) -> rows.CheckJobChange:
         """Editor, owner or HAC: cancel a job.
 
-        Workers lose its pictures at once; results so far are kept.
+        Workers lose their locks on its pictures immediately; existing results are kept.
         """
-        answer: rows.CheckJobChange = await self.rpc("cancel_check_job", p_job_id=job_id)
-        return answer
+        returned: rows.CheckJobChange = await self.rpc("cancel_check_job", p_job_id=job_id)
+        return returned
 
     async def cancel_document(
         self, *, document_id: str, reason: str | None = None
@@ -115,52 +115,52 @@ class Client(abc.ABC):
 
         read_again undoes it.
         """
-        optional = _given({"p_reason": reason})
-        answer: rows.DocumentAnswer = await self.rpc(
+        optional = _without_none({"p_reason": reason})
+        returned: rows.DocumentAnswer = await self.rpc(
             "cancel_document", p_document_id=document_id, **optional
         )
-        return answer
+        return returned
 
     async def cancel_volume_job(
         self, *, job_id: int, reason: str | None = None
     ) -> rows.CancelVolumeJobAnswer:
-        """End a job now.
+        """Cancel a job immediately.
 
-        Workers lose its tasks, finished stages stay, and rerun_volumes continues with the rest.
+        Workers lose its tasks, finished stages are kept, and rerun_volumes continues with the rest.
         """
-        optional = _given({"p_reason": reason})
-        answer: rows.CancelVolumeJobAnswer = await self.rpc(
+        optional = _without_none({"p_reason": reason})
+        returned: rows.CancelVolumeJobAnswer = await self.rpc(
             "cancel_volume_job", p_job_id=job_id, **optional
         )
-        return answer
+        return returned
 
     async def case_contents(self, *, case_id: str) -> list[rows.CaseContentsAnswer]:
-        """For members of a case and HAC: its number of documents, of those in the bin, of …
+        """Members of the case and HAC: the number of its documents, documents in the bin, …
 
-        … pages, files and bytes, and the number of documents in each status.
+        … pages, files and bytes, and of documents in each status.
         """
-        answer: list[rows.CaseContentsAnswer] = await self.rpc("case_contents", p_case_id=case_id)
-        return answer
+        returned: list[rows.CaseContentsAnswer] = await self.rpc("case_contents", p_case_id=case_id)
+        return returned
 
     async def check_job(self, *, job_id: str) -> rows.CheckJobAnswer:
-        """A check job with its results so far, as the API shows it.
+        """A check job with its results so far, as returned by the API.
 
         JOB_NOT_FOUND if it is unknown or purged.
         """
-        answer: rows.CheckJobAnswer = await self.rpc("check_job", p_job_id=job_id)
-        return answer
+        returned: rows.CheckJobAnswer = await self.rpc("check_job", p_job_id=job_id)
+        return returned
 
     async def claim_alert_notices(
         self, *, limit: int = 10, lease_seconds: int = 60
     ) -> list[rows.ClaimedAlertNotice]:
         """Claim notices that are due.
 
-        A notice that is not settled within its lease is due again.
+        A notice that is not settled within its lease becomes due again.
         """
-        answer: list[rows.ClaimedAlertNotice] = await self.rpc(
+        returned: list[rows.ClaimedAlertNotice] = await self.rpc(
             "claim_alert_notices", p_limit=limit, p_lease_seconds=lease_seconds
         )
-        return answer
+        return returned
 
     async def claim_documents(
         self,
@@ -170,44 +170,44 @@ class Client(abc.ABC):
         limit: int = 1,
         lock_timeout: int = 20,
     ) -> list[rows.ClaimedDocument]:
-        """Take up to p_limit due documents, most urgent first, from the lanes in the order …
+        """Claim up to p_limit due documents, most urgent first, from the lanes in the given …
 
-        … given (null: all). Each comes with a lock token for p_lock_timeout seconds. No rows when
-        there is nothing to do.
+        … order (null: all lanes). Each is returned with a lock token valid for p_lock_timeout
+        seconds. Returns no rows if no document is due.
         """
-        optional = _given({"p_lanes": lanes})
-        answer: list[rows.ClaimedDocument] = await self.rpc(
+        optional = _without_none({"p_lanes": lanes})
+        returned: list[rows.ClaimedDocument] = await self.rpc(
             "claim_documents",
             p_worker_id=worker_id,
             p_limit=limit,
             p_lock_timeout=lock_timeout,
             **optional,
         )
-        return answer
+        return returned
 
     async def claim_volume_outbox(
         self, *, limit: int = 100, lease_seconds: int = 30
     ) -> list[rows.VolumeOutboxMessage]:
-        """Lease messages that are to be sent.
+        """Lease messages from the outbox.
 
-        A message that is not settled before the lease ends is handed out again.
+        A message that is not settled before its lease expires can be leased again.
         """
-        answer: list[rows.VolumeOutboxMessage] = await self.rpc(
+        returned: list[rows.VolumeOutboxMessage] = await self.rpc(
             "claim_volume_outbox", p_limit=limit, p_lease_seconds=lease_seconds
         )
-        return answer
+        return returned
 
     async def claim_webhooks(
         self, *, limit: int = 10, lease_seconds: int = 60
     ) -> list[rows.ClaimedWebhook]:
-        """Claim due webhooks of documents and jobs that have ended.
+        """Claim due webhooks for documents and jobs that have ended.
 
-        One that is not settled before the lease ends is due again.
+        A webhook that is not settled before its lease expires becomes due again.
         """
-        answer: list[rows.ClaimedWebhook] = await self.rpc(
+        returned: list[rows.ClaimedWebhook] = await self.rpc(
             "claim_webhooks", p_limit=limit, p_lease_seconds=lease_seconds
         )
-        return answer
+        return returned
 
     async def complete_check(
         self,
@@ -226,7 +226,7 @@ class Client(abc.ABC):
 
         … each of its names.
         """
-        optional = _given(
+        optional = _without_none(
             {
                 "p_lock_token": lock_token,
                 "p_engine": engine,
@@ -235,7 +235,7 @@ class Client(abc.ABC):
                 "p_page_count": page_count,
             }
         )
-        answer: rows.CompleteCheckAnswer = await self.rpc(
+        returned: rows.CompleteCheckAnswer = await self.rpc(
             "complete_check",
             p_document_id=document_id,
             p_results=results,
@@ -243,7 +243,7 @@ class Client(abc.ABC):
             p_processing_time_ms=processing_time_ms,
             **optional,
         )
-        return answer
+        return returned
 
     async def complete_documents(
         self,
@@ -262,12 +262,12 @@ class Client(abc.ABC):
         claim_limit: int = 0,
         lock_timeout: int = 20,
     ) -> list[rows.CompleteDocumentsAnswer]:
-        """Complete many documents of one engine at once, and claim the next p_claim_limit in …
+        """Complete multiple documents read by one engine, and claim up to p_claim_limit more …
 
-        … the same transaction. Returns the documents whose result was not taken, each with its
-        refusal and the missing pages, if any, and then the newly claimed.
+        … in the same transaction. Returns the documents whose results were rejected, each with the
+        error and any missing pages, followed by the newly claimed ones.
         """
-        optional = _given(
+        optional = _without_none(
             {
                 "p_confidences": confidences,
                 "p_processing_times_ms": processing_times_ms,
@@ -279,7 +279,7 @@ class Client(abc.ABC):
                 "p_lanes": lanes,
             }
         )
-        answer: list[rows.CompleteDocumentsAnswer] = await self.rpc(
+        returned: list[rows.CompleteDocumentsAnswer] = await self.rpc(
             "complete_documents",
             p_document_ids=document_ids,
             p_lock_tokens=lock_tokens,
@@ -288,7 +288,7 @@ class Client(abc.ABC):
             p_lock_timeout=lock_timeout,
             **optional,
         )
-        return answer
+        return returned
 
     async def complete_volume_stage(
         self,
@@ -300,13 +300,13 @@ class Client(abc.ABC):
         skipped: bool = False,
         metrics: object = None,
     ) -> rows.VolumeStageAnswer:
-        """Complete a stage whose artifacts are published; p_skipped: they existed already.
+        """Complete a stage whose artifacts are published; p_skipped: they already existed.
 
         After reduce, p_metrics becomes the result of the volume. LOCK_LOST: another worker holds
         the task, and nothing has changed.
         """
-        optional = _given({"p_metrics": metrics})
-        answer: rows.VolumeStageAnswer = await self.rpc(
+        optional = _without_none({"p_metrics": metrics})
+        returned: rows.VolumeStageAnswer = await self.rpc(
             "complete_volume_stage",
             p_task_id=task_id,
             p_token=token,
@@ -315,7 +315,7 @@ class Client(abc.ABC):
             p_skipped=skipped,
             **optional,
         )
-        return answer
+        return returned
 
     async def correct_page(
         self,
@@ -327,14 +327,14 @@ class Client(abc.ABC):
         lines: object = None,
         approved: bool = False,
     ) -> rows.CorrectPageAnswer:
-        """Owner, editor or HAC: correct the text of a page, or approve it; without p_text …
+        """Owner, editor or HAC: correct the text of a page, or approve it; if p_text is …
 
-        … the text is kept. p_base_version is the version that was edited; if it is not the latest,
-        the call is refused and the answer has the latest. A call that changes nothing adds no
-        version.
+        … null, the text is kept. p_base_version is the version that was edited; if it is not the
+        latest, the call is rejected, and the result contains the latest. A call that changes
+        nothing does not add a version.
         """
-        optional = _given({"p_text": text, "p_lines": lines})
-        answer: rows.CorrectPageAnswer = await self.rpc(
+        optional = _without_none({"p_text": text, "p_lines": lines})
+        returned: rows.CorrectPageAnswer = await self.rpc(
             "correct_page",
             p_document_id=document_id,
             p_page_number=page_number,
@@ -342,38 +342,39 @@ class Client(abc.ABC):
             p_approved=approved,
             **optional,
         )
-        return answer
+        return returned
 
     async def count_dead_letters(self, *, filter: object = None) -> int:
-        """How many dead letters match a filter as of resolve_dead_letters; ask before acting …
+        """The number of dead letters that match a filter (see resolve_dead_letters), to …
 
-        … on all of them.
+        … check before acting on all of them.
         """
-        optional = _given({"p_filter": filter})
-        answer: int = await self.rpc("count_dead_letters", **optional)
-        return answer
+        optional = _without_none({"p_filter": filter})
+        returned: int = await self.rpc("count_dead_letters", **optional)
+        return returned
 
     async def count_old_check_jobs(
         self, *, result_days: float = 7, input_days: float = 30
     ) -> rows.CheckJobPurge:
         """How many jobs purge_check_jobs would remove."""
-        answer: rows.CheckJobPurge = await self.rpc(
+        returned: rows.CheckJobPurge = await self.rpc(
             "count_old_check_jobs", p_result_days=result_days, p_input_days=input_days
         )
-        return answer
+        return returned
 
     async def create_case(
         self, *, name: str, kind: str = "client", owner: str | None = None, inbox: bool = False
     ) -> str:
         """Create a case and return its id.
 
-        p_inbox: the case for the owner's uploads that name none; it is created once.
+        p_inbox: return the owner's inbox, the case for uploads that do not specify one; it is
+        created on first use.
         """
-        optional = _given({"p_owner": owner})
-        answer: str = await self.rpc(
+        optional = _without_none({"p_owner": owner})
+        returned: str = await self.rpc(
             "create_case", p_name=name, p_kind=kind, p_inbox=inbox, **optional
         )
-        return answer
+        return returned
 
     async def create_task(
         self,
@@ -383,12 +384,12 @@ class Client(abc.ABC):
         priority: str = "normal",
         assigned_to: str | None = None,
     ) -> rows.TaskAnswer:
-        """HAC: create a task for HAC."""
-        optional = _given({"p_description": description, "p_assigned_to": assigned_to})
-        answer: rows.TaskAnswer = await self.rpc(
+        """HAC: create a task."""
+        optional = _without_none({"p_description": description, "p_assigned_to": assigned_to})
+        returned: rows.TaskAnswer = await self.rpc(
             "create_task", p_title=title, p_priority=priority, **optional
         )
-        return answer
+        return returned
 
     async def create_volume_job(
         self,
@@ -404,28 +405,28 @@ class Client(abc.ABC):
         The images are in the input bucket of the workers; artifacts go to jobs/<job_key>.
         JOB_KEY_TAKEN: choose another key.
         """
-        optional = _given({"p_job_key": job_key, "p_config": config})
-        answer: rows.CreateVolumeJobAnswer = await self.rpc(
+        optional = _without_none({"p_job_key": job_key, "p_config": config})
+        returned: rows.CreateVolumeJobAnswer = await self.rpc(
             "create_volume_job",
             p_volumes=volumes,
             p_max_attempts=max_attempts,
             p_stage_seconds=stage_seconds,
             **optional,
         )
-        return answer
+        return returned
 
     async def dead_letter_groups(
         self, *, filter: object = None, limit: int = 50, offset: int = 0
     ) -> list[rows.DeadLetterGroup]:
-        """The same dead letters as list_dead_letters, by what went wrong: how many, since …
+        """The dead letters of list_dead_letters, grouped by error: their number, and when …
 
-        … when, when last; the largest groups first.
+        … the first and the last failed; largest groups first.
         """
-        optional = _given({"p_filter": filter})
-        answer: list[rows.DeadLetterGroup] = await self.rpc(
+        optional = _without_none({"p_filter": filter})
+        returned: list[rows.DeadLetterGroup] = await self.rpc(
             "dead_letter_groups", p_limit=limit, p_offset=offset, **optional
         )
-        return answer
+        return returned
 
     async def decide_check(
         self, *, job_id: str, position: int, decision: str | None
@@ -434,139 +435,140 @@ class Client(abc.ABC):
 
         … decision.
         """
-        answer: rows.DecideCheckAnswer = await self.rpc(
+        returned: rows.DecideCheckAnswer = await self.rpc(
             "decide_check", p_job_id=job_id, p_position=position, p_decision=decision
         )
-        return answer
+        return returned
 
     async def delete_case(self, *, case_id: str) -> rows.CaseAnswer:
         """Owner or HAC: move a case and its documents to the bin."""
-        answer: rows.CaseAnswer = await self.rpc("delete_case", p_case_id=case_id)
-        return answer
+        returned: rows.CaseAnswer = await self.rpc("delete_case", p_case_id=case_id)
+        return returned
 
     async def delete_document(self, *, document_id: str) -> rows.DocumentAnswer:
         """Owner or HAC: soft-delete a document.
 
         restore_document undoes it; erase_document is permanent.
         """
-        answer: rows.DocumentAnswer = await self.rpc("delete_document", p_document_id=document_id)
-        return answer
+        returned: rows.DocumentAnswer = await self.rpc("delete_document", p_document_id=document_id)
+        return returned
 
     async def document_archive(
         self, *, document_id: str, known_sha256: str | None = None
     ) -> str | None:
-        """A document with everything that erasing it removes, except its file, as JSON of …
+        """Everything that erasing a document removes except its file, for an archive: its …
 
-        … one row a line: its texts, corrections and history, for an archive. Null if there is no
-        such document, or if its SHA-256 is p_known_sha256, so the copy in the archive is up to
-        date.
+        … texts, corrections and history, as JSON with one row per line. Returns null if the
+        document does not exist, or if the SHA-256 of the JSON is p_known_sha256, which means that
+        the archived copy is up to date.
         """
-        optional = _given({"p_known_sha256": known_sha256})
-        answer: str | None = await self.rpc(
+        optional = _without_none({"p_known_sha256": known_sha256})
+        returned: str | None = await self.rpc(
             "document_archive", p_document_id=document_id, **optional
         )
-        return answer
+        return returned
 
     async def document_history(
         self, *, document_id: str, limit: int = 100
     ) -> list[rows.DocumentEvent]:
         """Members of the case and HAC: errors, actions and results of a document, newest first.
 
-        An action without a person is by a machine or an operator. Only HAC sees e-mail addresses.
+        An action without a person was performed by a service or an operator. Only HAC sees e-mail
+        addresses.
         """
-        answer: list[rows.DocumentEvent] = await self.rpc(
+        returned: list[rows.DocumentEvent] = await self.rpc(
             "document_history", p_document_id=document_id, p_limit=limit
         )
-        return answer
+        return returned
 
     async def document_progress(self, *, document_id: str) -> rows.DocumentProgressAnswer:
         """Progress of a document: status, pages read, documents ahead, estimated seconds left."""
-        answer: rows.DocumentProgressAnswer = await self.rpc(
+        returned: rows.DocumentProgressAnswer = await self.rpc(
             "document_progress", p_document_id=document_id
         )
-        return answer
+        return returned
 
     async def end_function_run(
         self, *, run_id: int, outcome: str, error: str | None = None, result: object = None
     ) -> bool:
-        """Record the end of a function run: completed, refused (an error of the caller) or …
+        """Record the end of a function run: completed, refused (a caller error) or failed.
 
-        … failed. False for an unknown or ended run.
+        Returns false if the run is unknown or has already ended.
         """
-        optional = _given({"p_error": error, "p_result": result})
-        answer: bool = await self.rpc(
+        optional = _without_none({"p_error": error, "p_result": result})
+        returned: bool = await self.rpc(
             "end_function_run", p_run_id=run_id, p_outcome=outcome, **optional
         )
-        return answer
+        return returned
 
     async def end_silence(self, *, silence_id: int) -> rows.SilenceAnswer:
         """HAC: end a silence early."""
-        answer: rows.SilenceAnswer = await self.rpc("end_silence", p_silence_id=silence_id)
-        return answer
+        returned: rows.SilenceAnswer = await self.rpc("end_silence", p_silence_id=silence_id)
+        return returned
 
     async def end_task(
         self, *, task_id: str, status: str = "done", notes: str | None = None
     ) -> rows.TaskAnswer:
-        """HAC: end a task as done or cancelled, if it was created by hand or is the review …
+        """HAC: close a task as done or cancelled if it was created manually or is the review …
 
-        … of a completed document.
+        … task of a completed document.
         """
-        optional = _given({"p_notes": notes})
-        answer: rows.TaskAnswer = await self.rpc(
+        optional = _without_none({"p_notes": notes})
+        returned: rows.TaskAnswer = await self.rpc(
             "end_task", p_task_id=task_id, p_status=status, **optional
         )
-        return answer
+        return returned
 
     async def erase_archived_document(
         self, *, document_id: str, archive_sha256: str
     ) -> rows.EraseArchivedDocumentAnswer:
         """Erase a document as erase_document does, if document_archive still returns a text …
 
-        … with this SHA-256; otherwise ARCHIVE_OUTDATED, and nothing is erased.
+        … with this SHA-256; otherwise, nothing is erased and the error is ARCHIVE_OUTDATED.
         """
-        answer: rows.EraseArchivedDocumentAnswer = await self.rpc(
+        returned: rows.EraseArchivedDocumentAnswer = await self.rpc(
             "erase_archived_document", p_document_id=document_id, p_archive_sha256=archive_sha256
         )
-        return answer
+        return returned
 
     async def erase_case(self, *, case_id: str) -> rows.CaseAnswer:
-        """Owner or HAC: remove a case with its documents, files and texts, for good.
+        """Owner or HAC: permanently remove a case with its documents, files and texts.
 
         Audit entries are kept.
         """
-        answer: rows.CaseAnswer = await self.rpc("erase_case", p_case_id=case_id)
-        return answer
+        returned: rows.CaseAnswer = await self.rpc("erase_case", p_case_id=case_id)
+        return returned
 
     async def erase_document(self, *, document_id: str) -> rows.DocumentAnswer:
         """Owner or HAC: permanently remove a document, its file and its text.
 
-        An audit line stays.
+        An audit entry is kept.
         """
-        answer: rows.DocumentAnswer = await self.rpc("erase_document", p_document_id=document_id)
-        return answer
+        returned: rows.DocumentAnswer = await self.rpc("erase_document", p_document_id=document_id)
+        return returned
 
     async def evaluate_alerts(self) -> rows.EvaluateAlertsAnswer:
-        """Evaluate all enabled rules: measure their metrics, fire and resolve alerts.
+        """Evaluate all enabled rules: measure their metrics, and fire or resolve alerts.
 
         pg_cron or the local scheduler calls it every minute.
         """
-        answer: rows.EvaluateAlertsAnswer = await self.rpc("evaluate_alerts")
-        return answer
+        returned: rows.EvaluateAlertsAnswer = await self.rpc("evaluate_alerts")
+        return returned
 
     async def extend_document_lock(
         self, *, document_id: str, lock_token: str, lock_timeout: int = 20
     ) -> rows.ExtendDocumentLockAnswer:
-        """Heartbeat: keep the lock for p_lock_timeout seconds more, up to the deadline of …
+        """Heartbeat: extend the lock to p_lock_timeout seconds from now, but not beyond the …
 
-        … the attempt.
+        … deadline of the attempt.
         """
-        answer: rows.ExtendDocumentLockAnswer = await self.rpc(
+        returned: rows.ExtendDocumentLockAnswer = await self.rpc(
             "extend_document_lock",
             p_document_id=document_id,
             p_lock_token=lock_token,
             p_lock_timeout=lock_timeout,
         )
-        return answer
+        return returned
 
     async def extend_volume_lock(
         self,
@@ -579,28 +581,28 @@ class Client(abc.ABC):
     ) -> rows.VolumeStageAnswer:
         """Heartbeat: renew the lock and record progress.
 
-        Also call it right before publishing artifacts, to check that the lock still holds.
-        LOCK_LOST: it does not, or the stage is past its deadline.
+        Also call it immediately before publishing artifacts, to check that the lock is still held.
+        LOCK_LOST: the lock was lost, or the stage exceeded its deadline.
         """
-        optional = _given({"p_pages_done": pages_done, "p_pages_total": pages_total})
-        answer: rows.VolumeStageAnswer = await self.rpc(
+        optional = _without_none({"p_pages_done": pages_done, "p_pages_total": pages_total})
+        returned: rows.VolumeStageAnswer = await self.rpc(
             "extend_volume_lock",
             p_task_id=task_id,
             p_token=token,
             p_lock_seconds=lock_seconds,
             **optional,
         )
-        return answer
+        return returned
 
     async def extend_volume_message(self, *, stage: str, handle: int, seconds: int) -> bool:
-        """Hide a message from other workers for so many seconds from now; 0 shows it at once.
+        """Hide a message from other workers for this many seconds from now; 0 makes it …
 
-        False when the message is gone.
+        … visible immediately. Returns false if the message no longer exists.
         """
-        answer: bool = await self.rpc(
+        returned: bool = await self.rpc(
             "extend_volume_message", p_stage=stage, p_handle=handle, p_seconds=seconds
         )
-        return answer
+        return returned
 
     async def fail_document(
         self,
@@ -612,12 +614,12 @@ class Client(abc.ABC):
         error_category: str = "unknown",
         retry_after: int | None = None,
     ) -> rows.FailDocumentAnswer:
-        """The attempt failed: retry after a backoff (at least p_retry_after seconds), or …
+        """Report a failed attempt: retry after a backoff (at least p_retry_after seconds), …
 
-        … give the document to HAC when the error is permanent or the attempts are used up.
+        … or hand the document over to HAC if the error is permanent or no attempts are left.
         """
-        optional = _given({"p_error_details": error_details, "p_retry_after": retry_after})
-        answer: rows.FailDocumentAnswer = await self.rpc(
+        optional = _without_none({"p_error_details": error_details, "p_retry_after": retry_after})
+        returned: rows.FailDocumentAnswer = await self.rpc(
             "fail_document",
             p_document_id=document_id,
             p_lock_token=lock_token,
@@ -625,7 +627,7 @@ class Client(abc.ABC):
             p_error_category=error_category,
             **optional,
         )
-        return answer
+        return returned
 
     async def fail_volume_stage(
         self,
@@ -639,10 +641,10 @@ class Client(abc.ABC):
         """Fail a stage: {"type", "message", …}.
 
         It is retried after a backoff (or p_retry_after seconds), unless the error is permanent or
-        the attempts are used up.
+        no attempts are left.
         """
-        optional = _given({"p_retry_after": retry_after})
-        answer: rows.VolumeStageAnswer = await self.rpc(
+        optional = _without_none({"p_retry_after": retry_after})
+        returned: rows.VolumeStageAnswer = await self.rpc(
             "fail_volume_stage",
             p_task_id=task_id,
             p_token=token,
@@ -650,76 +652,77 @@ class Client(abc.ABC):
             p_category=category,
             **optional,
         )
-        return answer
+        return returned
 
     async def files_removed(self, *, ids: Sequence[int | None]) -> int:
-        """Confirm that files of files_to_remove were removed from the store.
+        """Confirm that files returned by files_to_remove were removed from the store.
 
-        Returns how many were still listed.
+        Returns the number that were still listed.
         """
-        answer: int = await self.rpc("files_removed", p_ids=ids)
-        return answer
+        returned: int = await self.rpc("files_removed", p_ids=ids)
+        return returned
 
     async def files_to_remove(self, *, after: int = 0, limit: int = 100) -> list[rows.FileToRemove]:
-        """Files of erased documents that are still stored, in order of id, those after p_after."""
-        answer: list[rows.FileToRemove] = await self.rpc(
+        """Files of erased documents that are still stored, ordered by id, starting after …
+
+        … p_after.
+        """
+        returned: list[rows.FileToRemove] = await self.rpc(
             "files_to_remove", p_after=after, p_limit=limit
         )
-        return answer
+        return returned
 
     async def get_check(
         self, *, document_id: str, lock_token: str | None = None
     ) -> rows.GetCheckAnswer:
-        """Return what a picture is compared with: language, allowed words, the strings …
+        """Return the expectations for a picture: language, allowed words, the strings …
 
-        … expected under each of its names, and the saved pages. A document of no job has no images.
+        … expected for each of its names, and the saved pages. A document without a job has no
+        images.
         """
-        optional = _given({"p_lock_token": lock_token})
-        answer: rows.GetCheckAnswer = await self.rpc(
+        optional = _without_none({"p_lock_token": lock_token})
+        returned: rows.GetCheckAnswer = await self.rpc(
             "get_check", p_document_id=document_id, **optional
         )
-        return answer
+        return returned
 
     async def give_back_documents(self, *, documents: object) -> rows.GiveBackDocumentsAnswer:
-        """HAC: take documents back from their workers.
+        """HAC: release documents from their workers.
 
         p_documents is [{"document_id", "claimed_at"}, …]; a document with a later claim is skipped.
-        The answer lists the documents, and the skipped ones with the reason.
+        Returns the released documents, and the skipped ones with the reason.
         """
-        answer: rows.GiveBackDocumentsAnswer = await self.rpc(
+        returned: rows.GiveBackDocumentsAnswer = await self.rpc(
             "give_back_documents", p_documents=documents
         )
-        return answer
+        return returned
 
     async def grant_role(self, *, user_id: str, role: str | None = None) -> rows.RoleAnswer:
-        """HAC: grant a role to a user.
-
-        It has effect at once.
-        """
-        optional = _given({"p_role": role})
-        answer: rows.RoleAnswer = await self.rpc("grant_role", p_user_id=user_id, **optional)
-        return answer
+        """HAC: grant a role to a user; takes effect immediately."""
+        optional = _without_none({"p_role": role})
+        returned: rows.RoleAnswer = await self.rpc("grant_role", p_user_id=user_id, **optional)
+        return returned
 
     async def has_role(self, *, user_id: str, role: str) -> bool:
-        """Whether the person has the role."""
-        answer: bool = await self.rpc("has_role", p_user_id=user_id, p_role=role)
-        return answer
+        """Whether the user has the role."""
+        returned: bool = await self.rpc("has_role", p_user_id=user_id, p_role=role)
+        return returned
 
     async def lead_pool(self, *, process: str, lease_seconds: int) -> rows.LeadPoolAnswer:
-        """Take or renew the lease on leading the pool.
+        """Acquire or renew the pool leader lease.
 
-        Returns backlog and workers, or only nulls while another program leads. Deletes workers that
-        have not reported for as long as the lease.
+        Returns backlog and workers, or all nulls while another program is the leader. Deletes
+        workers that have not reported for as long as the lease.
         """
-        answer: rows.LeadPoolAnswer = await self.rpc(
+        returned: rows.LeadPoolAnswer = await self.rpc(
             "lead_pool", p_process=process, p_lease_seconds=lease_seconds
         )
-        return answer
+        return returned
 
     async def list_action_types(self) -> list[str]:
-        """The action types of the audit log, for a filter."""
-        answer: list[str] = await self.rpc("list_action_types")
-        return answer
+        """All action types in the audit log, for use in filters."""
+        returned: list[str] = await self.rpc("list_action_types")
+        return returned
 
     async def list_acts(
         self,
@@ -734,12 +737,12 @@ class Client(abc.ABC):
         before_id: str | None = None,
         limit: int = 50,
     ) -> list[rows.ListedAct]:
-        """Entries of hac_logs that the caller may see, newest first, by index: filtered by …
+        """The hac_logs entries that the caller may see, newest first, filtered by user …
 
-        … address of the user, action, case, document and time. Continues after the entry
-        p_before_id of p_before. Only HAC sees addresses of other users.
+        … address, action, case, document and time, using indexes. Continues after the entry
+        p_before_id, created at p_before. Only HAC sees the addresses of other users.
         """
-        optional = _given(
+        optional = _without_none(
             {
                 "p_email": email,
                 "p_action_type": action_type,
@@ -751,29 +754,32 @@ class Client(abc.ABC):
                 "p_before_id": before_id,
             }
         )
-        answer: list[rows.ListedAct] = await self.rpc("list_acts", p_limit=limit, **optional)
-        return answer
+        returned: list[rows.ListedAct] = await self.rpc("list_acts", p_limit=limit, **optional)
+        return returned
 
     async def list_alert_rules(self) -> list[rows.ListedAlertRule]:
-        """HAC: every rule with its last measurement, since when it is broken or calm, and …
+        """HAC: every rule with its last measurement, when its condition became true or …
 
-        … its open alert; open alerts first.
+        … false, and its open alert; open alerts first.
         """
-        answer: list[rows.ListedAlertRule] = await self.rpc("list_alert_rules")
-        return answer
+        returned: list[rows.ListedAlertRule] = await self.rpc("list_alert_rules")
+        return returned
 
     async def list_alerts(
         self, *, before: str | None = None, before_id: int | None = None, limit: int = 50
     ) -> list[rows.Alerts]:
         """HAC: alerts, newest first."""
-        optional = _given({"p_before": before, "p_before_id": before_id})
-        answer: list[rows.Alerts] = await self.rpc("list_alerts", p_limit=limit, **optional)
-        return answer
+        optional = _without_none({"p_before": before, "p_before_id": before_id})
+        returned: list[rows.Alerts] = await self.rpc("list_alerts", p_limit=limit, **optional)
+        return returned
 
     async def list_case_people(self, *, case_id: str) -> list[rows.CasePerson]:
-        """For members of a case and HAC: its owner and the users it is shared with, by address."""
-        answer: list[rows.CasePerson] = await self.rpc("list_case_people", p_case_id=case_id)
-        return answer
+        """Members of the case and HAC: its owner and the users it is shared with, ordered by …
+
+        … address.
+        """
+        returned: list[rows.CasePerson] = await self.rpc("list_case_people", p_case_id=case_id)
+        return returned
 
     async def list_cases(
         self,
@@ -787,15 +793,15 @@ class Client(abc.ABC):
     ) -> list[rows.ListedCase]:
         """Cases the caller may see, newest first, whose name contains p_search; p_deleted …
 
-        … lists the bin instead. Continues after the case p_before_id, created at p_before.
+        … lists deleted cases instead. Continues after the case p_before_id, created at p_before.
         """
-        optional = _given(
+        optional = _without_none(
             {"p_search": search, "p_kind": kind, "p_before": before, "p_before_id": before_id}
         )
-        answer: list[rows.ListedCase] = await self.rpc(
+        returned: list[rows.ListedCase] = await self.rpc(
             "list_cases", p_deleted=deleted, p_limit=limit, **optional
         )
-        return answer
+        return returned
 
     async def list_check_jobs(
         self,
@@ -808,13 +814,13 @@ class Client(abc.ABC):
     ) -> list[rows.CheckJobSummary]:
         """The check jobs of the caller without their results, newest first.
 
-        Services see all jobs, HAC with p_everybody.
+        Services see all jobs; with p_everybody, so does HAC.
         """
-        optional = _given({"p_status": status, "p_before": before, "p_before_id": before_id})
-        answer: list[rows.CheckJobSummary] = await self.rpc(
+        optional = _without_none({"p_status": status, "p_before": before, "p_before_id": before_id})
+        returned: list[rows.CheckJobSummary] = await self.rpc(
             "list_check_jobs", p_everybody=everybody, p_limit=limit, **optional
         )
-        return answer
+        return returned
 
     async def list_dead_letters(
         self,
@@ -824,16 +830,17 @@ class Client(abc.ABC):
         before_id: str | None = None,
         limit: int = 50,
     ) -> list[rows.ListedDeadLetter]:
-        """Dead letters the caller may see that match a filter as of resolve_dead_letters (an …
+        """Dead letters that the caller may see and that match a filter (see …
 
-        … empty one: all that are open), the last failed first. Goes on after the one of
-        p_before_id, which failed at p_before. Who decided is told to HAC only.
+        … resolve_dead_letters; an empty filter matches all open ones), latest failures first.
+        Continues after the dead letter p_before_id, which failed at p_before. Only HAC sees who
+        made a decision.
         """
-        optional = _given({"p_filter": filter, "p_before": before, "p_before_id": before_id})
-        answer: list[rows.ListedDeadLetter] = await self.rpc(
+        optional = _without_none({"p_filter": filter, "p_before": before, "p_before_id": before_id})
+        returned: list[rows.ListedDeadLetter] = await self.rpc(
             "list_dead_letters", p_limit=limit, **optional
         )
-        return answer
+        return returned
 
     async def list_documents(
         self,
@@ -849,11 +856,11 @@ class Client(abc.ABC):
     ) -> list[rows.ListedDocument]:
         """Documents the caller may see, newest first, whose name contains p_name.
 
-        Goes on after the document of p_before_id, which came at p_before. The status queued finds
-        queued_for_pdf, too. p_deleted shows the bin instead. A name of one or two characters is
-        looked for among the newest 1000 documents.
+        Continues after the document p_before_id, created at p_before. The status queued includes
+        queued_for_pdf. p_deleted lists deleted documents instead. A p_name of one or two characters
+        searches only the newest 1000 documents.
         """
-        optional = _given(
+        optional = _without_none(
             {
                 "p_case_id": case_id,
                 "p_status": status,
@@ -863,10 +870,10 @@ class Client(abc.ABC):
                 "p_before_id": before_id,
             }
         )
-        answer: list[rows.ListedDocument] = await self.rpc(
+        returned: list[rows.ListedDocument] = await self.rpc(
             "list_documents", p_deleted=deleted, p_limit=limit, **optional
         )
-        return answer
+        return returned
 
     async def list_doubts(
         self,
@@ -876,28 +883,31 @@ class Client(abc.ABC):
         after_id: str | None = None,
         limit: int = 50,
     ) -> list[rows.DoubtfulDocument]:
-        """Documents with pages that wait for review, longest waiting first.
+        """Documents with pages waiting for review, longest wait first.
 
         Continues after the document p_after_id, completed at p_after.
         """
-        optional = _given({"p_case_id": case_id, "p_after": after, "p_after_id": after_id})
-        answer: list[rows.DoubtfulDocument] = await self.rpc(
+        optional = _without_none({"p_case_id": case_id, "p_after": after, "p_after_id": after_id})
+        returned: list[rows.DoubtfulDocument] = await self.rpc(
             "list_doubts", p_limit=limit, **optional
         )
-        return answer
+        return returned
 
     async def list_functions(self) -> list[rows.ListedFunction]:
-        """HAC: each function with its switch, its schedule and its last ten runs, newest first."""
-        answer: list[rows.ListedFunction] = await self.rpc("list_functions")
-        return answer
+        """HAC: whether each function is enabled, its schedule and its last ten runs, newest …
+
+        … first.
+        """
+        returned: list[rows.ListedFunction] = await self.rpc("list_functions")
+        return returned
 
     async def list_lanes(self) -> list[rows.ListedLane]:
-        """HAC: each lane with what waits, what waits for its next attempt, what is being …
+        """HAC: each lane with the numbers of its documents that are queued, waiting for a …
 
-        … read, its pause and its limits.
+        … retry or being read, its pause and its limits.
         """
-        answer: list[rows.ListedLane] = await self.rpc("list_lanes")
-        return answer
+        returned: list[rows.ListedLane] = await self.rpc("list_lanes")
+        return returned
 
     async def list_people(
         self,
@@ -908,16 +918,16 @@ class Client(abc.ABC):
         after_id: str | None = None,
         limit: int = 50,
     ) -> list[rows.ListedPerson]:
-        """HAC: users who can sign in, by address; p_search filters by a part of the address, …
+        """HAC: users who can sign in, ordered by e-mail address; p_search filters by part of …
 
-        … p_admin by the role admin. Continues after p_after, the address of p_after_id. cases
-        counts owned and shared cases.
+        … the address, p_admin by the admin role. Continues after the user p_after_id, whose address
+        is p_after. cases is the number of owned and shared cases.
         """
-        optional = _given(
+        optional = _without_none(
             {"p_search": search, "p_admin": admin, "p_after": after, "p_after_id": after_id}
         )
-        answer: list[rows.ListedPerson] = await self.rpc("list_people", p_limit=limit, **optional)
-        return answer
+        returned: list[rows.ListedPerson] = await self.rpc("list_people", p_limit=limit, **optional)
+        return returned
 
     async def list_tasks(
         self,
@@ -930,12 +940,12 @@ class Client(abc.ABC):
         after_id: str | None = None,
         limit: int = 50,
     ) -> list[rows.ListedTask]:
-        """HAC: open tasks, the most urgent first, then the oldest, with the document they …
+        """HAC: open tasks with their documents, most urgent first, then oldest first.
 
-        … are about. Continues after the task p_after_id, of urgency p_after_urgency, created at
-        p_after. p_whose is all, mine or unassigned.
+        Continues after the task p_after_id with urgency p_after_urgency, created at p_after.
+        p_whose is all, mine or unassigned.
         """
-        optional = _given(
+        optional = _without_none(
             {
                 "p_kind": kind,
                 "p_priority": priority,
@@ -944,10 +954,10 @@ class Client(abc.ABC):
                 "p_after_id": after_id,
             }
         )
-        answer: list[rows.ListedTask] = await self.rpc(
+        returned: list[rows.ListedTask] = await self.rpc(
             "list_tasks", p_whose=whose, p_limit=limit, **optional
         )
-        return answer
+        return returned
 
     async def list_volume_jobs(
         self,
@@ -961,11 +971,11 @@ class Client(abc.ABC):
 
         Continues after the job p_before_id, created at p_before.
         """
-        optional = _given({"p_status": status, "p_before": before, "p_before_id": before_id})
-        answer: list[rows.ListedVolumeJob] = await self.rpc(
+        optional = _without_none({"p_status": status, "p_before": before, "p_before_id": before_id})
+        returned: list[rows.ListedVolumeJob] = await self.rpc(
             "list_volume_jobs", p_limit=limit, **optional
         )
-        return answer
+        return returned
 
     async def list_volume_tasks(
         self,
@@ -981,9 +991,9 @@ class Client(abc.ABC):
         """The volumes of a job, failed ones first, with the duration of each stage and the …
 
         … result. Continues after the given rank and task_id. p_by_id: ordered by task_id, which
-        does not change while volumes move on; continues after p_after_id.
+        does not change while volumes progress; continues after p_after_id.
         """
-        optional = _given(
+        optional = _without_none(
             {
                 "p_stage": stage,
                 "p_status": status,
@@ -991,19 +1001,19 @@ class Client(abc.ABC):
                 "p_after_id": after_id,
             }
         )
-        answer: list[rows.ListedVolumeTask] = await self.rpc(
+        returned: list[rows.ListedVolumeTask] = await self.rpc(
             "list_volume_tasks", p_job_id=job_id, p_limit=limit, p_by_id=by_id, **optional
         )
-        return answer
+        return returned
 
     async def list_workers(self) -> list[rows.ListedWorker]:
-        """HAC: workers that have claimed documents (the first three of each are listed), …
+        """HAC: workers that hold documents (up to three of each are listed), are waiting, or …
 
-        … that wait, or that completed documents in the last ten minutes. state is reading, idle,
-        ended, or silent: no report for too long.
+        … completed documents in the last ten minutes. state is reading, idle, ended, or silent: no
+        report for too long.
         """
-        answer: list[rows.ListedWorker] = await self.rpc("list_workers")
-        return answer
+        returned: list[rows.ListedWorker] = await self.rpc("list_workers")
+        return returned
 
     async def move_to_dead_letter_queue(
         self,
@@ -1014,58 +1024,58 @@ class Client(abc.ABC):
         error_category: str = "unknown",
         lock_token: str | None = None,
     ) -> rows.MoveToDeadLetterQueueAnswer:
-        """Give a document to HAC at once.
+        """Hand a document over to HAC immediately.
 
-        Refused while another worker holds it.
+        Rejected while another worker holds the document.
         """
-        optional = _given({"p_error_details": error_details, "p_lock_token": lock_token})
-        answer: rows.MoveToDeadLetterQueueAnswer = await self.rpc(
+        optional = _without_none({"p_error_details": error_details, "p_lock_token": lock_token})
+        returned: rows.MoveToDeadLetterQueueAnswer = await self.rpc(
             "move_to_dead_letter_queue",
             p_document_id=document_id,
             p_error_message=error_message,
             p_error_category=error_category,
             **optional,
         )
-        return answer
+        return returned
 
     async def orchestrate_volumes(
         self, *, queue: str = "pgmq", limit: int = 1000, process: str = "unknown"
     ) -> list[rows.OrchestrateVolumesAnswer]:
-        """Make one pass over all jobs: take back tasks of dead workers, publish messages for …
+        """Run one pass over all jobs: reclaim tasks from dead workers, publish messages for …
 
-        … stages that may start, end jobs. Messages go into the queues of this database (pgmq) or
-        into the outbox (sqs). Returns one row, or none while another call is running.
+        … stages that can start, and end finished jobs. Messages go to the queues of this database
+        (pgmq) or to the outbox (sqs). Returns one row, or none while another call is running.
         """
-        answer: list[rows.OrchestrateVolumesAnswer] = await self.rpc(
+        returned: list[rows.OrchestrateVolumesAnswer] = await self.rpc(
             "orchestrate_volumes", p_queue=queue, p_limit=limit, p_process=process
         )
-        return answer
+        return returned
 
     async def page_versions(self, *, document_id: str, page_number: int) -> list[rows.PageVersion]:
-        """The last 200 versions that users saved of a page, newest first, with author and …
+        """The last 200 versions of a page that users saved, newest first, with author and …
 
-        … time; texts are in page_corrections.
+        … time; their texts are in page_corrections.
         """
-        answer: list[rows.PageVersion] = await self.rpc(
+        returned: list[rows.PageVersion] = await self.rpc(
             "page_versions", p_document_id=document_id, p_page_number=page_number
         )
-        return answer
+        return returned
 
     async def pause_lane(self, *, lane: str, reason: str) -> rows.PauseLaneAnswer:
-        """HAC: hand out no more documents of a lane until it is resumed.
+        """HAC: pause a lane; its documents cannot be claimed until it is resumed.
 
-        What is being read goes on.
+        Documents already being read are finished.
         """
-        answer: rows.PauseLaneAnswer = await self.rpc("pause_lane", p_lane=lane, p_reason=reason)
-        return answer
+        returned: rows.PauseLaneAnswer = await self.rpc("pause_lane", p_lane=lane, p_reason=reason)
+        return returned
 
     async def pool_status(self, *, hours: int = 24) -> rows.PoolStatusAnswer:
-        """HAC: backlog of the lanes, leader and workers of the pool, and the history of …
+        """HAC: lane backlog, leader and workers of the pool, and the history of backlog and …
 
-        … backlog and allocation.
+        … assignments.
         """
-        answer: rows.PoolStatusAnswer = await self.rpc("pool_status", p_hours=hours)
-        return answer
+        returned: rows.PoolStatusAnswer = await self.rpc("pool_status", p_hours=hours)
+        return returned
 
     async def process_ocr_atomic(
         self,
@@ -1080,13 +1090,14 @@ class Client(abc.ABC):
         profile: str | None = None,
         page_count: int | None = None,
     ) -> rows.ProcessOcrAtomicAnswer:
-        """Complete a document: result, status and audit line in one transaction.
+        """Complete a document: result, status and audit entry in one transaction.
 
-        Where pages were saved, p_ocr_data is a summary; otherwise its "text" or "pages" are kept as
-        pages. Where a page is missing, the answer names it (PAGES_MISSING), and the document is
-        queued to be read again; a "text", or "pages" with "whole": true, may have fewer.
+        If pages were saved, p_ocr_data is a summary; otherwise its "text" or "pages" are saved as
+        pages. If pages are missing, the result lists them (PAGES_MISSING), and the document is
+        queued again; a "text", or "pages" with "whole": true, may have fewer pages than the
+        document.
         """
-        optional = _given(
+        optional = _without_none(
             {
                 "p_lock_token": lock_token,
                 "p_engine": engine,
@@ -1095,7 +1106,7 @@ class Client(abc.ABC):
                 "p_page_count": page_count,
             }
         )
-        answer: rows.ProcessOcrAtomicAnswer = await self.rpc(
+        returned: rows.ProcessOcrAtomicAnswer = await self.rpc(
             "process_ocr_atomic",
             p_document_id=document_id,
             p_ocr_data=ocr_data,
@@ -1103,20 +1114,20 @@ class Client(abc.ABC):
             p_processing_time_ms=processing_time_ms,
             **optional,
         )
-        return answer
+        return returned
 
     async def purge_check_jobs(
         self, *, result_days: float = 7, input_days: float = 30, limit: int = 100
     ) -> rows.CheckJobPurge:
-        """Remove the results of jobs p_result_days after their end, and jobs with their …
+        """Remove the results of jobs p_result_days after they ended, and jobs with their …
 
-        … pictures after p_input_days. Returns how many; call it again while a number reaches
-        p_limit.
+        … pictures after p_input_days. Returns the number of each; repeat the call while either
+        number equals p_limit.
         """
-        answer: rows.CheckJobPurge = await self.rpc(
+        returned: rows.CheckJobPurge = await self.rpc(
             "purge_check_jobs", p_result_days=result_days, p_input_days=input_days, p_limit=limit
         )
-        return answer
+        return returned
 
     async def read_again(
         self,
@@ -1126,97 +1137,104 @@ class Client(abc.ABC):
         language: str | None = None,
         profile: str | None = None,
     ) -> rows.ReadAgainAnswer:
-        """Editor, owner or HAC: read a finished document once more, with another engine, …
+        """Editor, owner or HAC: re-read a finished document, optionally with another engine, …
 
-        … language or profile if given. The text read before stays until the new reading is
-        complete.
+        … language or profile. The current text is kept until the new reading is complete.
         """
-        optional = _given({"p_engine": engine, "p_language": language, "p_profile": profile})
-        answer: rows.ReadAgainAnswer = await self.rpc(
+        optional = _without_none({"p_engine": engine, "p_language": language, "p_profile": profile})
+        returned: rows.ReadAgainAnswer = await self.rpc(
             "read_again", p_document_id=document_id, **optional
         )
-        return answer
+        return returned
 
     async def receive_volume_messages(
         self, *, stages: Sequence[str | None], limit: int = 1, visibility: int = 20
     ) -> list[rows.VolumeStageMessage]:
-        """Receive messages of the first of these stages that has any.
+        """Receive messages from the queue of the first of these stages that has any.
 
-        They stay hidden from other workers for p_visibility seconds. Returns no rows when there is
-        nothing to do.
+        They stay hidden from other workers for p_visibility seconds. Returns no rows if all queues
+        are empty.
         """
-        answer: list[rows.VolumeStageMessage] = await self.rpc(
+        returned: list[rows.VolumeStageMessage] = await self.rpc(
             "receive_volume_messages", p_stages=stages, p_limit=limit, p_visibility=visibility
         )
-        return answer
+        return returned
 
     async def recover_stuck_documents(
         self, *, stuck_minutes: int = 10, document_ids: Sequence[str | None] | None = None
     ) -> rows.RecoverStuckDocumentsAnswer:
-        """HAC: take back documents claimed more than p_stuck_minutes ago, all or the given ones."""
-        optional = _given({"p_document_ids": document_ids})
-        answer: rows.RecoverStuckDocumentsAnswer = await self.rpc(
+        """HAC: release documents claimed more than p_stuck_minutes ago from their workers: …
+
+        … all of them, or only the given ones.
+        """
+        optional = _without_none({"p_document_ids": document_ids})
+        returned: rows.RecoverStuckDocumentsAnswer = await self.rpc(
             "recover_stuck_documents", p_stuck_minutes=stuck_minutes, **optional
         )
-        return answer
+        return returned
 
     async def refuse_documents(
         self, *, document_ids: Sequence[str | None], reason: str
     ) -> rows.RouteDocumentsAnswer:
-        """HAC: cancel files of unknown type unread, and say why.
+        """HAC: cancel files of unknown type without reading them, and give a reason.
 
-        What was routed meanwhile is left alone, and told.
+        Documents routed in the meantime are skipped and listed.
         """
-        answer: rows.RouteDocumentsAnswer = await self.rpc(
+        returned: rows.RouteDocumentsAnswer = await self.rpc(
             "refuse_documents", p_document_ids=document_ids, p_reason=reason
         )
-        return answer
+        return returned
 
     async def release_documents(
-        self, *, documents: object, reason: str = "the worker stops", outage: bool = False
+        self, *, documents: object, reason: str = "the worker is stopping", outage: bool = False
     ) -> rows.ReleaseDocumentsAnswer:
         """Return documents to the queue unread, without counting an attempt: …
 
-        … [{"document_id", "lock_token"}, …]. p_outage: because an engine, the GPU service or the
-        store is away; then their lanes pause.
+        … [{"document_id", "lock_token"}, …]. p_outage: an engine, the GPU service or the store is
+        unavailable, so the lanes of the documents are paused.
         """
-        answer: rows.ReleaseDocumentsAnswer = await self.rpc(
+        returned: rows.ReleaseDocumentsAnswer = await self.rpc(
             "release_documents", p_documents=documents, p_reason=reason, p_outage=outage
         )
-        return answer
+        return returned
 
     async def release_volume_stage(
-        self, *, task_id: int, token: str, reason: str = "the worker stops", outage: bool = False
+        self,
+        *,
+        task_id: int,
+        token: str,
+        reason: str = "the worker is stopping",
+        outage: bool = False,
     ) -> rows.VolumeStageAnswer:
         """Release a stage without counting a failure.
 
-        Either the worker stops; then the message stays for others. Or a store or an engine is away
-        or misconfigured (p_outage); then a new message follows with a delay, and the worker removes
-        this one. is_counted: other volumes of the job do not meet the outage, so it counted as a
-        failure of this volume.
+        If the worker is stopping, the message stays for other workers. If a store or an engine is
+        unavailable or misconfigured (p_outage), a new message is published with a delay, and the
+        worker removes this one. is_counted: other volumes of the job are not affected, so the
+        outage counted as a failure of this volume.
         """
-        answer: rows.VolumeStageAnswer = await self.rpc(
+        returned: rows.VolumeStageAnswer = await self.rpc(
             "release_volume_stage",
             p_task_id=task_id,
             p_token=token,
             p_reason=reason,
             p_outage=outage,
         )
-        return answer
+        return returned
 
     async def remove_volume_message(self, *, stage: str, handle: int) -> bool:
         """Archive a message that has been handled.
 
-        False when it is gone already.
+        Returns false if it no longer exists.
         """
-        answer: bool = await self.rpc("remove_volume_message", p_stage=stage, p_handle=handle)
-        return answer
+        returned: bool = await self.rpc("remove_volume_message", p_stage=stage, p_handle=handle)
+        return returned
 
     async def report_conflict(
         self, *, message: str, case_id: str | None = None, document_id: str | None = None
     ) -> None:
-        """Record in ocr_errors that a serialization failure outlasted all retries."""
-        optional = _given({"p_case_id": case_id, "p_document_id": document_id})
+        """Record in ocr_errors that a serialization failure persisted after all retries."""
+        optional = _without_none({"p_case_id": case_id, "p_document_id": document_id})
         await self.rpc("report_conflict", p_message=message, **optional)
 
     async def report_gauge(self, *, gauge: str, value: float) -> None:
@@ -1227,57 +1245,60 @@ class Client(abc.ABC):
         await self.rpc("report_gauge", p_gauge=gauge, p_value=value)
 
     async def report_pool(self, *, process: str, workers: object) -> rows.ReportPoolAnswer:
-        """Report the pool workers of a program and what each reads.
+        """Report the pool workers of a program and what each is reading.
 
         p_workers is [{"worker_id", "lane", "document_id"}, …]; an empty list removes the program.
-        Returns the lane of each worker, how many workers of the whole pool read in each lane, and
-        which lanes have work.
+        Returns the lane of each worker, how many workers in the whole pool are reading in each
+        lane, and which lanes have work.
         """
-        answer: rows.ReportPoolAnswer = await self.rpc(
+        returned: rows.ReportPoolAnswer = await self.rpc(
             "report_pool", p_process=process, p_workers=workers
         )
-        return answer
+        return returned
 
     async def report_worker(
         self, *, worker_id: str, lanes: Sequence[str | None], leaves: bool = False
     ) -> bool:
-        """Report a long-lived worker; it repeats this every 30 seconds, and leaves with …
+        """Report a long-lived worker; call it every 30 seconds, and with p_leaves when the …
 
-        … p_leaves. Only list_workers uses it. False if a leaving worker was not known.
+        … worker stops. Only list_workers uses the reports. Returns false if p_leaves is set but the
+        worker is not registered.
         """
-        answer: bool = await self.rpc(
+        returned: bool = await self.rpc(
             "report_worker", p_worker_id=worker_id, p_lanes=lanes, p_leaves=leaves
         )
-        return answer
+        return returned
 
     async def republish_volumes(self, *, stage: str, older_seconds: int = 300) -> int:
-        """Send again what has waited longer than p_older_seconds in the queue of this stage …
+        """Resend messages that were sent to the external queue of this stage more than …
 
-        … outside this database, because that queue is empty or has dropped older messages. Returns
-        how many.
+        … p_older_seconds ago, because that queue is empty or has dropped older messages. Returns
+        the number resent.
         """
-        answer: int = await self.rpc(
+        returned: int = await self.rpc(
             "republish_volumes", p_stage=stage, p_older_seconds=older_seconds
         )
-        return answer
+        return returned
 
     async def request_webhook(self, *, document_id: str, url: str) -> rows.RequestWebhookAnswer:
-        """Register a webhook of a document.
+        """Register a webhook for a document.
 
-        Registering the same URL again sends it again.
+        Registering the same URL again sends the webhook again.
         """
-        answer: rows.RequestWebhookAnswer = await self.rpc(
+        returned: rows.RequestWebhookAnswer = await self.rpc(
             "request_webhook", p_document_id=document_id, p_url=url
         )
-        return answer
+        return returned
 
     async def rerun_check_job(self, *, job_id: str, all: bool = False) -> rows.CheckJobChange:
-        """Editor, owner or HAC: run an ended job again, for the pictures without a result; …
+        """Editor, owner or HAC: rerun an ended job for the pictures without a result, or …
 
-        … with p_all, for all.
+        … with p_all for all pictures.
         """
-        answer: rows.CheckJobChange = await self.rpc("rerun_check_job", p_job_id=job_id, p_all=all)
-        return answer
+        returned: rows.CheckJobChange = await self.rpc(
+            "rerun_check_job", p_job_id=job_id, p_all=all
+        )
+        return returned
 
     async def rerun_volumes(
         self,
@@ -1288,101 +1309,103 @@ class Client(abc.ABC):
         only_failed: bool = False,
         config: object = None,
     ) -> rows.RerunVolumesAnswer:
-        """Run a stage and those after it again, but none before: for all volumes of a job, …
+        """Rerun a stage and all later stages for all volumes of a job, for some …
 
-        … for some (p_task_ids), or for failed ones. Without p_stage, failed volumes continue with
-        the stage in which they failed. p_config replaces keys of the job's config. Volumes that
-        have not reached the stage are skipped. A job that had ended runs again.
+        … (p_task_ids), or for failed ones. If p_stage is null, failed volumes continue with the
+        stage in which they failed. p_config overrides keys of the job's config. Volumes that have
+        not reached the stage are skipped. A job that has ended is set to running again.
         """
-        optional = _given({"p_stage": stage, "p_task_ids": task_ids, "p_config": config})
-        answer: rows.RerunVolumesAnswer = await self.rpc(
+        optional = _without_none({"p_stage": stage, "p_task_ids": task_ids, "p_config": config})
+        returned: rows.RerunVolumesAnswer = await self.rpc(
             "rerun_volumes", p_job_id=job_id, p_only_failed=only_failed, **optional
         )
-        return answer
+        return returned
 
     async def resolve_dead_letter(
         self, *, dlq_id: str, action: str, notes: str | None = None
     ) -> rows.DeadLetterAnswer:
-        """HAC: investigate, requeue (counts at zero, history kept), manual (a person will …
+        """HAC: apply an action to a dead letter: investigate, requeue (counts are reset, …
 
-        … type it) or abandon.
+        … history is kept), manual (a user types the text) or abandon.
         """
-        optional = _given({"p_notes": notes})
-        answer: rows.DeadLetterAnswer = await self.rpc(
+        optional = _without_none({"p_notes": notes})
+        returned: rows.DeadLetterAnswer = await self.rpc(
             "resolve_dead_letter", p_dlq_id=dlq_id, p_action=action, **optional
         )
-        return answer
+        return returned
 
     async def resolve_dead_letters(
         self, *, filter: object, action: str, notes: str | None = None
     ) -> rows.ResolveDeadLettersAnswer:
-        """HAC: the same for all that match a filter (never an empty one).
+        """HAC: apply an action to all dead letters that match a filter, which must not be empty.
 
-        Says how many, and what was skipped and why.
+        Returns the number resolved, and the skipped ones with the reason.
         """
-        optional = _given({"p_notes": notes})
-        answer: rows.ResolveDeadLettersAnswer = await self.rpc(
+        optional = _without_none({"p_notes": notes})
+        returned: rows.ResolveDeadLettersAnswer = await self.rpc(
             "resolve_dead_letters", p_filter=filter, p_action=action, **optional
         )
-        return answer
+        return returned
 
     async def restore_case(self, *, case_id: str) -> rows.CaseAnswer:
         """Owner or HAC: restore a deleted case with the documents that were deleted with it."""
-        answer: rows.CaseAnswer = await self.rpc("restore_case", p_case_id=case_id)
-        return answer
+        returned: rows.CaseAnswer = await self.rpc("restore_case", p_case_id=case_id)
+        return returned
 
     async def restore_document(self, *, document_id: str) -> rows.DocumentAnswer:
         """Owner or HAC: restore a deleted document, unless its name is in use again."""
-        answer: rows.DocumentAnswer = await self.rpc("restore_document", p_document_id=document_id)
-        return answer
+        returned: rows.DocumentAnswer = await self.rpc(
+            "restore_document", p_document_id=document_id
+        )
+        return returned
 
     async def results_by_hour(self, *, hours: int = 24) -> list[rows.HourlyResult]:
-        """HAC: completed documents and dead letters in each of the last hours, the current …
+        """HAC: completed documents and dead letters in each of the last p_hours hours, …
 
-        … one included, oldest first.
+        … including the current one, oldest first.
         """
-        answer: list[rows.HourlyResult] = await self.rpc("results_by_hour", p_hours=hours)
-        return answer
+        returned: list[rows.HourlyResult] = await self.rpc("results_by_hour", p_hours=hours)
+        return returned
 
     async def resume_lane(self, *, lane: str) -> rows.ResumeLaneAnswer:
-        """HAC: let a paused lane run again."""
-        answer: rows.ResumeLaneAnswer = await self.rpc("resume_lane", p_lane=lane)
-        return answer
+        """HAC: resume a paused lane."""
+        returned: rows.ResumeLaneAnswer = await self.rpc("resume_lane", p_lane=lane)
+        return returned
 
     async def revoke_role(self, *, user_id: str, role: str | None = None) -> rows.RoleAnswer:
-        """HAC: revoke the role of a user, at once.
+        """HAC: revoke a user's role; takes effect immediately.
 
-        Refused for the last administrator and for the caller.
+        Rejected for the last administrator and for the caller's own role.
         """
-        optional = _given({"p_role": role})
-        answer: rows.RoleAnswer = await self.rpc("revoke_role", p_user_id=user_id, **optional)
-        return answer
+        optional = _without_none({"p_role": role})
+        returned: rows.RoleAnswer = await self.rpc("revoke_role", p_user_id=user_id, **optional)
+        return returned
 
     async def route_document(
         self, *, document_id: str, lane: str, notes: str | None = None
     ) -> rows.RouteDocumentAnswer:
-        """HAC: send a file of unknown type to a lane.
+        """HAC: route a file of unknown type to a lane.
 
-        To refuse it, cancel it.
+        To reject the file, cancel it.
         """
-        optional = _given({"p_notes": notes})
-        answer: rows.RouteDocumentAnswer = await self.rpc(
+        optional = _without_none({"p_notes": notes})
+        returned: rows.RouteDocumentAnswer = await self.rpc(
             "route_document", p_document_id=document_id, p_lane=lane, **optional
         )
-        return answer
+        return returned
 
     async def route_documents(
         self, *, document_ids: Sequence[str | None], lane: str, notes: str | None = None
     ) -> rows.RouteDocumentsAnswer:
-        """HAC: send files of unknown type to a lane.
+        """HAC: route files of unknown type to a lane.
 
-        Says how many, and what was skipped and why.
+        Returns the number routed, and the skipped documents with the reason.
         """
-        optional = _given({"p_notes": notes})
-        answer: rows.RouteDocumentsAnswer = await self.rpc(
+        optional = _without_none({"p_notes": notes})
+        returned: rows.RouteDocumentsAnswer = await self.rpc(
             "route_documents", p_document_ids=document_ids, p_lane=lane, **optional
         )
-        return answer
+        return returned
 
     async def safe_document_reupload_v2(
         self,
@@ -1401,12 +1424,12 @@ class Client(abc.ABC):
         language: str | None = None,
         profile: str | None = None,
     ) -> rows.SafeDocumentReuploadV2Answer:
-        """Take in a file: a new document, or a new version of the one with that name; …
+        """Add a file as a new document, or as a new version of the document with that name; …
 
-        … identical bytes return the existing one. The lane follows from p_lane, p_ocr_status or the
-        extension; unknown types wait for HAC.
+        … if the bytes are identical, return the existing document. The lane is determined by
+        p_lane, p_ocr_status or the extension; files of unknown type wait for HAC.
         """
-        optional = _given(
+        optional = _without_none(
             {
                 "p_ocr_status": ocr_status,
                 "p_lane": lane,
@@ -1418,7 +1441,7 @@ class Client(abc.ABC):
                 "p_profile": profile,
             }
         )
-        answer: rows.SafeDocumentReuploadV2Answer = await self.rpc(
+        returned: rows.SafeDocumentReuploadV2Answer = await self.rpc(
             "safe_document_reupload_v2",
             p_case_id=case_id,
             p_document_name=document_name,
@@ -1427,7 +1450,7 @@ class Client(abc.ABC):
             p_priority=priority,
             **optional,
         )
-        return answer
+        return returned
 
     async def save_document_pages(
         self,
@@ -1440,12 +1463,13 @@ class Client(abc.ABC):
         profile: str = "balanced",
         page_count: int | None = None,
     ) -> rows.SaveDocumentPagesAnswer:
-        """Keep pages as they are read: [{"page_number", "text", "lines", "confidence", …}, …].
+        """Save pages as they are read: [{"page_number", "text", "lines", "confidence", …}, …].
 
-        Answers with the pages this run has so far, so an empty list asks where to continue.
+        Returns the pages saved so far in this run, so a call with an empty list shows where to
+        continue.
         """
-        optional = _given({"p_page_count": page_count})
-        answer: rows.SaveDocumentPagesAnswer = await self.rpc(
+        optional = _without_none({"p_page_count": page_count})
+        returned: rows.SaveDocumentPagesAnswer = await self.rpc(
             "save_document_pages",
             p_document_id=document_id,
             p_lock_token=lock_token,
@@ -1455,7 +1479,7 @@ class Client(abc.ABC):
             p_profile=profile,
             **optional,
         )
-        return answer
+        return returned
 
     async def search_documents(
         self,
@@ -1466,83 +1490,83 @@ class Client(abc.ABC):
         limit: int = 20,
         offset: int = 0,
     ) -> list[rows.SearchHit]:
-        """Pages whose text matches, best first, hits marked «so»; accents do not matter, …
+        """Pages whose text matches and that the caller may see, best match first, with hits …
 
-        … words match in all their forms when the language is named. Only what the caller may see.
+        … marked «like this». Accents are ignored; if the language is given, words match in all
+        inflected forms.
         """
-        optional = _given({"p_language": language, "p_case_id": case_id})
-        answer: list[rows.SearchHit] = await self.rpc(
+        optional = _without_none({"p_language": language, "p_case_id": case_id})
+        returned: list[rows.SearchHit] = await self.rpc(
             "search_documents", p_query=query, p_limit=limit, p_offset=offset, **optional
         )
-        return answer
+        return returned
 
     async def set_alert_rule(self, *, rule: str, changes: object) -> rows.AlertRuleAnswer:
         """HAC: change or create a rule.
 
         Fields: {"metric", "comparison", "threshold", "window_seconds", "hold_seconds",
-        "calm_seconds", "at_least", "severity", "enabled", "advice"}; omitted fields stay as they
-        are.
+        "calm_seconds", "at_least", "severity", "enabled", "advice"}; omitted fields do not change.
         """
-        answer: rows.AlertRuleAnswer = await self.rpc(
+        returned: rows.AlertRuleAnswer = await self.rpc(
             "set_alert_rule", p_rule=rule, p_changes=changes
         )
-        return answer
+        return returned
 
     async def set_function(
         self, *, function_name: str, enabled: bool | None = None, schedule: str | None = None
     ) -> rows.SetFunctionAnswer:
-        """HAC: enable or disable a function, set its schedule.
+        """HAC: enable or disable a function, or set its schedule.
 
-        A null parameter changes nothing, an empty schedule removes it. pg_cron or the scheduler
-        applies it at once.
+        A null parameter leaves its setting unchanged; an empty schedule removes the schedule.
+        pg_cron or the scheduler applies the change immediately.
         """
-        optional = _given({"p_enabled": enabled, "p_schedule": schedule})
-        answer: rows.SetFunctionAnswer = await self.rpc(
+        optional = _without_none({"p_enabled": enabled, "p_schedule": schedule})
+        returned: rows.SetFunctionAnswer = await self.rpc(
             "set_function", p_function_name=function_name, **optional
         )
-        return answer
+        return returned
 
     async def set_task_priority(self, *, task_id: str, priority: str) -> rows.TaskAnswer:
         """HAC: set the priority of a task: low, normal, high or urgent."""
-        answer: rows.TaskAnswer = await self.rpc(
+        returned: rows.TaskAnswer = await self.rpc(
             "set_task_priority", p_task_id=task_id, p_priority=priority
         )
-        return answer
+        return returned
 
     async def settle_alert_notice(
         self, *, id: str, attempt: int, error: str | None = None, is_set_up: bool = True
     ) -> bool:
-        """Record the outcome of a delivery attempt: delivered without p_error, otherwise …
+        """Record the outcome of a delivery attempt: the notice was delivered if p_error is …
 
-        … retried with backoff. False if the lease of the attempt has expired and another attempt
-        has begun.
+        … null; otherwise it is retried with backoff. Returns false if the lease of the attempt has
+        expired and another attempt has begun.
         """
-        optional = _given({"p_error": error})
-        answer: bool = await self.rpc(
+        optional = _without_none({"p_error": error})
+        returned: bool = await self.rpc(
             "settle_alert_notice", p_id=id, p_attempt=attempt, p_is_set_up=is_set_up, **optional
         )
-        return answer
+        return returned
 
     async def settle_volume_outbox(self, *, messages: object) -> int:
-        """Delete messages that were sent: [{"task_id", "attempt"}, …].
+        """Delete sent messages from the outbox: [{"task_id", "attempt"}, …].
 
-        Returns how many of them were still in the outbox.
+        Returns the number deleted.
         """
-        answer: int = await self.rpc("settle_volume_outbox", p_messages=messages)
-        return answer
+        returned: int = await self.rpc("settle_volume_outbox", p_messages=messages)
+        return returned
 
     async def settle_webhook(
         self, *, id: str, attempt: int, error: str | None = None, final: bool = False
     ) -> bool:
-        """Report an attempt: without an error it was delivered; p_final gives it up.
+        """Report a delivery attempt: it succeeded if p_error is null; p_final prevents a retry.
 
-        False if the webhook was claimed again or settled meanwhile.
+        Returns false if the webhook was claimed again or settled in the meantime.
         """
-        optional = _given({"p_error": error})
-        answer: bool = await self.rpc(
+        optional = _without_none({"p_error": error})
+        returned: bool = await self.rpc(
             "settle_webhook", p_id=id, p_attempt=attempt, p_final=final, **optional
         )
-        return answer
+        return returned
 
     async def share_case(
         self, *, case_id: str, user_id: str, role: str | None = "viewer"
@@ -1551,42 +1575,42 @@ class Client(abc.ABC):
 
         … the user.
         """
-        answer: rows.CaseAnswer = await self.rpc(
+        returned: rows.CaseAnswer = await self.rpc(
             "share_case", p_case_id=case_id, p_user_id=user_id, p_role=role
         )
-        return answer
+        return returned
 
     async def share_case_by_email(
         self, *, case_id: str, email: str, role: str = "viewer"
     ) -> rows.CaseAnswer:
-        """Owner or HAC: share_case with the user who has this address."""
-        answer: rows.CaseAnswer = await self.rpc(
+        """Owner or HAC: share a case with the user who has this e-mail address; see share_case."""
+        returned: rows.CaseAnswer = await self.rpc(
             "share_case_by_email", p_case_id=case_id, p_email=email, p_role=role
         )
-        return answer
+        return returned
 
     async def silence_alerts(
         self, *, minutes: int, reason: str, rule: str | None = None
     ) -> rows.SilenceAnswer:
         """HAC: suppress the notices of a rule, or of all rules, for p_minutes.
 
-        Alerts that are still open then send theirs.
+        Alerts that are still open afterwards send theirs then.
         """
-        optional = _given({"p_rule": rule})
-        answer: rows.SilenceAnswer = await self.rpc(
+        optional = _without_none({"p_rule": rule})
+        returned: rows.SilenceAnswer = await self.rpc(
             "silence_alerts", p_minutes=minutes, p_reason=reason, **optional
         )
-        return answer
+        return returned
 
     async def start_volume_stage(
         self, *, task_id: int, stage: str, attempt: int, worker_id: str, lock_seconds: int = 20
     ) -> rows.StartVolumeStageAnswer:
-        """Start the stage that a message names: returns the lock token and what the stage needs.
+        """Start the stage of a message: returns the lock token and what the stage needs.
 
-        STALE_MESSAGE: the message was handled already; remove it. STAGE_HELD: another worker holds
+        STALE_MESSAGE: the message was already handled; remove it. STAGE_HELD: another worker holds
         the task; leave the message for retry_after seconds.
         """
-        answer: rows.StartVolumeStageAnswer = await self.rpc(
+        returned: rows.StartVolumeStageAnswer = await self.rpc(
             "start_volume_stage",
             p_task_id=task_id,
             p_stage=stage,
@@ -1594,17 +1618,17 @@ class Client(abc.ABC):
             p_worker_id=worker_id,
             p_lock_seconds=lock_seconds,
         )
-        return answer
+        return returned
 
     async def stuck_documents(self, *, limit: int = 100) -> list[rows.StuckDocument]:
-        """HAC: documents held for more than ten minutes, or whose worker is silent, the …
+        """HAC: documents held for more than ten minutes, or whose worker is silent (no …
 
-        … longest held first. Silent is a worker without a heartbeat for five minutes. sweep_due_at
-        is when the sweep takes the document back if its worker stays silent; at attempt_deadline it
-        does so in any case.
+        … heartbeat for five minutes), longest held first. sweep_due_at is when the sweep reclaims
+        the document if its worker stays silent; at attempt_deadline, the sweep reclaims it in any
+        case.
         """
-        answer: list[rows.StuckDocument] = await self.rpc("stuck_documents", p_limit=limit)
-        return answer
+        returned: list[rows.StuckDocument] = await self.rpc("stuck_documents", p_limit=limit)
+        return returned
 
     async def submit_check_job(
         self,
@@ -1624,10 +1648,10 @@ class Client(abc.ABC):
         """Submit a check job.
 
         p_images is [{"name", "dropbox_path", "sha256", "reference", …}, …]; the files are in the
-        folder of p_job_id, a new UUID. Without p_language, the language of the text is not checked.
-        A known idempotency key returns the existing job.
+        folder of p_job_id, a new UUID. If p_language is null, the language of the text is not
+        checked. A known idempotency key returns the existing job.
         """
-        optional = _given(
+        optional = _without_none(
             {
                 "p_allowed": allowed,
                 "p_name": name,
@@ -1638,7 +1662,7 @@ class Client(abc.ABC):
                 "p_request_digest": request_digest,
             }
         )
-        answer: rows.SubmitCheckJobAnswer = await self.rpc(
+        returned: rows.SubmitCheckJobAnswer = await self.rpc(
             "submit_check_job",
             p_job_id=job_id,
             p_language=language,
@@ -1646,84 +1670,85 @@ class Client(abc.ABC):
             p_seconds=seconds,
             **optional,
         )
-        return answer
+        return returned
 
     async def sweep_documents(self) -> int:
-        """Take documents back from workers that died or overran their deadline.
+        """Reclaim documents from workers that died or exceeded their deadline.
 
-        Returns how many.
+        Returns the number reclaimed.
         """
-        answer: int = await self.rpc("sweep_documents")
-        return answer
+        returned: int = await self.rpc("sweep_documents")
+        return returned
 
     async def system_metrics(self) -> rows.SystemMetricsAnswer:
-        """Figures for /metrics: waiting, claimed and stuck documents of each lane, dead …
+        """Values for /metrics: waiting, claimed and stuck documents in each lane, dead …
 
         … letters, open alerts and tasks, and workers. Waiting documents are counted up to 100,000
         in each lane.
         """
-        answer: rows.SystemMetricsAnswer = await self.rpc("system_metrics")
-        return answer
+        returned: rows.SystemMetricsAnswer = await self.rpc("system_metrics")
+        return returned
 
     async def take_engine_call(self, *, engine: str, per_second: float) -> float:
-        """Reserve the next call slot of an engine, at p_per_second calls of all workers.
+        """Reserve the next call slot of an engine, at a rate of p_per_second calls across …
 
-        Returns the seconds to wait for it.
+        … all workers. Returns the number of seconds to wait.
         """
-        answer: float = await self.rpc("take_engine_call", p_engine=engine, p_per_second=per_second)
-        return answer
+        returned: float = await self.rpc(
+            "take_engine_call", p_engine=engine, p_per_second=per_second
+        )
+        return returned
 
     async def test_alert(self, *, rule: str) -> rows.AlertRuleAnswer:
-        """HAC: send the notices of a rule as a test, without an alert."""
-        answer: rows.AlertRuleAnswer = await self.rpc("test_alert", p_rule=rule)
-        return answer
+        """HAC: send test notices for a rule without firing an alert."""
+        returned: rows.AlertRuleAnswer = await self.rpc("test_alert", p_rule=rule)
+        return returned
 
     async def type_text(self, *, document_id: str, pages: object) -> rows.TypeTextAnswer:
-        """HAC: complete a document in pending_review with text typed by hand: …
+        """HAC: complete a document in pending_review with manually typed text: …
 
-        … [{"page_number", "text"}, …]. A later OCR run does not undo it.
+        … [{"page_number", "text"}, …]. A later OCR run does not overwrite it.
         """
-        answer: rows.TypeTextAnswer = await self.rpc(
+        returned: rows.TypeTextAnswer = await self.rpc(
             "type_text", p_document_id=document_id, p_pages=pages
         )
-        return answer
+        return returned
 
     async def unknown_files(self, *, paths: Sequence[str | None]) -> list[str]:
-        """Which of these uploaded files no document names.
+        """The given uploaded files that no document refers to.
 
-        The document of a file stored a moment ago may follow.
+        The document for a recent file may still be added.
         """
-        answer: list[str] = await self.rpc("unknown_files", p_paths=paths)
-        return answer
+        returned: list[str] = await self.rpc("unknown_files", p_paths=paths)
+        return returned
 
     async def volume_board(self, *, job_id: int) -> rows.VolumeBoardAnswer:
         """A summary of a job: volumes by stage and status, the volumes that workers hold (at …
 
-        … most 200) and their progress, the durations of stages, and the last pass of the
-        orchestrator.
+        … most 200) and their progress, the stage durations, and the last orchestrator pass.
         """
-        answer: rows.VolumeBoardAnswer = await self.rpc("volume_board", p_job_id=job_id)
-        return answer
+        returned: rows.VolumeBoardAnswer = await self.rpc("volume_board", p_job_id=job_id)
+        return returned
 
     async def volume_history(self, *, task_id: int, limit: int = 50) -> list[rows.VolumeRuns]:
-        """Every attempt of a worker at the volume, newest first: stage, times, pages, outcome."""
-        answer: list[rows.VolumeRuns] = await self.rpc(
+        """All attempts to process a volume, newest first: stage, times, pages, outcome."""
+        returned: list[rows.VolumeRuns] = await self.rpc(
             "volume_history", p_task_id=task_id, p_limit=limit
         )
-        return answer
+        return returned
 
     async def wait_for_documents(self, *, lanes: Sequence[str | None] | None = None) -> int:
         """Request a notification when the next document enters one of the lanes (null: all).
 
-        The channel is pagewarden_documents, the payload the lane; functions that serve the lane are
-        called. Claim once more before you wait. Returns how many lanes notify; a paused one does
-        not.
+        The channel is pagewarden_documents, and the payload is the lane; functions that serve the
+        lane are called. Claim once more before waiting. Returns the number of lanes that will
+        notify; paused lanes do not.
         """
-        optional = _given({"p_lanes": lanes})
-        answer: int = await self.rpc("wait_for_documents", **optional)
-        return answer
+        optional = _without_none({"p_lanes": lanes})
+        returned: int = await self.rpc("wait_for_documents", **optional)
+        return returned
 
 
-def _given(params: dict[str, object]) -> dict[str, object]:
-    """Leave out what is None: the default of the database applies."""
+def _without_none(params: dict[str, object]) -> dict[str, object]:
+    """Omit parameters without a value, so that the default of the database applies."""
     return {name: value for name, value in params.items() if value is not None}

@@ -1,4 +1,4 @@
-"""A Supabase project, through the PostgREST client of the supabase package."""
+"""The HTTP transport: a Supabase project, through the PostgREST client of its package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import postgrest
 from postgrest import base_request_builder
 
 from pagewarden import errors
-from pagewarden.database import gateways, interface
+from pagewarden.database import base
+from pagewarden.database.errors import make_error_from_response, translate_http_errors
 
 if TYPE_CHECKING:
     import ssl
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from pagewarden.database import arguments
 
 
-class HttpDatabase(interface.Database):
-    """One HTTP session, and the credentials each request carries."""
+class HttpDatabase(base.Database):
+    """An HTTP session, and the credentials of each request."""
 
     def __init__(
         self, session: httpx.AsyncClient, url: str, key: str, bearer: str | None = None
@@ -34,11 +35,13 @@ class HttpDatabase(interface.Database):
             f"{url}/rest/v1", headers=headers, http_client=session
         )
 
-    def acting_as(self, user: interface.User) -> HttpDatabase:
-        """See the same database as this user, whose row-level security applies."""
+    def acting_as(self, user: base.User) -> HttpDatabase:
+        """Return the same database as this user, with row-level security."""
         if user.jwt is None:
             raise errors.Forbidden(
-                "over HTTP a user needs a token", sqlstate="28000", hint="sign in first"
+                "over HTTP, a call on behalf of a user requires a token",
+                sqlstate="28000",
+                hint="sign in first",
             )
         return HttpDatabase(self._session, self._url, self._key, user.jwt)
 
@@ -46,9 +49,9 @@ class HttpDatabase(interface.Database):
         """Close all connections."""
         await self._session.aclose()
 
-    async def _rpc(self, name: str, given: arguments.Arguments) -> Any:  # noqa: ANN401  # JSON
-        # The client is typed for text, and takes any JSON.
-        builder = self._client.rpc(name, cast("dict[str, str]", dict(given.values)))
+    async def _rpc(self, name: str, args: arguments.Arguments) -> Any:  # noqa: ANN401  # JSON
+        # The client is typed for text but accepts any JSON.
+        builder = self._client.rpc(name, cast("dict[str, str]", dict(args.values)))
         return await _send(builder.request)
 
     async def _insert(self, change: arguments.Change) -> list[dict[str, Any]]:
@@ -76,36 +79,36 @@ class HttpDatabase(interface.Database):
 
 
 def connect(url: str, key: str, *, timeout: float) -> HttpDatabase:
-    """Connect to a Supabase project with its secret key, and seconds for each call."""
-    # HTTP/1.1: a lost connection then costs only the one call that was using it.
+    """Connect to a Supabase project with its secret key; `timeout` is in seconds for each call."""
+    # HTTP/1.1: a lost connection then affects only the one call that used it.
     session = httpx.AsyncClient(
-        timeout=httpx.Timeout(timeout, connect=min(timeout, interface.CONNECT_SECONDS)),
-        verify=_authorities(),
+        timeout=httpx.Timeout(timeout, connect=min(timeout, base.CONNECT_SECONDS)),
+        verify=_load_certificates(),
     )
-    # An old key is a token that names its role; a new one must not be sent as a token.
+    # A legacy key is a token that names its role; a new key must not be sent as a token.
     return HttpDatabase(session, url.rstrip("/"), key, key if key.count(".") == 2 else None)
 
 
 @functools.cache
-def _authorities() -> ssl.SSLContext:
-    """Load the certificate authorities once; that takes longer than many a call."""
+def _load_certificates() -> ssl.SSLContext:
+    """Load the certificates once; that takes longer than most calls."""
     return httpx.create_ssl_context()
 
 
 async def _send(request: base_request_builder.RequestConfig[httpx.AsyncClient]) -> Any:  # noqa: ANN401  # JSON
-    # Not execute(): it repeats some requests, hides the status of an error, and makes of no
-    # answer at all, as a void function gives, an empty list.
-    with gateways.foreign_errors():
+    # Not execute(): it repeats some requests, hides the status of errors, and turns the empty
+    # response of a void function into an empty list.
+    with translate_http_errors():
         response = await request.send(httpx.Headers())
     if not response.is_success:
-        raise gateways.from_response(response)
+        raise make_error_from_response(response)
     if not response.content:
         return None
     try:
         return response.json()
     except ValueError as exc:
         raise errors.DatabaseError(
-            f"{response.url.host} does not answer as a Supabase project does",
+            f"{response.url.host} does not respond like a Supabase project",
             hint="check PAGEWARDEN_SUPABASE_URL",
         ) from exc
 

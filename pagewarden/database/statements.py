@@ -1,7 +1,7 @@
-"""The SQL of the direct transport: much what PostgREST would send for the same call.
+"""SQL of the direct transport, similar to what PostgREST sends for the same call.
 
-Arguments travel as one JSON object that Postgres takes apart, and results as one JSON value
-that it puts together, so that both conversions are its own.
+Arguments are sent as one JSON object and results returned as one JSON value, so that Postgres
+itself does both conversions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pagewarden.database import arguments
 
-# Finds the functions of a name that take the given arguments and need no others.
+# Finds the functions of a name that accept the given arguments and require no others.
 _FIND = """
 select
   case
@@ -54,7 +54,7 @@ where p.pronamespace = 'public'::regnamespace
 """
 
 
-class Shape(enum.StrEnum):
+class ResultShape(enum.StrEnum):
     """What a function returns."""
 
     NOTHING = "nothing"
@@ -65,69 +65,73 @@ class Shape(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A call of one function, complete but for the values of its arguments.
+class CallStatement:
+    """The SQL before and after the arguments of a function call.
 
-    It is kept as bytes, because putting it together takes as long as running it.
+    It is cached as bytes, because composing it takes as long as running it.
     """
 
-    shape: Shape
+    shape: ResultShape
     before: bytes
     after: bytes
 
     def statement(self, connection: psycopg.AsyncConnection, encoded: str) -> bytes:
-        """Put the arguments in, a JSON object."""
+        """Return the statement with the arguments, an encoded JSON object."""
         return self.before + sql.Literal(encoded).as_bytes(connection) + self.after
 
 
-async def find_call(connection: psycopg.AsyncConnection, name: str, given: frozenset[str]) -> Call:
-    """Look up the function that takes these arguments."""
-    cursor = await connection.execute(_FIND, {"name": name, "given": sorted(given)})
-    found = await cursor.fetchall()
-    if len(found) != 1:
-        some = "more than one" if found else "no"
-        raise errors.InvalidCall(
-            f"there is {some} function public.{name}({', '.join(sorted(given))})",
-            sqlstate="42725" if found else "42883",
-            hint="check the names of the arguments, and that every migration has been applied",
+async def find_call(
+    connection: psycopg.AsyncConnection, name: str, arg_names: frozenset[str]
+) -> CallStatement:
+    """Look up the function that accepts these arguments."""
+    cursor = await connection.execute(_FIND, {"name": name, "given": sorted(arg_names)})
+    rows = await cursor.fetchall()
+    if len(rows) != 1:
+        number = "more than one" if rows else "no"
+        raise errors.InvalidArgument(
+            f"there is {number} function public.{name}({', '.join(sorted(arg_names))})",
+            sqlstate="42725" if rows else "42883",
+            hint="check the argument names, and that all migrations have been applied",
         )
-    shape, types = found[0]
-    before, after = _call(name, Shape(shape), {key: types[key] for key in given})
-    return Call(Shape(shape), before.as_bytes(connection), after.as_bytes(connection))
+    shape, types = rows[0]
+    before, after = _make_call(name, ResultShape(shape), {key: types[key] for key in arg_names})
+    return CallStatement(
+        ResultShape(shape), before.as_bytes(connection), after.as_bytes(connection)
+    )
 
 
-def select(query: arguments.Query) -> sql.Composed:
+def make_select(query: arguments.Query) -> sql.Composed:
     """Compose a select that returns all its rows as one JSON array."""
     return sql.SQL(
         "select coalesce(json_agg(x), '[]') from (select {} from public.{}{}{}{}) as x"
     ).format(
         sql.SQL(", ").join(map(sql.Identifier, query.columns)) if query.columns else sql.SQL("*"),
         sql.Identifier(query.table),
-        _where(query),
-        _order(query),
-        _limit(query.limit),
+        _make_where(query),
+        _make_order_by(query),
+        _make_limit(query.limit),
     )
 
 
-def insert(change: arguments.Change) -> sql.Composed:
+def make_insert(change: arguments.Change) -> sql.Composed:
     """Compose an insert of one row that returns it in a JSON array."""
     return sql.SQL(
         "with x as (insert into public.{table} ({columns}) select {columns} from"
         " json_populate_record(null::public.{table}, {values}) returning *)"
         " select coalesce(json_agg(x), '[]') from x"
-    ).format(**_parts(change))
+    ).format(**_make_parts(change))
 
 
-def update(change: arguments.Change) -> sql.Composed:
+def make_update(change: arguments.Change) -> sql.Composed:
     """Compose an update that returns the changed rows in a JSON array."""
     return sql.SQL(
         "with x as (update public.{table} set ({columns}) = (select {columns} from"
         " json_populate_record(null::public.{table}, {values})){where} returning *)"
         " select coalesce(json_agg(x), '[]') from x"
-    ).format(**_parts(change), where=_where(change.query))
+    ).format(**_make_parts(change), where=_make_where(change.query))
 
 
-def _parts(change: arguments.Change) -> dict[str, sql.Composable]:
+def _make_parts(change: arguments.Change) -> dict[str, sql.Composable]:
     return {
         "table": sql.Identifier(change.query.table),
         "columns": sql.SQL(", ").join(map(sql.Identifier, change.values.values)),
@@ -135,8 +139,8 @@ def _parts(change: arguments.Change) -> dict[str, sql.Composable]:
     }
 
 
-def settings(values: Mapping[str, str]) -> sql.Composed:
-    """Compose a statement that sets these for the rest of the transaction."""
+def make_settings_statement(values: Mapping[str, str]) -> sql.Composed:
+    """Compose a statement that applies settings to the rest of the transaction."""
     return sql.SQL("select {}; ").format(
         sql.SQL(", ").join(
             sql.SQL("set_config({}, {}, true)").format(sql.Literal(key), sql.Literal(value))
@@ -145,49 +149,49 @@ def settings(values: Mapping[str, str]) -> sql.Composed:
     )
 
 
-def _call(
-    name: str, shape: Shape, types: Mapping[str, str]
+def _make_call(
+    name: str, shape: ResultShape, types: Mapping[str, str]
 ) -> tuple[sql.Composable, sql.Composable]:
-    """Compose what comes before the arguments and what comes after them."""
+    """Compose the SQL before and after the arguments."""
     call = sql.SQL("public.{}({})").format(
         sql.Identifier(name),
         sql.SQL(", ").join(sql.SQL("{0} => a.{0}").format(sql.Identifier(key)) for key in types),
     )
-    result, source = _result(shape, call)
+    result, source = _make_result(shape, call)
     return (
         sql.SQL("select {} from json_to_record(").format(result),
-        sql.SQL(") as a({}){}").format(_columns(types), source),
+        sql.SQL(") as a({}){}").format(_make_columns(types), source),
     )
 
 
-def _result(shape: Shape, call: sql.Composed) -> tuple[sql.Composable, sql.Composable]:
+def _make_result(shape: ResultShape, call: sql.Composed) -> tuple[sql.Composable, sql.Composable]:
     match shape:
-        case Shape.NOTHING:
+        case ResultShape.NOTHING:
             return call, sql.SQL("")
-        case Shape.VALUE:
+        case ResultShape.VALUE:
             return sql.SQL("to_json({})").format(call), sql.SQL("")
-        case Shape.VALUES:
+        case ResultShape.VALUES:
             return sql.SQL("coalesce(json_agg(x.value), '[]')"), sql.SQL(
                 " cross join lateral {} as x(value)"
             ).format(call)
-        case Shape.ROW | Shape.ROWS:
-            # The inner select keeps a row of one column a row.
+        case ResultShape.ROW | ResultShape.ROWS:
+            # The inner select keeps a row with one column a row.
             source = sql.SQL(" cross join lateral (select r.* from {} as r) as x").format(call)
-            if shape is Shape.ROW:
+            if shape is ResultShape.ROW:
                 return sql.SQL("to_json(x)"), source
             return sql.SQL("coalesce(json_agg(x), '[]')"), source
 
 
-def _columns(types: Mapping[str, str]) -> sql.Composable:
+def _make_columns(types: Mapping[str, str]) -> sql.Composable:
     if not types:
-        return sql.SQL("nothing text")  # json_to_record() wants a column
+        return sql.SQL("nothing text")  # json_to_record() requires a column
     # format_type() has quoted the types.
     return sql.SQL(", ").join(
         sql.SQL("{} {}").format(sql.Identifier(key), sql.SQL(types[key])) for key in types
     )
 
 
-def _where(query: arguments.Query) -> sql.Composable:
+def _make_where(query: arguments.Query) -> sql.Composable:
     if not query.where:
         return sql.SQL("")
     conditions = sql.SQL(" and ").join(_condition(*condition) for condition in query.where)
@@ -205,7 +209,7 @@ def _condition(column: str, value: str | tuple[str, ...] | None) -> sql.Composab
     return sql.SQL("{} in ({})").format(name, sql.SQL(", ").join(map(sql.Literal, value)))
 
 
-def _order(query: arguments.Query) -> sql.Composable:
+def _make_order_by(query: arguments.Query) -> sql.Composable:
     if not query.order:
         return sql.SQL("")
     return sql.SQL(" order by ") + sql.SQL(", ").join(
@@ -214,5 +218,5 @@ def _order(query: arguments.Query) -> sql.Composable:
     )
 
 
-def _limit(limit: int | None) -> sql.Composable:
+def _make_limit(limit: int | None) -> sql.Composable:
     return sql.SQL("") if limit is None else sql.SQL(" limit {}").format(sql.Literal(limit))

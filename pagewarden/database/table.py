@@ -1,4 +1,4 @@
-"""A table or view, and the type of its rows."""
+"""The name of a table or view, with the type of its rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ Row_co = TypeVar("Row_co", covariant=True)
 
 @dataclass(frozen=True)
 class Table(Generic[Row_co]):
-    """A public table or view by its name; select() answers with rows of its type."""
+    """A public table or view; select() returns rows of its type."""
 
     name: str

@@ -1,7 +1,7 @@
-"""What a person made of a page: a text, and the lines that agree with it.
+"""Fit a person's corrected text to the lines of a page.
 
-Who corrects a page may have changed its lines one by one, or the text as a whole. Lines that are
-still there keep their places; where their number changed, the new ones share the place of the old.
+A correction may change single lines, or the text as a whole. Unchanged lines keep their positions;
+where the number of lines changed, the new lines share the area of the old ones.
 """
 
 from __future__ import annotations
@@ -11,70 +11,71 @@ import difflib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from pagewarden.reading import pages
+from pagewarden.ocr import pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-SURE = 1.0
-# Of a page that nobody measured: A4 at 150 dpi.
-_UNMEASURED = (1240, 1754)
-_DPI = 150.0
-# Comparing goes with the square of this; longer pages are shared out as a whole.
-_MOST_COMPARED = 2_000
-_PAIRS_FOR_A_LINE = 4
+PERSON_CONFIDENCE = 1.0
+# Size of a page whose size is unknown: A4 at 150 dpi.
+_DEFAULT_SIZE = (1240, 1754)
+_DEFAULT_DPI = 150.0
+# Comparing takes quadratic time; the lines of longer pages are not compared.
+_MAX_COMPARED_LINES = 2_000
+_MAX_PAIRS_PER_LINE = 4
 
-Texts = list[tuple[str, int]]
-"""Lines of a text, each with the number of its block."""
+TextLines = list[tuple[str, int]]
+"""Text lines, each with its block number."""
 
 
-def text_of(lines: Sequence[pages.Line]) -> str:
+def join_lines(lines: Sequence[pages.Line]) -> str:
     """Join lines as ReadPage.text does."""
-    return pages.ReadPage(1, 0, 0, 0.0, pages.Source.PERSON, tuple(lines)).text
+    return pages.ReadPage(1, 0, 0, 0.0, pages.TextSource.PERSON, tuple(lines)).text
 
 
-def corrected(page: pages.ReadPage, text: str) -> pages.ReadPage:
-    """Give a page this text, with lines to it; one whose lines say so already stays as it is."""
+def correct_page(page: pages.ReadPage, text: str) -> pages.ReadPage:
+    """Return a page with this text and lines that spell it."""
     if text == page.text:
         return page
-    size = (page.width, page.height) if page.width and page.height else _UNMEASURED
+    size = (page.width, page.height) if page.width and page.height else _DEFAULT_SIZE
     return dataclasses.replace(
         page,
         width=size[0],
         height=size[1],
-        dpi=page.dpi or _DPI,
-        lines=fitted(text, page.lines, size),
+        dpi=page.dpi or _DEFAULT_DPI,
+        lines=fit_text(text, page.lines, size),
         error=None,
     )
 
 
-def fitted(
-    text: str, lines: Sequence[pages.Line], size: tuple[int, int] = _UNMEASURED
+def fit_text(
+    text: str, lines: Sequence[pages.Line], size: tuple[int, int] = _DEFAULT_SIZE
 ) -> tuple[pages.Line, ...]:
-    """Make lines that spell the text, at the places of those that there were."""
-    wanted = split(text)
+    """Return lines that spell the text, at the positions of the given ones."""
+    new = split_text(text)
     old = [line for line in lines if line.text.strip()]
     if not old:
-        whole = pages.Box(0, 0, *size).quad()
-        return tuple(_shared(wanted, whole))
-    if len(wanted) == len(old):
+        whole_page = pages.Box(0, 0, *size).quad()
+        return tuple(_distribute(new, whole_page))
+    if len(new) == len(old):
         return tuple(
-            retyped(line, said, block) for line, (said, block) in zip(old, wanted, strict=True)
+            retype_line(line, new_text, block)
+            for line, (new_text, block) in zip(old, new, strict=True)
         )
-    return tuple(_aligned(wanted, old))
+    return tuple(_align_lines(new, old))
 
 
-def retyped(line: pages.Line, text: str, block: int | None = None) -> pages.Line:
-    """Put another text into the place of a line; whoever typed it is sure."""
+def retype_line(line: pages.Line, text: str, block: int | None = None) -> pages.Line:
+    """Replace the text of a line; typed text has full confidence and no words."""
     block = line.block if block is None else block
     if text == line.text:
         return dataclasses.replace(line, block=block)
-    return pages.Line(text, line.quad, SURE, (), block)
+    return pages.Line(text, line.quad, PERSON_CONFIDENCE, (), block)
 
 
-def split(text: str) -> Texts:
-    """Take a text apart into lines and blocks, between which there are empty lines."""
-    found: Texts = []
+def split_text(text: str) -> TextLines:
+    """Split a text into lines and blocks; empty lines separate blocks."""
+    found: TextLines = []
     block, ended = 0, False
     for line in text.replace("\r\n", "\n").split("\n"):
         if not line.strip():
@@ -85,29 +86,29 @@ def split(text: str) -> Texts:
     return found
 
 
-def _aligned(wanted: Texts, old: Sequence[pages.Line]) -> Iterator[pages.Line]:
-    for old_from, old_to, new_from, new_to in _stretches(wanted, old):
-        new, before = wanted[new_from:new_to], old[old_from:old_to]
-        if len(new) == len(before):
-            for (said, block), line in zip(new, before, strict=True):
-                yield retyped(line, said, block)
+def _align_lines(new: TextLines, old: Sequence[pages.Line]) -> Iterator[pages.Line]:
+    for old_from, old_to, new_from, new_to in _match_ranges(new, old):
+        new_lines, old_lines = new[new_from:new_to], old[old_from:old_to]
+        if len(new_lines) == len(old_lines):
+            for (text, block), line in zip(new_lines, old_lines, strict=True):
+                yield retype_line(line, text, block)
         else:
-            yield from _shared(new, _around(before))
+            yield from _distribute(new_lines, _enclose(old_lines))
 
 
-def _stretches(wanted: Texts, old: Sequence[pages.Line]) -> list[list[int]]:
-    """Pair the lines that belong together, old from and to, new from and to.
+def _match_ranges(new: TextLines, old: Sequence[pages.Line]) -> list[list[int]]:
+    """Match ranges of lines: start and end in the old ones, start and end in the new ones.
 
-    A line that is new all by itself shares the place of the one before it, or else of the next.
+    Inserted lines are added to the range before them, or else to the next one.
     """
-    texts = [line.text for line in old], [said for said, _ in wanted]
-    if max(map(len, texts)) > _MOST_COMPARED or not is_comparable(*texts):
-        return [[0, len(old), 0, len(wanted)]]
+    texts = [line.text for line in old], [text for text, _ in new]
+    if max(map(len, texts)) > _MAX_COMPARED_LINES or not is_comparable(*texts):
+        return [[0, len(old), 0, len(new)]]
     found: list[list[int]] = []
     for kind, *ends in difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes():
         if kind == "equal":
-            shift = ends[2] - ends[0]
-            found += [[i, i + 1, i + shift, i + shift + 1] for i in range(*ends[:2])]
+            offset = ends[2] - ends[0]
+            found += [[i, i + 1, i + offset, i + offset + 1] for i in range(*ends[:2])]
         elif kind == "insert" and found:
             found[-1][3] = ends[3]
         elif kind != "insert":
@@ -117,31 +118,33 @@ def _stretches(wanted: Texts, old: Sequence[pages.Line]) -> list[list[int]]:
     return found
 
 
-def is_comparable(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Tell whether difflib ends soon: of lines that are all the same it takes the cube."""
-    counts = Counter(other)
-    return sum(counts[line] for line in one) <= _PAIRS_FOR_A_LINE * (len(one) + len(other))
+def is_comparable(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Tell whether difflib is fast enough: it takes cubic time for lines that are all equal."""
+    counts = Counter(new)
+    return sum(counts[line] for line in old) <= _MAX_PAIRS_PER_LINE * (len(old) + len(new))
 
 
-def _shared(wanted: Texts, place: pages.Quad) -> Iterator[pages.Line]:
-    """Cut a place into as many stripes as there are lines."""
-    top_left, top_right, bottom_right, bottom_left = place
-    for count, (said, block) in enumerate(wanted):
-        begin, end = count / len(wanted), (count + 1) / len(wanted)
-        stripe = (
-            _along(top_left, bottom_left, begin),
-            _along(top_right, bottom_right, begin),
-            _along(top_right, bottom_right, end),
-            _along(top_left, bottom_left, end),
+def _distribute(new: TextLines, area: pages.Quad) -> Iterator[pages.Line]:
+    """Distribute lines evenly over an area."""
+    top_left, top_right, bottom_right, bottom_left = area
+    for count, (text, block) in enumerate(new):
+        begin, end = count / len(new), (count + 1) / len(new)
+        quad = (
+            _interpolate(top_left, bottom_left, begin),
+            _interpolate(top_right, bottom_right, begin),
+            _interpolate(top_right, bottom_right, end),
+            _interpolate(top_left, bottom_left, end),
         )
-        yield pages.Line(said, stripe, SURE, (), block)
+        yield pages.Line(text, quad, PERSON_CONFIDENCE, (), block)
 
 
-def _around(lines: Sequence[pages.Line]) -> pages.Quad:
-    """Give the place from the first line to the last, whichever way the page lies."""
+def _enclose(lines: Sequence[pages.Line]) -> pages.Quad:
+    """Return the area from the first line to the last, for any page orientation."""
     first, last = lines[0].quad, lines[-1].quad
     return first[0], first[1], last[2], last[3]
 
 
-def _along(start: pages.Point, end: pages.Point, share: float) -> pages.Point:
-    return pages.Point(start.x + (end.x - start.x) * share, start.y + (end.y - start.y) * share)
+def _interpolate(start: pages.Point, end: pages.Point, fraction: float) -> pages.Point:
+    return pages.Point(
+        start.x + (end.x - start.x) * fraction, start.y + (end.y - start.y) * fraction
+    )

@@ -1,4 +1,4 @@
-"""A worker: takes documents of its lanes, one after the other."""
+"""Worker: claim and process documents; registration; sweep."""
 
 from __future__ import annotations
 
@@ -11,102 +11,106 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from pagewarden import concurrency, errors, waking
-from pagewarden.documents import attempts, claims, reporting
+from pagewarden import concurrency, errors
+from pagewarden.database.listener import Listener
+from pagewarden.database.retry import call_regularly
+from pagewarden.documents.attempt import Attempt
+from pagewarden.documents.claim import Claim, Outcome
 from pagewarden.telemetry import metrics, tracing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
     from pagewarden.database import Database
+    from pagewarden.documents.claim import ReaderSelector
 
 log = structlog.get_logger(__name__)
 
 IDLE_SECONDS = 1.0
-# Whatever is claimed in the last part of the time would only be given back.
+# No claims after this share of the budget: the document would only be released at the end.
 CLAIMING_SHARE = 0.9
+# The database considers a worker dead after three missing reports.
+REPORT_SECONDS = 30.0
+_UNREGISTER_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Serves lanes, in order of preference.
+    """Claims and processes documents of its lanes, which are in order of preference.
 
-    budget_seconds is how long run() or drain() may take: towards the end nothing more is claimed,
-    and at the end what is unfinished is given back.
+    budget_seconds limits run() or drain(): towards the end the worker stops claiming, and at the
+    end it releases its document.
     """
 
     database: Database
-    reader: claims.Reader
+    reader: ReaderSelector
     worker_id: str
     lanes: Sequence[str]
     lock_seconds: float
     heartbeat_seconds: float
     idle_seconds: float = IDLE_SECONDS
     budget_seconds: float | None = None
-    hints: waking.Hints = field(default_factory=waking.Hints)
+    listener: Listener = field(default_factory=Listener)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until stop is set; then give back what is in hand, uncounted."""
-        seen = reporting.reported(self.database, self.worker_id, self.lanes)
-        with self._named(), self.hints.bell(self.lanes) as bell:
-            async with seen, self._shift(stop) as shift:
-                while shift.goes_on:
-                    bell.clear()
-                    if not await self.serve(shift.over):
-                        await concurrency.wait(bell, shift.over, seconds=self.idle_seconds)
+        """Process documents until `stop` is set; then release the current one, uncounted."""
+        registered = register_worker(self.database, self.worker_id, self.lanes)
+        with self._log_context(), self.listener.subscribe(self.lanes) as wake_up:
+            async with registered, self._time_budget(stop) as budget:
+                while budget.can_claim:
+                    wake_up.clear()
+                    if not await self.process_next(budget.expired):
+                        await concurrency.wait(wake_up, budget.expired, seconds=self.idle_seconds)
 
-    async def serve(self, over: asyncio.Event) -> bool:
-        """Read the next document, if there is one; over makes us give it back."""
-        claim = await self._find()
-        if claim is not None:
-            await self.work_on(claim, over)
-        return claim is not None
-
-    async def drain(self, stop: asyncio.Event) -> collections.Counter[attempts.Outcome]:
-        """Work until nothing is left to do or stop is set; count how the attempts ended."""
-        outcomes: collections.Counter[attempts.Outcome] = collections.Counter()
-        with self._named():
-            async with self._shift(stop) as shift:
-                while shift.goes_on and (claim := await self._find()) is not None:
-                    outcomes[await self.work_on(claim, shift.over)] += 1
+    async def drain(self, stop: asyncio.Event) -> collections.Counter[Outcome]:
+        """Process documents until none is left or `stop` is set; count the outcomes."""
+        outcomes: collections.Counter[Outcome] = collections.Counter()
+        with self._log_context():
+            async with self._time_budget(stop) as budget:
+                while budget.can_claim and (claim := await self.claim_next()) is not None:
+                    outcomes[await self.process(claim, budget.expired)] += 1
         return outcomes
 
-    async def work_on(self, claim: claims.Claim, stop: asyncio.Event) -> attempts.Outcome:
-        """Read a document that has been claimed; stop makes us give it back."""
-        with self._about(claim), _measured(claim.lane), tracing.span("attempt"):
-            outcome = await self._attempt(claim, stop)
+    async def process_next(self, stop: asyncio.Event) -> bool:
+        """Claim and process a document; return whether there was one."""
+        claim = await self.claim_next()
+        if claim is not None:
+            await self.process(claim, stop)
+        return claim is not None
+
+    async def process_within_budget(self, claim: Claim, stop: asyncio.Event) -> Outcome:
+        """Process a document that the caller has claimed; release it when the budget expires."""
+        async with self._time_budget(stop) as budget:
+            return await self.process(claim, budget.expired)
+
+    async def process(self, claim: Claim, stop: asyncio.Event) -> Outcome:
+        """Run one attempt at a claimed document; release it if `stop` is set."""
+        attempt = Attempt(
+            claim, self.database, self.reader, self.lock_seconds, self.heartbeat_seconds
+        )
+        with self._log_context(claim), _attempt_timer(claim.lane), tracing.span("attempt"):
+            try:
+                outcome = await attempt.run(stop)
+            except errors.DatabaseError as exc:
+                # Other documents are not affected; sweep reclaims this one when its lock expires.
+                log.exception("attempt_lost", error=str(exc))
+                outcome = Outcome.LOST
             tracing.set_attributes(outcome=outcome)
         metrics.current().documents.labels(claim.lane, outcome).inc()
         return outcome
 
-    async def _attempt(self, claim: claims.Claim, stop: asyncio.Event) -> attempts.Outcome:
-        attempt = attempts.Attempt(
-            claim, self.database, self.reader, self.lock_seconds, self.heartbeat_seconds
-        )
-        try:
-            return await attempt.make(stop)
-        except errors.DatabaseError as exc:
-            # Others go on; this one is found by the sweep when its lock has expired.
-            log.exception("attempt_lost", error=str(exc))
-            return attempts.Outcome.LOST
-
-    async def work_claimed(self, claim: claims.Claim, stop: asyncio.Event) -> attempts.Outcome:
-        """Read a document that somebody claimed for us, within the budget, or until stop is set."""
-        async with self._shift(stop) as shift:
-            return await self.work_on(claim, shift.over)
-
-    async def _find(self) -> claims.Claim | None:
-        """Claim a document; when there is none, ask for a hint and look once more."""
+    async def claim_next(self) -> Claim | None:
+        """Claim a document; if there is none, subscribe to the lanes and try once more."""
         try:
             if (claim := await self.claim(self.lanes)) is not None:
                 return claim
             await self.database.wait_for_documents(lanes=list(self.lanes))
             return await self.claim(self.lanes)
-        except (errors.DatabaseAway, errors.Conflict) as exc:
+        except (errors.DatabaseUnavailable, errors.Conflict) as exc:
             log.warning("claim_failed", error=str(exc))
             return None
 
-    async def claim(self, lanes: Sequence[str]) -> claims.Claim | None:
+    async def claim(self, lanes: Sequence[str]) -> Claim | None:
         """Claim the next document of the first of these lanes that has one."""
         began = tracing.now()
         rows = await self.database.claim_documents(
@@ -117,36 +121,64 @@ class Worker:
         )
         if not rows:
             return None
-        claim = claims.Claim.from_row(rows[0])
+        claim = Claim.from_row(rows[0])
         metrics.current().claims.labels(claim.lane).inc()
-        with self._about(claim):
-            log.debug("claimed")
+        with self._log_context(claim):
+            log.debug("document_claimed")
             tracing.record_span("claim", began)
         return claim
 
-    def _named(self) -> contextlib.AbstractContextManager[None]:
-        """Have the worker's name on every line meanwhile."""
-        return structlog.contextvars.bound_contextvars(worker=self.worker_id)
-
-    def _about(self, claim: claims.Claim) -> contextlib.AbstractContextManager[None]:
-        """Say on every line, and of every span, which document it is about, and who is at it."""
-        return structlog.contextvars.bound_contextvars(
-            worker=self.worker_id, document=claim.id, lane=claim.lane, attempt=claim.attempts
-        )
+    @contextlib.contextmanager
+    def _log_context(self, claim: Claim | None = None) -> Iterator[None]:
+        """Add worker and document to all log lines and spans within."""
+        context: dict[str, object] = {"worker": self.worker_id}
+        if claim is not None:
+            context |= {"document": claim.id, "lane": claim.lane, "attempt": claim.attempts}
+        with structlog.contextvars.bound_contextvars(**context):
+            yield
 
     @contextlib.asynccontextmanager
-    async def _shift(self, stop: asyncio.Event) -> AsyncIterator[_Shift]:
-        shift = _Shift(asyncio.Event(), self.budget_seconds)
-        ending = asyncio.create_task(shift.end(stop))
+    async def _time_budget(self, stop: asyncio.Event) -> AsyncIterator[TimeBudget]:
+        budget = TimeBudget(self.budget_seconds)
+        expiry = asyncio.create_task(budget.expire(stop))
         try:
-            yield shift
+            yield budget
         finally:
-            ending.cancel()
-            await asyncio.gather(ending, return_exceptions=True)
+            expiry.cancel()
+            await asyncio.gather(expiry, return_exceptions=True)
 
 
-async def side_by_side(workers: Sequence[Worker], stop: asyncio.Event) -> None:
-    """Run them side by side; when one cannot go on, all give back what they have."""
+@contextlib.contextmanager
+def _attempt_timer(lane: str) -> Iterator[None]:
+    current, began = metrics.current(), time.monotonic()
+    with current.in_hand.labels(lane).track_inprogress():
+        yield
+    current.document_seconds.labels(lane).observe(time.monotonic() - began)
+
+
+class TimeBudget:
+    """The time that a worker has; `expired` is set at its end, or when the worker is stopped."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.expired = asyncio.Event()
+        self._seconds = seconds
+        self._started_at = asyncio.get_running_loop().time()
+
+    @property
+    def can_claim(self) -> bool:
+        """Tell whether there is time left for another document."""
+        elapsed = asyncio.get_running_loop().time() - self._started_at
+        is_late = self._seconds is not None and elapsed >= CLAIMING_SHARE * self._seconds
+        return not self.expired.is_set() and not is_late
+
+    async def expire(self, stop: asyncio.Event) -> None:
+        """Wait until `stop` is set or the time is up, and set `expired`."""
+        await concurrency.wait(stop, seconds=self._seconds)
+        self.expired.set()
+
+
+async def run_workers(workers: Sequence[Worker], stop: asyncio.Event) -> None:
+    """Run workers concurrently; when one fails, stop the others and raise its error."""
 
     async def run(worker: Worker) -> None:
         try:
@@ -161,30 +193,42 @@ async def side_by_side(workers: Sequence[Worker], stop: asyncio.Event) -> None:
             raise end
 
 
-@contextlib.contextmanager
-def _measured(lane: str) -> Iterator[None]:
-    counted, began = metrics.current(), time.monotonic()
-    with counted.in_hand.labels(lane).track_inprogress():
+async def sweep_regularly(database: Database, stop: asyncio.Event, *, seconds: float) -> None:
+    """Reclaim documents with expired locks at this interval until `stop` is set."""
+    await call_regularly("sweep_documents", database.sweep_documents, stop, seconds=seconds)
+
+
+@contextlib.asynccontextmanager
+async def register_worker(
+    database: Database, worker_id: str, lanes: Sequence[str]
+) -> AsyncIterator[None]:
+    """Show the worker in the list of workers; this is informative, so errors are only logged."""
+    leaving = asyncio.Event()
+    reporting = asyncio.create_task(_report_regularly(database, worker_id, lanes, leaving))
+    try:
         yield
-    counted.document_seconds.labels(lane).observe(time.monotonic() - began)
+    finally:
+        leaving.set()
+        # A stopping worker does not wait for the end of a database outage.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_UNREGISTER_SECONDS):
+                await reporting
+                await _report(database, worker_id, lanes, leaves=True)
 
 
-class _Shift:
-    """The time a worker has; over is set when it is told to stop, or its budget is used up."""
+async def _report_regularly(
+    database: Database, worker_id: str, lanes: Sequence[str], leaving: asyncio.Event
+) -> None:
+    while not leaving.is_set():
+        await _report(database, worker_id, lanes, leaves=False)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(leaving.wait(), REPORT_SECONDS)
 
-    def __init__(self, over: asyncio.Event, budget_seconds: float | None) -> None:
-        self.over = over
-        self._budget = budget_seconds
-        self._begin = asyncio.get_running_loop().time()
 
-    @property
-    def goes_on(self) -> bool:
-        """Tell whether it is worth while to claim another document."""
-        used = asyncio.get_running_loop().time() - self._begin
-        late = self._budget is not None and used >= CLAIMING_SHARE * self._budget
-        return not self.over.is_set() and not late
-
-    async def end(self, stop: asyncio.Event) -> None:
-        """Wait for the order to stop, as long as the budget lasts."""
-        await concurrency.wait(stop, seconds=self._budget)
-        self.over.set()
+async def _report(
+    database: Database, worker_id: str, lanes: Sequence[str], *, leaves: bool
+) -> None:
+    try:
+        await database.report_worker(worker_id=worker_id, lanes=list(lanes), leaves=leaves)
+    except errors.DatabaseError as exc:
+        log.warning("worker_report_failed", error=str(exc))

@@ -1,60 +1,48 @@
-"""What was read, in the formats people use: text, JSON, searchable PDF, hOCR, ALTO, PAGE-XML."""
+"""Exports of OCR results: text, JSON, searchable PDF, hOCR, ALTO and PAGE-XML.
+
+Begin with `write` and `FORMATS`. Each format is a module of the same name with a `FORMAT`; adding
+one adds it to the command line, the API and the dashboard.
+"""
 
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+import pkgutil
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pagewarden import errors
-from pagewarden.exports import document as documents
-from pagewarden.exports import files, tidy
+from pagewarden.exports import base
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-    from typing import BinaryIO
 
-    from pagewarden.reading import pages
-
-    Writer = Callable[[BinaryIO, Iterable[pages.ReadPage], documents.Document], None]
+    from pagewarden.ocr.pages import ReadPage
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A format: how its files end, what they are called on the web, which module writes them.
-
-    The module is imported only when it writes, for some take their time to load. needs_original
-    says that it parses the original, which is done in the sandbox only.
-    """
-
-    suffix: str
-    media_type: str
-    module: str
-    needs_original: bool = False
-
-    def load(self) -> Writer:
-        """Import what writes it."""
-        writer: Writer = importlib.import_module(self.module).write
-        return writer
+# Modules of this package that formats share; every other module is a format.
+_SHARED = frozenset({"base", "sandbox", "xml"})
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
-    {
-        "txt": Format(".txt", "text/plain", "pagewarden.exports.plain_text"),
-        "json": Format(".json", "application/json", "pagewarden.exports.json_file"),
-        "pdf": Format(".pdf", "application/pdf", "pagewarden.exports.pdf", needs_original=True),
-        "hocr": Format(".hocr", "text/vnd.hocr+html", "pagewarden.exports.hocr"),
-        "alto": Format(".alto.xml", "application/xml", "pagewarden.exports.alto"),
-        "page": Format(".page.xml", "application/xml", "pagewarden.exports.page_xml"),
+def _find_formats() -> Mapping[str, base.Format]:
+    """Return the format of each module by the module's name, in the order of menus."""
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    found = {
+        name: importlib.import_module(f"{__name__}.{name}").FORMAT
+        for name in names
+        if name not in _SHARED
     }
-)
+    ordered = sorted(found.items(), key=lambda entry: (entry[1].order, entry[0]))
+    return MappingProxyType(dict(ordered))
 
 
-def write(  # noqa: PLR0913  # what to write, from where, to where, and what to call it
+FORMATS = _find_formats()
+
+
+def write(  # noqa: PLR0913  # the fields of an export
     format_name: str,
-    pages: Iterable[pages.ReadPage],
+    pages: Iterable[ReadPage],
     source: Path,
     target: Path,
     *,
@@ -62,15 +50,14 @@ def write(  # noqa: PLR0913  # what to write, from where, to where, and what to 
     languages: Sequence[str] = (),
     password: str = "",
 ) -> None:
-    """Write the pages to the target, whole or not at all; pages are taken as they come.
+    """Write pages to the target atomically, one page at a time.
 
-    name is what the document is called inside the export, password opens an original that wants
-    one. A format that needs the original parses it: do that in the sandbox.
+    `name` is the document's name inside the export, `password` opens a protected original. Formats
+    that need the original parse it, so write them in the sandbox.
     """
     if format_name not in FORMATS:
         known = ", ".join(FORMATS)
-        raise errors.SettingsError(f"there is no format {format_name!r}; choose one of {known}")
-    writer = FORMATS[format_name].load()
-    document = documents.Document(tidy.clean(name), source, tuple(languages), password)
-    with files.replacing(target, original=source) as out:
-        writer(out, map(tidy.tidied, pages), document)
+        raise errors.SettingsError(f"unknown format {format_name!r}; choose from {known}")
+    document = base.Document(base.clean_text(name), source, tuple(languages), password)
+    with base.replace_atomically(target, source=source) as out:
+        FORMATS[format_name].write(out, map(base.clean_page, pages), document)

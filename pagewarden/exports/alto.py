@@ -1,13 +1,13 @@
-"""ALTO 4.4: blocks, lines and strings, measured in pixels."""
+"""ALTO 4.4: blocks, lines and strings in pixels."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from pagewarden.exports import document as documents
-from pagewarden.exports import markup, tidy
-from pagewarden.reading import pages
+from pagewarden import PRODUCT, __version__
+from pagewarden.exports import base, xml
+from pagewarden.ocr import pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,15 +17,13 @@ _NAMESPACE = "http://www.loc.gov/standards/alto/ns-v4#"
 _SCHEMA = "http://www.loc.gov/standards/alto/v4/alto-4-4.xsd"
 
 
-def write(
-    out: BinaryIO, read_pages: Iterable[pages.ReadPage], document: documents.Document
-) -> None:
-    """Write tidied pages as they come."""
-    markup.write(out, _envelope(document), (_page(page, document) for page in read_pages))
+def write(out: BinaryIO, read_pages: Iterable[pages.ReadPage], document: base.Document) -> None:
+    """Write clean pages one at a time."""
+    xml.write(out, _make_envelope(document), (_make_page(page, document) for page in read_pages))
 
 
-def _envelope(document: documents.Document) -> ET.Element:
-    return markup.element(
+def _make_envelope(document: base.Document) -> ET.Element:
+    return xml.make_element(
         "alto",
         {
             "xmlns": _NAMESPACE,
@@ -33,31 +31,34 @@ def _envelope(document: documents.Document) -> ET.Element:
             "xsi:schemaLocation": f"{_NAMESPACE} {_SCHEMA}",
             "SCHEMAVERSION": "4.4",
         },
-        [_description(document), markup.element("Layout", {}, [markup.place_of_pages()])],
+        [
+            _make_description(document),
+            xml.make_element("Layout", {}, [xml.make_pages_placeholder()]),
+        ],
     )
 
 
-def _description(document: documents.Document) -> ET.Element:
+def _make_description(document: base.Document) -> ET.Element:
     software = [
-        _text("softwareCreator", documents.SOFTWARE),
-        _text("softwareName", documents.SOFTWARE),
-        _text("softwareVersion", documents.VERSION),
+        _make_text("softwareCreator", PRODUCT),
+        _make_text("softwareName", PRODUCT),
+        _make_text("softwareVersion", __version__),
     ]
     step = [
-        _text("processingCategory", "contentGeneration"),
-        _text("processingStepDescription", "OCR"),
-        markup.element("processingSoftware", {}, software),
+        _make_text("processingCategory", "contentGeneration"),
+        _make_text("processingStepDescription", "OCR"),
+        xml.make_element("processingSoftware", {}, software),
     ]
-    image = [_text("fileName", document.name)]
+    image = [_make_text("fileName", document.name)]
     parts = [
-        _text("MeasurementUnit", "pixel"),
-        markup.element("sourceImageInformation", {}, image),
-        markup.element("Processing", {"ID": "ocr"}, step),
+        _make_text("MeasurementUnit", "pixel"),
+        xml.make_element("sourceImageInformation", {}, image),
+        xml.make_element("Processing", {"ID": "ocr"}, step),
     ]
-    return markup.element("Description", {}, parts)
+    return xml.make_element("Description", {}, parts)
 
 
-def _page(page: pages.ReadPage, document: documents.Document) -> ET.Element:
+def _make_page(page: pages.ReadPage, document: base.Document) -> ET.Element:
     confidence = page.confidence
     attributes = {
         "ID": f"page_{page.number}",
@@ -71,55 +72,58 @@ def _page(page: pages.ReadPage, document: documents.Document) -> ET.Element:
         "LANG": document.languages[0].replace("_", "-") if document.languages else None,
     }
     whole = pages.Box(0, 0, page.width, page.height).quad()
-    space = markup.element("PrintSpace", _position(whole, page), _blocks(page))
-    made = markup.element("Page", attributes, [space])
-    ET.indent(made, " ")
-    return made
+    space = xml.make_element("PrintSpace", _make_position(whole, page), _make_blocks(page))
+    element = xml.make_element("Page", attributes, [space])
+    ET.indent(element, " ")
+    return element
 
 
-def _blocks(page: pages.ReadPage) -> Iterator[ET.Element]:
-    for count, lines in enumerate(tidy.blocks(page), 1):
-        name = f"block_{page.number}_{count}"
-        attributes = {"ID": name, **_position(markup.outline(lines), page)}
-        yield markup.element(
+def _make_blocks(page: pages.ReadPage) -> Iterator[ET.Element]:
+    for count, lines in enumerate(base.split_blocks(page), 1):
+        block_id = f"{page.number}_{count}"
+        attributes = {"ID": f"block_{block_id}", **_make_position(xml.make_outline(lines), page)}
+        yield xml.make_element(
             "TextBlock",
             attributes,
-            [_line(f"{page.number}_{count}_{at}", line, page) for at, line in enumerate(lines, 1)],
+            [_make_line(f"{block_id}_{n}", line, page) for n, line in enumerate(lines, 1)],
         )
 
 
-def _line(place: str, line: pages.Line, page: pages.ReadPage) -> ET.Element:
+def _make_line(line_id: str, line: pages.Line, page: pages.ReadPage) -> ET.Element:
     attributes = {
-        "ID": f"line_{place}",
-        "BASELINE": markup.points(markup.stand(line), page),
-        **_position(markup.shape(line), page),
+        "ID": f"line_{line_id}",
+        "BASELINE": xml.format_points(xml.estimate_line_baseline(line), page),
+        **_make_position(xml.get_line_polygon(line), page),
     }
-    children = [_shape(markup.shape(line), page), *_strings(place, line, page)]
-    return markup.element("TextLine", attributes, children)
+    children = [_make_shape(xml.get_line_polygon(line), page), *_make_strings(line_id, line, page)]
+    return xml.make_element("TextLine", attributes, children)
 
 
-def _strings(place: str, line: pages.Line, page: pages.ReadPage) -> Iterator[ET.Element]:
-    for count, (after_space, word) in enumerate(tidy.spaced(line), 1):
+def _make_strings(line_id: str, line: pages.Line, page: pages.ReadPage) -> Iterator[ET.Element]:
+    for count, (after_space, word) in enumerate(base.iterate_words(line), 1):
         if after_space:
-            yield markup.element("SP", {})
+            yield xml.make_element("SP", {})
         attributes = {
-            "ID": f"string_{place}_{count}",
+            "ID": f"string_{line_id}_{count}",
             "CONTENT": word.text,
             "WC": round(word.confidence, 4),
-            **_position(word.quad, page),
+            **_make_position(word.quad, page),
         }
-        yield markup.element("String", attributes, [_shape(word.quad, page)])
+        yield xml.make_element("String", attributes, [_make_shape(word.quad, page)])
 
 
-def _shape(corners: Iterable[pages.Point], page: pages.ReadPage) -> ET.Element:
-    polygon = markup.element("Polygon", {"POINTS": markup.points(corners, page)})
-    return markup.element("Shape", {}, [polygon])
+def _make_shape(corners: Iterable[pages.Point], page: pages.ReadPage) -> ET.Element:
+    polygon = xml.make_element("Polygon", {"POINTS": xml.format_points(corners, page)})
+    return xml.make_element("Shape", {}, [polygon])
 
 
-def _position(corners: Iterable[pages.Point], page: pages.ReadPage) -> dict[str, int]:
-    left, top, right, bottom = markup.box(corners, page)
+def _make_position(corners: Iterable[pages.Point], page: pages.ReadPage) -> dict[str, int]:
+    left, top, right, bottom = xml.clip_box(corners, page)
     return {"HPOS": left, "VPOS": top, "WIDTH": right - left, "HEIGHT": bottom - top}
 
 
-def _text(tag: str, text: str) -> ET.Element:
-    return markup.element(tag, {}, text=text)
+def _make_text(tag: str, text: str) -> ET.Element:
+    return xml.make_element(tag, {}, text=text)
+
+
+FORMAT = base.Format(suffix=".alto.xml", media_type="application/xml", write=write, order=5)

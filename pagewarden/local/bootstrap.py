@@ -1,4 +1,4 @@
-"""Give a plain Postgres what Supabase has: its roles, its auth schema, its queues."""
+"""Prepare a plain Postgres with the roles, auth schema and queues that Supabase has."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import psycopg
 from psycopg import sql
 
 from pagewarden import errors
-from pagewarden.local import schema_lock
+from pagewarden.local import migrations
 
 if TYPE_CHECKING:
     from typing import LiteralString
 
 _LOGIN_ROLES = ("postgres", "authenticator", "pagewarden_worker")
 
-# The roles are looked at, too: they belong to the server and do not move with the database.
-_IS_DONE = """
+# The roles are checked as well: they belong to the server and are not copied with the database.
+_IS_PREPARED = """
 select obj_description(to_regnamespace('auth'), 'pg_namespace') = {}
   and (select count(*) = 6 from pg_roles where rolname in (
     'anon', 'authenticated', 'service_role', 'authenticator', 'pagewarden_worker', 'postgres'))
 """
 
-# Roles that a server may have already. More rights than these would be more than was meant, fewer
-# would let programs fail later; bootstrap.sql leaves them as they are.
+# Roles that a server may already have; bootstrap.sql does not change them. With more rights they
+# would be a risk, with fewer the programs would fail later.
 _OTHER_RIGHTS = """
 with usual (name, can_login, bypasses_rls, inherits, groups) as (
   values
@@ -67,7 +67,7 @@ end;
 $$
 """
 
-# Tables made later by pgmq.create() belong to whoever called it, hence the default privileges.
+# Tables of a later pgmq.create() belong to its caller, hence the default privileges.
 _QUEUE_GRANTS = """
 grant usage on schema pgmq to postgres, service_role;
 grant all on all tables in schema pgmq to postgres, service_role;
@@ -79,32 +79,33 @@ alter default privileges for role postgres in schema pgmq grant all on sequences
 
 
 async def bootstrap(url: str, *, password: str | None = None) -> None:
-    """Prepare the database of this URL for the migrations; doing it again changes nothing.
+    """Prepare the database for the migrations; repeated calls change nothing.
 
-    The first time the URL must be a superuser's. On a real Supabase, where everything is there
-    already, only the role of the workers is added. password is given to the login roles that
-    have none.
+    The first call needs the URL of a superuser. On a real Supabase only the role of the workers is
+    created. Login roles without a password get `password`.
     """
     async with await _connect(url) as conn, conn.transaction():
-        await schema_lock.acquire(conn)
+        await migrations.lock_schema(conn)
         is_supabase = await _is_supabase(conn)
-        await _require_usual_roles(conn, is_supabase=is_supabase)
+        await _check_roles(conn, is_supabase=is_supabase)
         if is_supabase:
-            await _create_worker(conn)
+            await _create_worker_role(conn)
             return
-        # Done again only when it has changed: the script locks tables that others are using.
-        if not await _holds(conn, _IS_DONE, _fingerprint()):
+        # Repeated only after a change: the script locks tables that are in use.
+        if not await _is_true(conn, _IS_PREPARED, _compute_fingerprint()):
             await _require_superuser(conn)
-            await conn.execute(_script())
+            await conn.execute(_load_script())
             await set_database_defaults(conn)
             await _install_queues(conn)
-            await conn.execute(sql.SQL("comment on schema auth is {}").format(_fingerprint()))
+            await conn.execute(
+                sql.SQL("comment on schema auth is {}").format(_compute_fingerprint())
+            )
         if password is not None:
             await _set_passwords(conn, password)
 
 
 async def set_database_defaults(conn: psycopg.AsyncConnection) -> None:
-    """Set what belongs to the database itself and is lost when it is used as a template."""
+    """Set what belongs to the database itself, and is not copied from a template."""
     await conn.execute(_DATABASE_DEFAULTS)
 
 
@@ -112,64 +113,67 @@ async def _connect(url: str) -> psycopg.AsyncConnection:
     try:
         return await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=None)
     except psycopg.OperationalError as exc:
-        raise errors.DatabaseAway(f"cannot connect to the database: {exc}") from exc
+        raise errors.DatabaseUnavailable(f"cannot connect to the database: {exc}") from exc
 
 
-def _script() -> sql.SQL:
+def _load_script() -> sql.SQL:
     return sql.SQL(resources.files("pagewarden.local").joinpath("bootstrap.sql").read_text("utf-8"))
 
 
-def _fingerprint() -> sql.Literal:
-    parts = (_script().as_string(), _DATABASE_DEFAULTS, _QUEUE_GRANTS)
+def _compute_fingerprint() -> sql.Literal:
+    parts = (_load_script().as_string(), _DATABASE_DEFAULTS, _QUEUE_GRANTS)
     return sql.Literal(
         f"Prepared by Pagewarden, {hashlib.sha256(''.join(parts).encode()).hexdigest()}"
     )
 
 
-async def _holds(conn: psycopg.AsyncConnection, query: LiteralString, *values: sql.Literal) -> bool:
+async def _is_true(
+    conn: psycopg.AsyncConnection, query: LiteralString, *values: sql.Literal
+) -> bool:
     row = await (await conn.execute(sql.SQL(query).format(*values))).fetchone()
     return row is not None and row[0] is True
 
 
 async def _is_supabase(conn: psycopg.AsyncConnection) -> bool:
     query = "select exists (select from pg_roles where rolname = 'supabase_auth_admin')"
-    return await _holds(conn, query)
+    return await _is_true(conn, query)
 
 
-async def _create_worker(conn: psycopg.AsyncConnection) -> None:
+async def _create_worker_role(conn: psycopg.AsyncConnection) -> None:
     query = "select exists (select from pg_roles where rolname = 'pagewarden_worker')"
-    if not await _holds(conn, query):
+    if not await _is_true(conn, query):
         await conn.execute("create role pagewarden_worker login")
 
 
-async def _require_usual_roles(conn: psycopg.AsyncConnection, *, is_supabase: bool) -> None:
-    """Refuse a server on which a role of ours has other rights; Supabase answers for its own."""
+async def _check_roles(conn: psycopg.AsyncConnection, *, is_supabase: bool) -> None:
+    """Raise if a role that we use has other rights; the roles of Supabase are not checked."""
     found = await conn.execute(sql.SQL(_OTHER_RIGHTS).format(sql.Literal(is_supabase)))
     rights, remedies = [], []
     for role, attributes, groups in await found.fetchall():
         if attributes:
             rights.append(f"{role} is {' '.join(attributes)}")
-            remedies.append(f"alter role {role} {' '.join(map(_opposite, attributes))};")
+            remedies.append(f"alter role {role} {' '.join(map(_negate_attribute, attributes))};")
         if groups:
             rights.append(f"{role} is a member of {', '.join(groups)}")
             remedies.append(f"revoke {', '.join(groups)} from {role};")
     if rights:
         raise errors.Forbidden(
-            f"this server has roles with other rights than Pagewarden needs: {'; '.join(rights)}; "
+            "roles on this server have different privileges than Pagewarden requires: "
+            f"{'; '.join(rights)}; "
             "nothing was changed",
             hint=f'use another server, or run "{" ".join(remedies)}"',
         )
 
 
-def _opposite(attribute: str) -> str:
+def _negate_attribute(attribute: str) -> str:
     return attribute.removeprefix("no") if attribute.startswith("no") else f"no{attribute}"
 
 
 async def _require_superuser(conn: psycopg.AsyncConnection) -> None:
     query = "select rolsuper from pg_roles where rolname = current_user"
-    if not await _holds(conn, query):
+    if not await _is_true(conn, query):
         raise errors.Forbidden(
-            f"the role {conn.info.user} may not prepare this database",
+            f"the role {conn.info.user} does not have the privileges to set up this database",
             sqlstate="42501",
             hint="use the URL of a superuser once; afterwards an ordinary role is enough",
         )
@@ -177,12 +181,12 @@ async def _require_superuser(conn: psycopg.AsyncConnection) -> None:
 
 async def _install_queues(conn: psycopg.AsyncConnection) -> None:
     available = "select exists (select from pg_available_extensions where name = 'pgmq')"
-    if await _holds(conn, available):
+    if await _is_true(conn, available):
         await conn.execute("create extension if not exists pgmq")
-    elif await _holds(conn, "select to_regclass('pgmq.meta') is null"):
-        from pgmq import install  # noqa: PLC0415  # brings two drivers with it, needed once
+    elif await _is_true(conn, "select to_regclass('pgmq.meta') is null"):
+        from pgmq import install  # noqa: PLC0415  # imports two drivers, needed once
 
-        # As on Supabase the queues belong to postgres, who may then create more of them.
+        # As on Supabase the queues belong to postgres, which may then create more.
         await conn.execute("set local role postgres")
         await conn.execute(sql.SQL(install.get_embedded_install_sql()))
         await conn.execute("reset role")
@@ -195,7 +199,7 @@ async def _set_passwords(conn: psycopg.AsyncConnection, password: str) -> None:
         (list(_LOGIN_ROLES),),
     )
     for (role,) in await cursor.fetchall():
-        # Only the verifier travels, so that no log ever has the password.
+        # Only the verifier is sent, so that no log contains the password.
         verifier = conn.pgconn.encrypt_password(
             password.encode(), role.encode(), b"scram-sha-256"
         ).decode()

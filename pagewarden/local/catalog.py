@@ -1,8 +1,8 @@
-"""What is in a database: every object of ours and every row of our tables, one line each.
+"""The contents of a database: each of our objects and each row of our tables, as one line.
 
 The lines are the same on Postgres 15 to 18, so two databases with equal lines have the same schema.
-Whitespace and comments inside functions do not count; comments on objects are lines of their own.
-Not listed: what belongs to extensions, schemas of others, and the schedules of pg_cron.
+Whitespace and comments inside functions are ignored; comments on objects are separate lines.
+Not listed: objects of extensions, other schemas, and the schedules of pg_cron.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from pagewarden.local import statements
+from pagewarden.local import sql_script
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SCHEMAS = ("public", "private", "volumes")
 
-# Roles whose rights are part of the schema; what a server grants to others is its own affair.
+# Roles whose rights are part of the schema; grants to other roles are not.
 _ROLES = ("anon", "authenticated", "service_role", "pagewarden_worker")
 
 # Values that differ each time the migrations run.
@@ -65,62 +65,66 @@ _ROWS = "select (to_jsonb(t) - {})::text from {} as t"
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
-    """What a database holds, in two values: its objects, and the rows of its tables."""
+class DatabaseDigest:
+    """The contents of a database as two hashes: of its objects, and of the rows of its tables."""
 
     schema: str
     rows: str
 
 
-async def digest(conn: psycopg.AsyncConnection, *, only: Collection[str] | None = None) -> Digest:
-    """Compute the digest of the database; with `only`, of the objects of these names."""
-    return Digest(await digest_schema(conn, only=only), _hash(await _rows(conn, only)))
+async def compute_digest(
+    conn: psycopg.AsyncConnection, *, names: Collection[str] | None = None
+) -> DatabaseDigest:
+    """Compute the digest of the database, or of the objects with these names only."""
+    return DatabaseDigest(
+        await digest_schema(conn, names=names), _hash_rows(await _rows(conn, names))
+    )
 
 
 async def digest_schema(
-    conn: psycopg.AsyncConnection, *, only: Collection[str] | None = None
+    conn: psycopg.AsyncConnection, *, names: Collection[str] | None = None
 ) -> str:
-    """Compute the part of the digest that does not change when the tables are used."""
-    return _hash(await definitions(conn, only=only, comments=False))
+    """Compute the hash of the objects, which does not depend on the rows."""
+    return _hash_rows(await list_definitions(conn, names=names, comments=False))
 
 
-async def lines(conn: psycopg.AsyncConnection, *, comments: bool = True) -> list[str]:
-    """List everything: a kind, a name and a definition or a row on each line."""
-    return sorted([*await definitions(conn, comments=comments), *await _rows(conn, None)])
+async def list_lines(conn: psycopg.AsyncConnection, *, comments: bool = True) -> list[str]:
+    """Return all lines: kind and name with the definition, or with a row."""
+    return sorted([*await list_definitions(conn, comments=comments), *await _rows(conn, None)])
 
 
-async def objects(conn: psycopg.AsyncConnection) -> set[str]:
-    """Name the tables, views, sequences and types, and with parentheses the functions."""
-    found = await conn.execute(sql.SQL(_OBJECTS).format(**_values(None)))
+async def list_objects(conn: psycopg.AsyncConnection) -> set[str]:
+    """Return the names of tables, views, sequences and types, and of functions with parentheses."""
+    found = await conn.execute(sql.SQL(_OBJECTS).format(**_make_values(None)))
     return {name for (name,) in await found.fetchall()}
 
 
-async def definitions(
-    conn: psycopg.AsyncConnection, *, only: Collection[str] | None = None, comments: bool = True
+async def list_definitions(
+    conn: psycopg.AsyncConnection, *, names: Collection[str] | None = None, comments: bool = True
 ) -> list[str]:
-    """List the objects, with `only` those of these names, without rows."""
+    """Return the lines of the objects, or of those with these names only, without rows."""
     text = resources.files("pagewarden.local").joinpath("catalog.sql").read_text("utf-8")
-    found = await _without_search_path(conn, sql.SQL(text).format(**_values(only)))
+    found = await _query_without_search_path(conn, sql.SQL(text).format(**_make_values(names)))
     return sorted(
         f"{kind}: {name} {_normalize(kind, definition)}".rstrip()
-        for kind, name, definition in [*found, *await _queues(conn)]
+        for kind, name, definition in [*found, *await _list_queues(conn)]
         if name is not None and (comments or kind != "comment")
     )
 
 
-def _values(only: Collection[str] | None) -> dict[str, sql.Composable]:
-    names = sql.SQL("null::text[]") if only is None else _list(sorted(only))
-    return {"schemas": _list(SCHEMAS), "roles": _list(_ROLES), "only": names}
+def _make_values(only: Collection[str] | None) -> dict[str, sql.Composable]:
+    names = sql.SQL("null::text[]") if only is None else _make_list(sorted(only))
+    return {"schemas": _make_list(SCHEMAS), "roles": _make_list(_ROLES), "only": names}
 
 
-def _list(names: Iterable[str]) -> sql.Composable:
+def _make_list(names: Iterable[str]) -> sql.Composable:
     return sql.SQL("{}::text[]").format(sql.Literal(list(names)))
 
 
-async def _without_search_path(
+async def _query_without_search_path(
     conn: psycopg.AsyncConnection, query: sql.Composed
 ) -> list[tuple[Any, ...]]:
-    """Run a query whose names come out qualified, and leave the search path as it was."""
+    """Run a query so that names come out qualified, and restore the search path."""
     async with conn.transaction():
         row = await (await conn.execute("select current_setting('search_path')")).fetchone()
         await conn.execute("set local search_path = ''")
@@ -129,7 +133,7 @@ async def _without_search_path(
     return found
 
 
-async def _queues(conn: psycopg.AsyncConnection) -> list[tuple[str, str, str]]:
+async def _list_queues(conn: psycopg.AsyncConnection) -> list[tuple[str, str, str]]:
     if await (await conn.execute(_HAS_QUEUES)).fetchone() != (True,):
         return []
     found = await (await conn.execute(_QUEUES)).fetchall()
@@ -137,11 +141,11 @@ async def _queues(conn: psycopg.AsyncConnection) -> list[tuple[str, str, str]]:
 
 
 async def _rows(conn: psycopg.AsyncConnection, only: Collection[str] | None) -> list[str]:
-    tables = await conn.execute(sql.SQL(_TABLES).format(**_values(only)))
+    tables = await conn.execute(sql.SQL(_TABLES).format(**_make_values(only)))
     found = []
     for schema, name in await tables.fetchall():
         table = sql.Identifier(schema, name)
-        rows = await conn.execute(sql.SQL(_ROWS).format(_list(_CHANGING), table))
+        rows = await conn.execute(sql.SQL(_ROWS).format(_make_list(_CHANGING), table))
         found += [f"row: {schema}.{name} {row}" for (row,) in await rows.fetchall()]
     return sorted(found)
 
@@ -149,9 +153,9 @@ async def _rows(conn: psycopg.AsyncConnection, only: Collection[str] | None) -> 
 @functools.lru_cache(maxsize=4096)
 def _normalize(kind: str, definition: str) -> str:
     if kind == "function body":
-        return " ".join(statements.tokens_without_comments(definition))
+        return " ".join(sql_script.tokens_without_comments(definition))
     return " ".join(definition.split())
 
 
-def _hash(found: Iterable[str]) -> str:
+def _hash_rows(found: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(found).encode()).hexdigest()

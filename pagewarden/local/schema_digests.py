@@ -1,9 +1,9 @@
-"""The file supabase/schema.digest: what each migration makes of an empty database.
+"""The file supabase/schema.digest: the schema of an empty database after each migration.
 
-It lets the runner tell whether a database has the schema of these migrations, although their files
-were renamed, merged or commented differently. `make generate` writes it. For each migration it has
-a hash of the file, so that a digest counts only as long as that file and those before it are
-unchanged, and the digest of the database after it. The names are those of all objects in the end.
+With it the runner recognises the schema of these migrations even if files were renamed or merged,
+or have other comments. `make generate` writes it. For each migration it has a hash of the files so
+far, because a digest is valid only while they are unchanged, and the digest of the database; at the
+end, the names of all objects.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from pagewarden import errors
-from pagewarden.local.catalog import Digest
+from pagewarden.local.catalog import DatabaseDigest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,14 +25,14 @@ NAME = "schema.digest"
 
 @dataclass(frozen=True, slots=True)
 class SchemaDigests:
-    """What is known of a list of migrations.
+    """The known digests of a list of migrations.
 
-    digests[n] belongs to the database after n migrations; it is None where the file is not up to
-    date. texts[n] is a hash of the first n files. objects is empty unless all digests are known.
+    digests[n] is that of the database after n migrations, or None if the file is out of date.
+    texts[n] is a hash of the first n files. objects is empty unless all digests are known.
     """
 
     texts: list[str]
-    digests: list[Digest | None]
+    digests: list[DatabaseDigest | None]
     objects: frozenset[str]
 
     @property
@@ -41,7 +41,7 @@ class SchemaDigests:
         return None not in self.digests[1:]
 
 
-def hash_texts(scripts: Iterable[str]) -> list[str]:
+def hash_prefixes(scripts: Iterable[str]) -> list[str]:
     """Hash the first 0, 1, 2, … scripts."""
     hashes = [""]
     for script in scripts:
@@ -50,12 +50,12 @@ def hash_texts(scripts: Iterable[str]) -> list[str]:
 
 
 def load(folder: Path, scripts: Iterable[str]) -> SchemaDigests:
-    """Read the file that stands beside the folder of these migrations, if there is one."""
-    texts = hash_texts(scripts)
+    """Read the file beside the folder of these migrations, if there is one."""
+    texts = hash_prefixes(scripts)
     path = folder.parent / NAME
     try:
         content = json.loads(path.read_text("utf-8")) if path.exists() else None
-        known = {} if content is None else _known(content)
+        known = {} if content is None else _parse_digests(content)
         objects = [] if content is None else content["objects"]
     except (OSError, ValueError, TypeError, KeyError) as exc:
         raise errors.SettingsError(f'{path} cannot be read; run "make generate"') from exc
@@ -64,17 +64,20 @@ def load(folder: Path, scripts: Iterable[str]) -> SchemaDigests:
     return SchemaDigests(texts, digests, frozenset(objects) if is_complete else frozenset())
 
 
-def _known(content: dict[str, list[dict[str, str]]]) -> dict[str, Digest]:
+def _parse_digests(content: dict[str, list[dict[str, str]]]) -> dict[str, DatabaseDigest]:
     return {
-        line["texts"]: Digest(schema=line["schema"], rows=line["rows"])
+        line["texts"]: DatabaseDigest(schema=line["schema"], rows=line["rows"])
         for line in content["migrations"]
     }
 
 
 def dump(
-    labels: Sequence[str], texts: Sequence[str], digests: Sequence[Digest], objects: Iterable[str]
+    labels: Sequence[str],
+    texts: Sequence[str],
+    digests: Sequence[DatabaseDigest],
+    objects: Iterable[str],
 ) -> str:
-    """Make the content of the file; texts and digests are those after each migration."""
+    """Return the content of the file; texts and digests are those after each migration."""
     migrations = [
         {"name": label, "texts": text, **asdict(digest)}
         for label, text, digest in zip(labels, texts, digests, strict=True)

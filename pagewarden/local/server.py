@@ -1,8 +1,8 @@
-"""The embedded server: started by the first program that needs it, stopped by the last.
+"""The embedded server: the first program that needs it starts it, the last one stops it.
 
-Each program holds a shared lock on a file in home as long as it uses the server. Whoever can
-turn its own into an exclusive one is the last. The kernel gives up the locks of a killed
-program, so a server left behind is found, used, and stopped by the next.
+Each program holds a shared lock on a file in home while it uses the server; the one that can turn
+its lock into an exclusive one is the last. The kernel releases the locks of a killed program, so
+the next program finds a server that was left behind, uses it, and stops it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from urllib.parse import quote
 
 from pagewarden import errors
 from pagewarden.local import account as accounts
-from pagewarden.local import binaries, folders
 from pagewarden.local import cluster as clusters
 
 if TYPE_CHECKING:
@@ -27,111 +26,111 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.02
 
 # Files in home.
-_CHANGE = "change.lock"
-_USE = "use.lock"
+_CHANGE_LOCK = "change.lock"
+_USE_LOCK = "use.lock"
 _PASSWORD = "password"  # noqa: S105  # the name of the file
 
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A running server, and the ways to it."""
+    """A running server, its address and its password."""
 
     cluster: clusters.Cluster
-    address: clusters.Address
+    address: clusters.ServerAddress
     password: str = field(repr=False)
 
     @property
     def version(self) -> str:
         """Version of Postgres, for example 18.6."""
-        return self.cluster.programs.version
+        return self.cluster.binaries.version
 
     def url(self, role: str = "postgres", database: str = "postgres") -> str:
-        """Address over the socket, for programs of the same account (and root)."""
+        """Return the URL over the socket, for programs of the same account (and root)."""
         host = quote(str(self.address.folder), safe="")
         return f"{self._login(role)}@/{quote(database)}?host={host}&port={self.address.port}"
 
     def tcp_url(self, role: str = "postgres", database: str = "postgres") -> str:
-        """Address over 127.0.0.1, for everything that cannot use the socket."""
+        """Return the URL over 127.0.0.1, for programs that cannot use the socket."""
         return f"{self._login(role)}@127.0.0.1:{self.address.port}/{quote(database)}"
+
+    async def restart(self, mode: clusters.StopMode = clusters.StopMode.FAST) -> None:
+        """Stop the server and start it again at the same address."""
+        async with _lock_for_change(self.cluster.home):
+            await self.cluster.stop(mode)
+            await self.cluster.ensure_running(port=self.address.port)
+
+    async def ensure_running(self) -> None:
+        """Start the server at the same address if it has died."""
+        async with _lock_for_change(self.cluster.home):
+            await self.cluster.ensure_running(port=self.address.port)
 
     def _login(self, role: str) -> str:
         return f"postgresql://{quote(role, safe='')}:{quote(self.password, safe='')}"
 
-    async def restart(self, mode: clusters.StopMode = clusters.StopMode.FAST) -> None:
-        """Stop the server and start it again at the same address."""
-        async with _locked(self.cluster.home):
-            await self.cluster.stop(mode)
-            await self.cluster.ensure_running(port=self.address.port)
-
-    async def revive(self) -> None:
-        """Start the server again if it has died, at the same address."""
-        async with _locked(self.cluster.home):
-            await self.cluster.ensure_running(port=self.address.port)
-
 
 @contextlib.asynccontextmanager
-async def running(
+async def open_server(
     home: Path, *, bin_dir: Path | None = None, durable: bool = True
 ) -> AsyncIterator[LocalServer]:
-    """Use the server of this home, and stop it afterwards unless somebody else uses it.
+    """Use the server of this home, and stop it at the end unless other programs use it.
 
-    bin_dir has the programs of another Postgres than the one that is installed with us.
-    Without durable it is quicker, and a crash of the machine loses data; for tests.
+    bin_dir has the programs of another Postgres than the installed one. Without `durable` the
+    server is faster, and a crash of the machine loses data; for tests.
     """
-    with _explained(home):
-        cluster, use = await _enter(home, bin_dir, durable=durable)
+    with _translate_errors(home):
+        cluster, use_lock = await _acquire_use(home, bin_dir, durable=durable)
     try:
-        with _explained(home):
-            server = await _start(cluster)
+        with _translate_errors(home):
+            server = await _start_server(cluster)
         yield server
     finally:
-        await _leave(cluster, use)
+        await _release_use(cluster, use_lock)
 
 
-async def _enter(
+async def _acquire_use(
     home: Path, bin_dir: Path | None, *, durable: bool
 ) -> tuple[clusters.Cluster, int]:
-    """Prepare the home and count ourselves among its users."""
-    account = await accounts.of_server()
-    home = folders.make_home(home, account)
-    await account.require_reach(home)
-    async with _locked(home):
-        programs = await binaries.find(account, home, bin_dir)
-        use = folders.open_lock(home / _USE)
-        fcntl.flock(use, fcntl.LOCK_SH)
-    return clusters.Cluster(home, account, programs, durable), use
+    """Prepare the home, and register this program as a user of the server."""
+    account = await accounts.find_server_account()
+    home = accounts.make_home(home, account)
+    await account.check_access(home)
+    async with _lock_for_change(home):
+        binaries = await clusters.find_binaries(account, home, bin_dir)
+        use_lock = accounts.open_lock(home / _USE_LOCK)
+        fcntl.flock(use_lock, fcntl.LOCK_SH)
+    return clusters.Cluster(home, account, binaries, durable), use_lock
 
 
-async def _start(cluster: clusters.Cluster) -> LocalServer:
-    async with _locked(cluster.home):
-        password = _password(cluster)
+async def _start_server(cluster: clusters.Cluster) -> LocalServer:
+    async with _lock_for_change(cluster.home):
+        password = _read_password(cluster)
         await cluster.create(cluster.home / _PASSWORD)
         return LocalServer(cluster, await cluster.ensure_running(), password)
 
 
-async def _leave(cluster: clusters.Cluster, use: int) -> None:
+async def _release_use(cluster: clusters.Cluster, lock_descriptor: int) -> None:
     try:
-        async with _locked(cluster.home):
-            if _try_lock(use):
+        async with _lock_for_change(cluster.home):
+            if _try_lock(lock_descriptor):
                 await cluster.stop()
     finally:
-        _unlock(use)
+        _unlock(lock_descriptor)
 
 
-def _password(cluster: clusters.Cluster) -> str:
+def _read_password(cluster: clusters.Cluster) -> str:
     path = cluster.home / _PASSWORD
     if cluster.data.exists() and not path.exists():
         raise errors.LocalStackError(
-            f"{path} is missing, and without it nobody gets into {cluster.data}; "
-            "put it back, or set PAGEWARDEN_HOME to another folder"
+            f"{path} is missing, and {cluster.data} cannot be used without it; "
+            "restore it, or set PAGEWARDEN_HOME to another folder"
         )
-    return folders.make_secret(path, cluster.account)
+    return accounts.read_or_create_secret(path, cluster.account)
 
 
 @contextlib.asynccontextmanager
-async def _locked(home: Path) -> AsyncIterator[None]:
-    """Keep everybody else from starting and stopping this server."""
-    lock = folders.open_lock(home / _CHANGE)
+async def _lock_for_change(home: Path) -> AsyncIterator[None]:
+    """Keep other programs from starting and stopping this server."""
+    lock = accounts.open_lock(home / _CHANGE_LOCK)
     try:
         # Not a blocking call in a thread: that could not be cancelled.
         while not _try_lock(lock):  # noqa: ASYNC110  # no event comes from another process
@@ -150,22 +149,22 @@ def _try_lock(file: int) -> bool:
 
 
 def _unlock(file: int) -> None:
-    # Closing alone would not do while a forked child still has the file open.
+    # Closing alone would keep the lock while a forked child has the file open.
     fcntl.flock(file, fcntl.LOCK_UN)
     os.close(file)
 
 
 @contextlib.contextmanager
-def _explained(home: Path) -> Iterator[None]:
+def _translate_errors(home: Path) -> Iterator[None]:
     try:
         yield
     except PermissionError as exc:
         raise errors.LocalStackError(
-            f"no permission for {exc.filename or home}; start as the owner of {home}, "
-            "or set PAGEWARDEN_HOME to a folder of your own"
+            f"permission denied for {exc.filename or home}; start as the owner of {home}, "
+            "or set PAGEWARDEN_HOME to a folder that you own"
         ) from exc
     except OSError as exc:
         raise errors.LocalStackError(
             f"the embedded server cannot be set up in {home}: {exc}; "
-            "mend that, or set PAGEWARDEN_HOME to another folder"
+            "fix that, or set PAGEWARDEN_HOME to another folder"
         ) from exc

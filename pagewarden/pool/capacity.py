@@ -1,4 +1,4 @@
-"""What a machine can carry: nobody begins a document for which there is no room."""
+"""CPUs and memory of a machine: a worker reserves its share before it claims a document."""
 
 from __future__ import annotations
 
@@ -10,101 +10,104 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-MOST_WORKERS = 15
-"""More than that in one pool has never paid."""
+MAX_RECOMMENDED_WORKERS = 15
+"""Larger pools were not faster in any measurement."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """What one document of a lane takes while it is read."""
+class ResourceCost:
+    """What reading one document of a lane takes."""
 
     cpu: float
     megabytes: int
 
 
-NOTHING = Cost(0.0, 0)
+NO_COST = ResourceCost(0.0, 0)
 
-COSTS: Mapping[str, Cost] = MappingProxyType(
+COSTS: Mapping[str, ResourceCost] = MappingProxyType(
     {
-        "index": Cost(1.5, 750),
-        "acte": Cost(1.0, 512),
-        "image": Cost(1.0, 512),
-        "pdf": Cost(1.0, 768),
-        "check": Cost(1.0, 512),
+        "index": ResourceCost(1.5, 750),
+        "acte": ResourceCost(1.0, 512),
+        "image": ResourceCost(1.0, 512),
+        "pdf": ResourceCost(1.0, 768),
+        "check": ResourceCost(1.0, 512),
     }
 )
 
 
-def recommended_size(cpu: float) -> int:
-    """Say how many workers suit a machine: one for two cores, fifteen at most."""
-    return max(1, min(MOST_WORKERS, int(cpu // 2)))
+def recommend_size(cpu_count: float) -> int:
+    """Return how many workers suit a machine: one for two cores, at most fifteen."""
+    return max(1, min(MAX_RECOMMENDED_WORKERS, int(cpu_count // 2)))
 
 
 class Capacity:
-    """The room of this machine, of which every document that is read takes its part."""
+    """The free CPUs and memory of this machine, initially all of them."""
 
     def __init__(
         self,
         cpu: float,
         megabytes: float,
         *,
-        costs: Mapping[str, Cost] = COSTS,
-        freed: Callable[[], None] = lambda: None,
+        costs: Mapping[str, ResourceCost] = COSTS,
+        on_release: Callable[[], None] = lambda: None,
     ) -> None:
-        """Begin with a machine where nothing runs; freed is called whenever room becomes free."""
+        """Call on_release whenever capacity becomes free."""
         self._cpu = cpu
         self._megabytes = megabytes
         self._costs = costs
-        self._taken = 0
-        self.freed = freed
+        self._reservations = 0
+        self.on_release = on_release
 
     @contextlib.contextmanager
-    def for_one_of(self, lanes: Sequence[str], urgent: Collection[str] = ()) -> Iterator[Place]:
-        """Take room for a document of whichever of these lanes fit, until it is known of which.
+    def reserve(self, lanes: Sequence[str], urgent: Collection[str] = ()) -> Iterator[Reservation]:
+        """Reserve capacity for one document of those lanes for which there is enough.
 
-        While an urgent lane does not fit, nobody else gets room: it would never have enough.
+        While no urgent lane fits, nothing is reserved: it would never get enough otherwise.
         """
-        fitting = [lane for lane in lanes if self._fits(self._costs[lane])]
+        fitting = [lane for lane in lanes if self._has_capacity_for(self._costs[lane])]
         if urgent and not any(lane in urgent for lane in fitting):
             fitting = []
-        place = Place(fitting, self)
-        self.change(place.cost, 1)
+        reservation = Reservation(fitting, self)
+        self.change(reservation.cost, 1)
         try:
-            yield place
+            yield reservation
         finally:
-            self.change(place.cost, -1)
-            if place.is_settled:
-                self.freed()
+            self.change(reservation.cost, -1)
+            # After a claim that found nothing, on_release would wake the same workers forever.
+            if reservation.is_confirmed:
+                self.on_release()
 
-    def _fits(self, cost: Cost) -> bool:
-        # Something always runs, however little there is: waiting would not make the machine larger.
-        return not self._taken or (self._cpu >= cost.cpu and self._megabytes >= cost.megabytes)
+    def change(self, cost: ResourceCost, sign: int) -> None:
+        """Reserve a cost (1), or release it (-1)."""
+        self._reservations += sign * (cost != NO_COST)
+        self._cpu -= sign * cost.cpu
+        self._megabytes -= sign * cost.megabytes
 
-    def change(self, cost: Cost, times: int) -> None:
-        """Take this room, or give it back."""
-        self._taken += times * (cost != NOTHING)
-        self._cpu -= times * cost.cpu
-        self._megabytes -= times * cost.megabytes
-
-    def dearest(self, lanes: Sequence[str]) -> Cost:
-        """Give what a document of any of these lanes takes at most."""
+    def max_cost(self, lanes: Sequence[str]) -> ResourceCost:
+        """Return what a document of any of these lanes takes at most."""
         costs = [self._costs[lane] for lane in lanes]
-        return Cost(max(cost.cpu for cost in costs), max(cost.megabytes for cost in costs))
+        return ResourceCost(max(cost.cpu for cost in costs), max(cost.megabytes for cost in costs))
+
+    def _has_capacity_for(self, cost: ResourceCost) -> bool:
+        # One document always fits: on a machine that is too small for it, waiting does not help.
+        return not self._reservations or (
+            self._cpu >= cost.cpu and self._megabytes >= cost.megabytes
+        )
 
 
-class Place:
-    """Room that is taken: for one document of one of these lanes; none of them, no room."""
+class Reservation:
+    """Capacity for one document of any of these lanes; without lanes there was not enough."""
 
-    def __init__(self, lanes: Sequence[str], room: Capacity) -> None:
+    def __init__(self, lanes: Sequence[str], capacity: Capacity) -> None:
         self.lanes = lanes
-        self.is_settled = False
-        self.cost = room.dearest(lanes) if lanes else NOTHING
-        self._room = room
+        self.is_confirmed = False
+        self.cost = capacity.max_cost(lanes) if lanes else NO_COST
+        self._capacity = capacity
 
-    def settle(self, lane: str) -> None:
-        """Keep no more than this lane needs."""
-        self._room.change(self.cost, -1)
-        self.cost = self._room.dearest([lane])
-        self._room.change(self.cost, 1)
-        self.is_settled = True
-        self._room.freed()
+    def confirm(self, lane: str) -> None:
+        """Reduce the reservation to what a document of this lane needs."""
+        self._capacity.change(self.cost, -1)
+        self.cost = self._capacity.max_cost([lane])
+        self._capacity.change(self.cost, 1)
+        self.is_confirmed = True
+        self._capacity.on_release()

@@ -1,86 +1,92 @@
-"""The manager: one of the pool's programs leads, and shares the workers out anew now and then."""
+"""The leader of the pool assigns the workers of all programs to lanes, at regular intervals."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 
-from pagewarden import errors
-from pagewarden.pool import moves
+from pagewarden import concurrency, errors
+from pagewarden.pool import allocation
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping, Sequence
 
     from pagewarden.database import Database, rows
-    from pagewarden.pool.plans import Plan
+    from pagewarden.pool.plan import PoolPlan
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Manager:
-    """Leads when nobody else does. Its death costs nothing: workers stay where they are."""
+class PoolManager:
+    """Applies for leadership, and rebalances the pool while it leads.
+
+    Workers keep their lanes when the leader dies, until another program takes over.
+    """
 
     database: Database
     process: str
-    plan: Plan
+    plan: PoolPlan
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look every interval."""
+        """Rebalance once per interval until `stop` is set."""
         while not stop.is_set():
-            await self.look()
-            try:
-                async with asyncio.timeout(self.plan.interval_seconds):
-                    await stop.wait()
-            except TimeoutError:
-                continue
+            await self.rebalance_once()
+            await concurrency.wait(stop, seconds=self.plan.interval_seconds)
 
-    async def look(self) -> bool:
-        """Share the workers out if it is ours to do, and tell whether it was."""
+    async def rebalance_once(self) -> bool:
+        """Assign the workers if this program leads; return whether it does."""
         try:
-            seen = await self.database.lead_pool(
+            pool = await self.database.lead_pool(
                 process=self.process, lease_seconds=self.plan.lease_seconds
             )
-            term, workers = seen["term"], seen["workers"]
+            term, workers = pool["term"], pool["workers"]
             if term is None or workers is None:
                 return False
-            await self._assign(term, seen["backlog"], workers)
+            await self._assign(term, pool["backlog"], workers)
         except errors.DatabaseError as exc:
-            log.warning("rebalance_failed", process=self.process, error=str(exc))
+            log.warning("pool_rebalance_failed", process=self.process, error=str(exc))
             return False
         return True
 
     async def _assign(
-        self, term: int, waiting: Mapping[str, int], present: Sequence[rows.AssignableWorker]
+        self, term: int, backlog: Mapping[str, int], workers: Sequence[rows.AssignableWorker]
     ) -> None:
-        backlog = {lane: waiting.get(lane, 0) for lane in self.plan.lanes}
-        workers = assigned(self.plan, backlog, [_worker(row) for row in present])
+        lane_backlog = {lane: backlog.get(lane, 0) for lane in self.plan.lanes}
+        assigned = assign_lanes(
+            self.plan, lane_backlog, [_make_worker_state(row) for row in workers]
+        )
         answer = await self.database.assign_pool(
             process=self.process,
             term=term,
-            workers=[{"worker_id": w.worker_id, "lane": w.lane} for w in workers],
-            backlog=backlog,
+            workers=[{"worker_id": w.worker_id, "lane": w.lane} for w in assigned],
+            backlog=lane_backlog,
         )
         if answer["success"] and answer["switches"]:
-            log.info("rebalanced", backlog=backlog, switches=answer["switches"])
+            log.info("pool_rebalanced", backlog=lane_backlog, switches=answer["switches"])
 
 
-def assigned(
-    plan: Plan, backlog: Mapping[str, int], workers: list[moves.Worker]
-) -> list[moves.Worker]:
-    """Give every worker a lane, for this backlog."""
+def assign_lanes(
+    plan: PoolPlan, backlog: Mapping[str, int], workers: Sequence[allocation.WorkerState]
+) -> list[allocation.WorkerState]:
+    """Assign a lane to every worker for this backlog."""
     if not workers:
         return []
     target = plan.allocate(backlog, len(workers))
-    # What waits for less than one document of everybody is gone before a move would help.
-    is_calm = sum(backlog.values()) < len(workers)
-    difference = moves.NEVER if is_calm else moves.REAL_DIFFERENCE
-    rules = moves.Rules(plan.minimums_of(len(workers)), plan.keep_seconds, difference)
-    return moves.rebalance(workers, target, rules)
+    # With fewer documents than workers the queue is empty before a move would help.
+    is_short = sum(backlog.values()) < len(workers)
+    rules = allocation.MoveRules(
+        plan.get_minimums(len(workers)),
+        plan.min_stay_seconds,
+        allocation.NO_MOVES if is_short else allocation.MIN_DIFFERENCE,
+    )
+    return allocation.rebalance(workers, target, rules)
 
 
-def _worker(row: rows.AssignableWorker) -> moves.Worker:
-    return moves.Worker(row["worker_id"], row["lane"], row["seconds"] or 0.0, row["is_idle"])
+def _make_worker_state(row: rows.AssignableWorker) -> allocation.WorkerState:
+    return allocation.WorkerState(
+        row["worker_id"], row["lane"], row["seconds"] or 0.0, row["is_idle"]
+    )

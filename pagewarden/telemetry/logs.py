@@ -41,10 +41,10 @@ _FRAMES = 20
 
 def configure() -> None:
     """Configure logging as the settings say, on the current standard error."""
-    level = LEVELS[_setting(LEVEL_SETTING, tuple(LEVELS), "info")]
-    last = _last_processors(in_json=output_format() == "json")
+    level = LEVELS[_read_setting(LEVEL_SETTING, tuple(LEVELS), "info")]
+    last = _make_last_processors(as_json=get_output_format() == "json")
     structlog.configure(
-        processors=[*_first_processors(), *last],
+        processors=[*_make_first_processors(), *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )
@@ -52,20 +52,20 @@ def configure() -> None:
     sys.excepthook = _log_crash
 
 
-def output_format() -> str:
+def get_output_format() -> str:
     """Return the format that is set, by default console on a terminal and JSON elsewhere."""
-    return _setting(FORMAT_SETTING, FORMATS, "console" if sys.stderr.isatty() else "json")
+    return _read_setting(FORMAT_SETTING, FORMATS, "console" if sys.stderr.isatty() else "json")
 
 
-def _setting(name: str, known: tuple[str, ...], default: str) -> str:
+def _read_setting(name: str, allowed: tuple[str, ...], default: str) -> str:
     """Read one setting; importing all of them takes longer than most commands."""
-    given = os.environ.get(name) or _from_env_file(name) or default
-    if given not in known:
-        raise errors.SettingsError(f"{name} must be one of {', '.join(known)}, not {given!r}")
-    return given
+    value = os.environ.get(name) or _read_env_file(name) or default
+    if value not in allowed:
+        raise errors.SettingsError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+    return value
 
 
-def _from_env_file(name: str) -> str | None:
+def _read_env_file(name: str) -> str | None:
     if not _ENV_FILE.exists():
         return None
     from dotenv import dotenv_values  # noqa: PLC0415  # most installations have no .env
@@ -73,7 +73,7 @@ def _from_env_file(name: str) -> str | None:
     return dotenv_values(_ENV_FILE).get(name)
 
 
-def _first_processors() -> list[Processor]:
+def _make_first_processors() -> list[Processor]:
     return [
         structlog.contextvars.merge_contextvars,
         processors.add_log_level,
@@ -82,8 +82,8 @@ def _first_processors() -> list[Processor]:
     ]
 
 
-def _last_processors(*, in_json: bool) -> list[Processor]:
-    if in_json:
+def _make_last_processors(*, as_json: bool) -> list[Processor]:
+    if as_json:
         # Local variables may contain the text of documents.
         transformer = tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=_FRAMES)
         return [processors.ExceptionRenderer(transformer), _redact, processors.JSONRenderer()]
@@ -106,7 +106,7 @@ def _capture_library_warnings(level: int, last: list[Processor]) -> None:
     handler.setFormatter(
         bridges.ProcessorFormatter(
             processors=[bridges.ProcessorFormatter.remove_processors_meta, *last],
-            foreign_pre_chain=[*_first_processors(), bridges.add_logger_name],
+            foreign_pre_chain=[*_make_first_processors(), bridges.add_logger_name],
         )
     )
     root = logging.getLogger()

@@ -13,14 +13,13 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from http import server as http_server
-from importlib import metadata
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import prometheus_client
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
-from pagewarden import errors
+from pagewarden import __version__, errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +30,8 @@ Allow: TypeAlias = Callable[[str | None, Mapping[str, str]], bool]
 
 PATH = "/metrics"
 UNAUTHORIZED_MESSAGE = (
-    "metrics are available on this machine, or with PAGEWARDEN_METRICS_TOKEN or the secret key "
-    "as Authorization: Bearer …"
+    "metrics are available from this machine, or with PAGEWARDEN_METRICS_TOKEN or the secret key "
+    "in the header Authorization: Bearer …"
 )
 # Several processes of a machine may have the same setting.
 MAX_EXTRA_PORTS = 100
@@ -51,75 +50,77 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = prometheus_client.CollectorRegistry()
         prometheus_client.ProcessCollector(registry=self.registry)
-        build = self._gauge("pagewarden_build_info", "Version of Pagewarden.", "version")
-        build.labels(metadata.version("pagewarden")).set(1)
+        build = self._add_gauge("pagewarden_build_info", "Pagewarden version.", "version")
+        build.labels(__version__).set(1)
         self._add_worker_metrics()
         self._add_http_metrics()
 
-    def as_text(self) -> bytes:
+    def to_prometheus_text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
         return prometheus_client.generate_latest(self.registry)
 
     def _add_worker_metrics(self) -> None:
-        self.claims = self._counter("pagewarden_claims", "Documents claimed.", "lane")
-        self.documents = self._counter(
-            "pagewarden_documents", "Attempts at documents, by outcome.", "lane", "outcome"
+        self.claims = self._add_counter("pagewarden_claims", "Documents claimed.", "lane")
+        self.documents = self._add_counter(
+            "pagewarden_documents", "Document attempts, by outcome.", "lane", "outcome"
         )
-        self.in_hand = self._gauge(
+        self.in_hand = self._add_gauge(
             "pagewarden_documents_in_hand", "Documents in progress in this process.", "lane"
         )
-        self.document_seconds = self._histogram(
+        self.document_seconds = self._add_histogram(
             "pagewarden_document_seconds",
-            "Seconds from the claim to the end of the attempt.",
+            "Seconds from claim to end of attempt.",
             _DOCUMENT_BUCKETS,
             "lane",
         )
-        self.pages = self._counter("pagewarden_pages", "Pages saved, by status.", "lane", "status")
-        self.heartbeats = self._counter("pagewarden_heartbeats", "Locks renewed.")
-        self.lock_losses = self._counter(
+        self.pages = self._add_counter(
+            "pagewarden_pages", "Pages saved, by status.", "lane", "status"
+        )
+        self.heartbeats = self._add_counter("pagewarden_heartbeats", "Locks renewed.")
+        self.lock_losses = self._add_counter(
             "pagewarden_lock_losses", "Attempts that lost their lock.", "lane"
         )
-        self.reconnects = self._counter(
-            "pagewarden_database_reconnects", "Database connections reopened after a loss."
+        self.reconnects = self._add_counter(
+            "pagewarden_database_reconnects", "Database connections reopened after being lost."
         )
-        self.calls_again = self._counter(
+        self.calls_again = self._add_counter(
             "pagewarden_database_calls_again", "Calls retried because the database was unavailable."
         )
 
     def _add_http_metrics(self) -> None:
-        self.requests = self._counter(
+        self.requests = self._add_counter(
             "pagewarden_http_requests",
-            "Requests by response status; 0: the client disconnected.",
+            "Requests, by response status; 0: the client disconnected.",
             *("method", "route", "status"),
         )
-        self.request_seconds = self._histogram(
+        self.request_seconds = self._add_histogram(
             "pagewarden_http_request_seconds",
-            "Seconds from the headers of a request to the end of its response.",
+            "Seconds from receiving request headers to finishing the response.",
             _REQUEST_BUCKETS,
             *("method", "route"),
         )
-        self.uploads = self._counter(
+        self.uploads = self._add_counter(
             "pagewarden_uploads",
-            "Files uploaded, by lane; none: a person has to route them.",
+            "Files uploaded, by lane; none: awaiting manual routing.",
             "lane",
         )
-        self.upload_bytes = self._counter("pagewarden_upload_bytes", "Bytes of uploaded files.")
-        self.scheduled_calls = self._counter(
+        self.upload_bytes = self._add_counter("pagewarden_upload_bytes", "Bytes uploaded.")
+        self.scheduled_calls = self._add_counter(
             "pagewarden_scheduled_calls",
-            "Scheduled calls of functions, by outcome.",
+            "Scheduled function calls, by outcome.",
             *("function", "outcome"),
         )
 
-    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
-        return Counter(name, meaning, labels, registry=self.registry)
+    def _add_counter(self, name: str, description: str, *labels: str) -> Counter:
+        return Counter(name, description, labels, registry=self.registry)
 
-    def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
-        return Gauge(name, meaning, labels, registry=self.registry)
+    def _add_gauge(self, name: str, description: str, *labels: str) -> Gauge:
+        return Gauge(name, description, labels, registry=self.registry)
 
-    def _histogram(
-        self, name: str, meaning: str, buckets: tuple[float, ...], *labels: str
+    def _add_histogram(
+        self, name: str, description: str, buckets: tuple[float, ...], *labels: str
     ) -> Histogram:
-        return Histogram(name, meaning, labels, buckets=buckets, registry=self.registry)
+        return Histogram(name, description, labels, buckets=buckets, registry=self.registry)
 
 
 @functools.cache
@@ -136,10 +137,10 @@ def serve_metrics(host: str, port: int, allow: Allow) -> Iterator[str]:
 
     allow decides by the address of the caller and its headers, with names in lower case.
     """
-    with _bind(host, port, allow) as server:
+    with _bind_server(host, port, allow) as server:
         shown_host = f"[{host}]" if ":" in host else host
         url = f"http://{shown_host}:{server.server_port}{PATH}"
-        log.info("metrics_served", url=url)
+        log.info("metrics_server_started", url=url)
         # In a thread, so that it responds while the event loop is busy.
         serve = functools.partial(server.serve_forever, poll_interval=STOP_SECONDS)
         threading.Thread(target=serve, name="metrics", daemon=True).start()
@@ -155,13 +156,13 @@ class _Server(http_server.ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], allow: Allow, family: int) -> None:
         self.address_family = family
         self.allow = allow
-        super().__init__(address, _Handler)
+        super().__init__(address, _MetricsHandler)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore clients that disconnect."""
 
 
-class _Handler(http_server.BaseHTTPRequestHandler):
+class _MetricsHandler(http_server.BaseHTTPRequestHandler):
     timeout = REQUEST_SECONDS
     server_version = "pagewarden"
     sys_version = ""
@@ -175,7 +176,7 @@ class _Handler(http_server.BaseHTTPRequestHandler):
         if not cast("_Server", self.server).allow(self.client_address[0], headers):
             self._respond(http.HTTPStatus.UNAUTHORIZED, f"{UNAUTHORIZED_MESSAGE}\n".encode())
             return
-        self._respond(http.HTTPStatus.OK, current().as_text(), MEDIA_TYPE)
+        self._respond(http.HTTPStatus.OK, current().to_prometheus_text(), MEDIA_TYPE)
 
     def log_message(self, *_: object) -> None:
         """Do not log each scrape."""
@@ -192,7 +193,7 @@ class _Handler(http_server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _bind(host: str, port: int, allow: Allow) -> _Server:
+def _bind_server(host: str, port: int, allow: Allow) -> _Server:
     """Bind the port, or the next free one."""
     last = port if port == 0 else min(port + MAX_EXTRA_PORTS, 65_535)
     for number in range(port, last + 1):
@@ -201,11 +202,11 @@ def _bind(host: str, port: int, allow: Allow) -> _Server:
             return _Server((host, number), allow, family)
         except OSError as exc:
             if exc.errno != errno.EADDRINUSE:
-                raise _bind_error(host, number, exc) from exc
-    raise _bind_error(host, port, OSError(errno.EADDRINUSE, f"no port up to {last} is free"))
+                raise _make_bind_error(host, number, exc) from exc
+    raise _make_bind_error(host, port, OSError(errno.EADDRINUSE, f"no free port up to {last}"))
 
 
-def _bind_error(host: str, port: int, exc: OSError) -> errors.SettingsError:
+def _make_bind_error(host: str, port: int, exc: OSError) -> errors.SettingsError:
     return errors.SettingsError(
         f"metrics cannot be served at {host} port {port}: {exc.strerror}; set "
         "PAGEWARDEN_METRICS_PORT and PAGEWARDEN_METRICS_HOST to other values, or unset them"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace
@@ -17,6 +16,7 @@ from opentelemetry.sdk import resources
 from opentelemetry.sdk import trace as sdk
 from opentelemetry.sdk.trace import export, id_generator
 
+from pagewarden import __version__
 from pagewarden.telemetry import redaction
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ SEND_SECONDS = 5.0
 CLOSE_SECONDS = 2.0
 
 
-class Exporter:
+class OtlpExporter:
     """Sends the spans of this process in the background."""
 
     def __init__(self, program: str, endpoint: str) -> None:
         resource = resources.Resource.create(
             {
                 "service.name": f"pagewarden-{program}",
-                "service.version": metadata.version("pagewarden"),
+                "service.version": __version__,
             }
         )
         self._exporter = trace_exporter.OTLPSpanExporter(
@@ -52,10 +52,12 @@ class Exporter:
         self._tracer = self._provider.get_tracer("pagewarden")
 
     @contextlib.contextmanager
-    def span(self, name: str, document: uuid.UUID, about: Mapping[str, object]) -> Iterator[None]:
+    def span(
+        self, name: str, document: uuid.UUID, attributes: Mapping[str, object]
+    ) -> Iterator[None]:
         """Open a span below the current span, or below the root."""
         span = self._tracer.start_span(
-            name, _parent_context(document), attributes=_attributes(about)
+            name, _make_parent_context(document), attributes=_convert_attributes(attributes)
         )
         with trace.use_span(span, record_exception=False, set_status_on_exception=False):
             try:
@@ -70,25 +72,25 @@ class Exporter:
         self,
         name: str,
         document: uuid.UUID,
-        about: Mapping[str, object],
-        began: int,
+        attributes: Mapping[str, object],
+        started_ns: int,
         *,
         is_root: bool,
     ) -> None:
         """Record a span that has just ended."""
-        parent = _parent_context(document)
-        with self._ids.of_root(document) if is_root else contextlib.nullcontext():
+        parent = _make_parent_context(document)
+        with self._ids.use_root_ids(document) if is_root else contextlib.nullcontext():
             span = self._tracer.start_span(
                 name,
                 trace.set_span_in_context(trace.INVALID_SPAN) if is_root else parent,
-                attributes=_attributes(about),
-                start_time=began,
+                attributes=_convert_attributes(attributes),
+                start_time=started_ns,
             )
         span.end()
 
-    def set_attributes(self, about: Mapping[str, object]) -> None:
+    def set_attributes(self, attributes: Mapping[str, object]) -> None:
         """Add attributes to the current span."""
-        trace.get_current_span().set_attributes(_attributes(about))
+        trace.get_current_span().set_attributes(_convert_attributes(attributes))
 
     def close(self) -> None:
         """Send the remaining spans, within a short timeout."""
@@ -106,7 +108,7 @@ class _IdGenerator(id_generator.RandomIdGenerator):
         self._root = threading.local()
 
     @contextlib.contextmanager
-    def of_root(self, document: uuid.UUID) -> Iterator[None]:
+    def use_root_ids(self, document: uuid.UUID) -> Iterator[None]:
         """Give the span started in this block the ids of the root."""
         self._root.document = document
         try:
@@ -122,29 +124,31 @@ class _IdGenerator(id_generator.RandomIdGenerator):
     def generate_span_id(self) -> int:
         """Return the id of a new span."""
         document: uuid.UUID | None = getattr(self._root, "document", None)
-        return super().generate_span_id() if document is None else root_id(document)
+        return super().generate_span_id() if document is None else get_root_id(document)
 
 
-def root_id(document: uuid.UUID) -> int:
+def get_root_id(document: uuid.UUID) -> int:
     """Return the id of the root span: the first half of the document id."""
     return document.int >> 64
 
 
-def _parent_context(document: uuid.UUID) -> Context | None:
+def _make_parent_context(document: uuid.UUID) -> Context | None:
     """Return the parent of the next span; None means the current span."""
     if trace.get_current_span().get_span_context().trace_id == document.int:
         return None
     root = trace.SpanContext(
         document.int,
-        root_id(document),
+        get_root_id(document),
         is_remote=True,
         trace_flags=trace.TraceFlags(trace.TraceFlags.SAMPLED),
     )
     return trace.set_span_in_context(trace.NonRecordingSpan(root))
 
 
-def _attributes(about: Mapping[str, object]) -> dict[str, str | bool | int | float]:
-    redacted = redaction.redact({key: value for key, value in about.items() if value is not None})
+def _convert_attributes(attributes: Mapping[str, object]) -> dict[str, str | bool | int | float]:
+    redacted = redaction.redact(
+        {key: value for key, value in attributes.items() if value is not None}
+    )
     assert isinstance(redacted, dict)  # noqa: S101  # for the type checker
     return {
         key: value if isinstance(value, (str, bool, int, float)) else str(value)

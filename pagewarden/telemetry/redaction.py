@@ -63,7 +63,7 @@ def redact_text(text: str) -> str:
     lowered = text.lower()
     if not any(marker in lowered for marker in _MARKERS):
         return text
-    return _PATTERN.sub(lambda found: f"{found[found.lastindex or 0]}{HIDDEN}", text)
+    return _PATTERN.sub(lambda match: f"{match[match.lastindex or 0]}{HIDDEN}", text)
 
 
 @functools.lru_cache(1000)

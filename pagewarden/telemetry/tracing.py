@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 now = time.time_ns
-"""The time in nanoseconds, as spans need it."""
+"""Current time in nanoseconds, the unit that spans use."""
 
 
 class Exporter(Protocol):
@@ -43,7 +43,7 @@ class Exporter(Protocol):
         name: str,
         document: uuid.UUID,
         about: Mapping[str, object],
-        began: int,
+        started_ns: int,
         *,
         is_root: bool,
     ) -> None:
@@ -83,11 +83,11 @@ def span(name: str, **about: object) -> contextlib.AbstractContextManager[object
     if _state.exporter is None:
         return _NO_SPAN
     attributes = structlog.contextvars.get_contextvars() | about
-    document = _document_id(attributes)
+    document = _parse_document_id(attributes)
     return _NO_SPAN if document is None else _state.exporter.span(name, document, attributes)
 
 
-def record_span(name: str, began: int, *, is_root: bool = False, **about: object) -> None:
+def record_span(name: str, started_ns: int, *, is_root: bool = False, **about: object) -> None:
     """Record a span that has just ended, where the document is known only at the end.
 
     The root span, one for each trace, is the upload of the document.
@@ -95,9 +95,9 @@ def record_span(name: str, began: int, *, is_root: bool = False, **about: object
     if _state.exporter is None:
         return
     attributes = structlog.contextvars.get_contextvars() | about
-    document = _document_id(attributes)
+    document = _parse_document_id(attributes)
     if document is not None:
-        _state.exporter.record_span(name, document, attributes, began, is_root=is_root)
+        _state.exporter.record_span(name, document, attributes, started_ns, is_root=is_root)
 
 
 def set_attributes(**about: object) -> None:
@@ -116,10 +116,10 @@ def send_spans(program: str, endpoint: object | None) -> Iterator[None]:
         from pagewarden.telemetry import otlp  # noqa: PLC0415  # an optional dependency
     except ModuleNotFoundError as exc:
         raise errors.SettingsError(
-            f"PAGEWARDEN_OTLP_ENDPOINT is set, and {exc.name} is not installed; install "
-            "pagewarden[tracing], or do not set it"
+            f"PAGEWARDEN_OTLP_ENDPOINT is set, but {exc.name} is not installed; install "
+            "pagewarden[tracing], or unset PAGEWARDEN_OTLP_ENDPOINT"
         ) from exc
-    _state.exporter = otlp.Exporter(program, str(endpoint))
+    _state.exporter = otlp.OtlpExporter(program, str(endpoint))
     try:
         yield
     finally:
@@ -127,7 +127,7 @@ def send_spans(program: str, endpoint: object | None) -> Iterator[None]:
         exporter.close()
 
 
-def _document_id(attributes: Mapping[str, Any]) -> uuid.UUID | None:
+def _parse_document_id(attributes: Mapping[str, Any]) -> uuid.UUID | None:
     try:
         return uuid.UUID(str(attributes.get("document")))
     except ValueError:

@@ -1,1 +1,1 @@
-"""Volumes: books of page images that go through four stages; see docs/volumes.md."""
+"""Volumes: books of page images that go through four stages; see docs/how-to/volumes.md."""

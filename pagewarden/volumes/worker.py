@@ -1,4 +1,4 @@
-"""A worker: receives messages of its stages, and does one stage of one volume after the other."""
+"""StageWorker: receive messages of its stages, and run one stage of one volume at a time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from pagewarden import concurrency, errors, waking
+from pagewarden import concurrency, errors
 from pagewarden.database import answers
-from pagewarden.volumes import messages, turns
+from pagewarden.database.listener import Listener
+from pagewarden.volumes import stage_attempt
 from pagewarden.volumes import stages as stages_module
+from pagewarden.volumes.queues import base
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,74 +26,74 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 IDLE_SECONDS = 5.0
-# After the first outage in a row, the second, … Not for long: what other volumes need may be there.
+# Pauses after consecutive outages; short, because other volumes may not be affected.
 OUTAGE_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0)
 
-Outcome = turns.Outcome
-_DEALT_WITH = frozenset({Outcome.DONE, Outcome.FAILED, Outcome.OUTAGE, Outcome.STALE})
+Outcome = stage_attempt.Outcome
+_ACKNOWLEDGED = frozenset({Outcome.DONE, Outcome.FAILED, Outcome.OUTAGE, Outcome.STALE})
 _ENDED = frozenset({Outcome.DONE, Outcome.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
-    """Serves stages, the preferred one first; who wants volumes to end soon names the last first.
+class StageWorker:
+    """Runs stages, in order of preference: with the last first, volumes complete soonest.
 
-    find gives the stage of a name; it is asked when the first volume for it comes, so that a
-    worker holds no more models than it needs.
+    load_stage returns a stage by its name. It is called with the first volume for the stage, so
+    that a worker loads only the models it needs.
     """
 
     database: Database
     queue: queues.StageQueue
-    places: turns.Places
+    environment: stage_attempt.StageEnvironment
     worker_id: str
     stages: Sequence[str]
     lock_seconds: float
     heartbeat_seconds: float
     idle_seconds: float = IDLE_SECONDS
-    hints: waking.Hints = field(default_factory=waking.Hints)
-    find: Callable[[str], stages_module.Stage] = stages_module.find
+    listener: Listener = field(default_factory=Listener)
+    load_stage: Callable[[str], stages_module.Stage] = stages_module.load
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until stop is set; then give back what is in hand, uncounted."""
+        """Process volumes until `stop` is set; then release the current one, uncounted."""
         outages = 0
-        with self.hints.bell(self.stages) as bell:
+        with self.listener.subscribe(self.stages) as wake_up:
             while not stop.is_set():
-                bell.clear()
-                outcome = await self.serve(stop)
+                wake_up.clear()
+                outcome = await self.process_next(stop)
                 if outcome is None:
-                    await concurrency.wait(bell, stop, seconds=self.idle_seconds)
+                    await concurrency.wait(wake_up, stop, seconds=self.idle_seconds)
                 elif outcome is Outcome.OUTAGE:
                     outages += 1
-                    await concurrency.wait(stop, seconds=pause_after(outages))
+                    await concurrency.wait(stop, seconds=outage_pause(outages))
                 elif outcome in _ENDED:
                     outages = 0
 
     async def drain(self, stop: asyncio.Event) -> collections.Counter[Outcome]:
-        """Work until nothing is left to do or stop is set; count how the turns ended."""
+        """Process volumes until no message is left or `stop` is set; count the outcomes."""
         outcomes: collections.Counter[Outcome] = collections.Counter()
-        while not stop.is_set() and (outcome := await self.serve(stop)) is not None:
+        while not stop.is_set() and (outcome := await self.process_next(stop)) is not None:
             outcomes[outcome] += 1
         return outcomes
 
-    async def serve(self, stop: asyncio.Event) -> Outcome | None:
-        """Deal with the next message, if there is one."""
+    async def process_next(self, stop: asyncio.Event) -> Outcome | None:
+        """Process the next message; return None if there is none."""
         try:
             delivery = await self.queue.receive(self.stages, seconds=self.lock_seconds)
             if delivery is None:
                 return None
-            outcome = await self._deal_with(delivery, stop)
-            if outcome in _DEALT_WITH:
+            outcome = await self._process(delivery, stop)
+            if outcome in _ACKNOWLEDGED:
                 await self.queue.ack(delivery)
         except (errors.DatabaseError, errors.QueueError) as exc:
-            # Others go on; the message shows again when nobody extends it.
-            log.warning("turn_lost", worker=self.worker_id, error=str(exc))
+            # The message becomes visible again when its visibility timeout ends.
+            log.warning("attempt_lost", worker=self.worker_id, error=str(exc))
             return None
         return outcome
 
-    async def _deal_with(self, delivery: queues.Delivery, stop: asyncio.Event) -> Outcome:
-        message = messages.Message.parse(delivery.body)
+    async def _process(self, delivery: queues.Delivery, stop: asyncio.Event) -> Outcome:
+        message = base.StageMessage.parse(delivery.body)
         if message is None:
-            log.warning("message_unreadable", stage=delivery.stage, body=delivery.body)
+            log.warning("invalid_message_discarded", stage=delivery.stage, body=delivery.body)
             return Outcome.STALE
         answer = await self.database.start_volume_stage(
             task_id=message.task_id,
@@ -101,32 +103,29 @@ class Worker:
             lock_seconds=math.ceil(self.lock_seconds),
         )
         if answer["success"]:
-            return await self._turn(turns.Grant.from_answer(answer), delivery, stop)
+            claim = stage_attempt.StageClaim.from_answer(answer)
+            return await self._run_attempt(claim, delivery, stop)
         if answer["error"] == "STAGE_HELD":
-            await self.queue.extend(delivery, answers.require(answer["retry_after"]) + 1)
+            await self.queue.extend(delivery, answers.require_field(answer["retry_after"]) + 1)
             return Outcome.HELD
         return Outcome.STALE
 
-    async def _turn(
-        self, grant: turns.Grant, delivery: queues.Delivery, stop: asyncio.Event
+    async def _run_attempt(
+        self, claim: stage_attempt.StageClaim, delivery: queues.Delivery, stop: asyncio.Event
     ) -> Outcome:
         with structlog.contextvars.bound_contextvars(worker=self.worker_id):
-            turn = turns.Turn(
-                grant,
-                delivery,
-                self.database,
-                self.queue,
-                self.find,
-                self.places,
-                self.lock_seconds,
-                self.heartbeat_seconds,
+            lease = stage_attempt.StageLease(
+                claim, delivery, self.database, self.queue, self.lock_seconds
             )
-            log.info("stage_begun", task=grant.task_id, stage=delivery.stage, volume=grant.volume)
-            outcome = await turn.make(stop)
-            log.info("stage_ended", task=grant.task_id, stage=delivery.stage, outcome=str(outcome))
+            attempt = stage_attempt.StageAttempt(
+                lease, self.load_stage, self.environment, self.heartbeat_seconds
+            )
+            log.info("stage_started", task=claim.task_id, stage=delivery.stage, volume=claim.volume)
+            outcome = await attempt.run(stop)
+            log.info("stage_ended", task=claim.task_id, stage=delivery.stage, outcome=str(outcome))
             return outcome
 
 
-def pause_after(outages: int) -> float:
-    """Tell for how many seconds a worker leaves its queue alone after outages in a row."""
+def outage_pause(outages: int) -> float:
+    """Return the pause in seconds after a number of consecutive outages."""
     return OUTAGE_SECONDS[min(outages, len(OUTAGE_SECONDS)) - 1]

@@ -1,7 +1,7 @@
 -- CHANGES DATA. Claim the next registry document by hand, for ten minutes.
 --
--- The returned row has the lock_token that process_ocr_atomic requires. No row: the queue is
--- empty, or another worker claimed the document first; then run it again.
+-- The returned row has the lock_token that process_ocr_atomic requires. If there is no row, the queue
+-- is empty, or another worker claimed the document first; then run it again.
 update public.extraction_queue
 set status_id = 4,
     ocr_worker_id = 'by hand',

@@ -4,28 +4,28 @@
 -- schema auth. Schema public holds the tables and functions that clients may use; schema private
 -- holds the rest, and the API does not expose it. Users and their roles are in the next file.
 --
--- Every function pins its search_path. Nothing is granted by default: the grants of an object stand
--- beside it.
+-- Every function pins its search_path. Nothing is granted by default: the grants of an object
+-- follow its definition.
 --
 -- A function named require_… returns if its argument is valid, and otherwise raises SQLSTATE 22023
 -- (invalid argument) with a hint.
 
 create schema if not exists private;
 comment on schema private is
-  'Helpers and every security definer body. Not exposed by the API.';
+  'Helper functions and the bodies of security definer functions. Not exposed through the API.';
 
 create schema if not exists extensions;
 create extension if not exists unaccent with schema extensions;
 create extension if not exists pg_trgm with schema extensions;
 
--- Supabase has pgmq as an extension; elsewhere its SQL was installed beforehand.
+-- Supabase has pgmq as an extension; elsewhere its SQL has been installed before.
 do $$
 begin
   if exists (select 1 from pg_catalog.pg_available_extensions as e where e.name = 'pgmq') then
     create extension if not exists pgmq;
   elsif not exists (select 1 from pg_catalog.pg_namespace as n where n.nspname = 'pgmq') then
     raise exception 'pgmq is not here'
-      using errcode = '55000', hint = 'Run "pagewarden migrate", which installs it first.';
+      using errcode = '55000', hint = 'Run "pagewarden migrate"; it installs pgmq first.';
   end if;
 end;
 $$;
@@ -40,9 +40,9 @@ begin
 end;
 $$;
 
--- Nothing is executable or readable unless a migration says so. The first line must stand without
--- "in schema": only that form takes away what PUBLIC has by default. The others undo the grants
--- that Supabase adds by itself to everything in schema public.
+-- Nothing is executable or readable unless a migration grants it. The first line must not have "in
+-- schema": only that form revokes the default privileges of PUBLIC. The others undo the grants that
+-- Supabase adds automatically to everything in schema public.
 alter default privileges revoke execute on functions from public;
 alter default privileges in schema public revoke execute on functions from anon, authenticated, service_role;
 alter default privileges in schema public revoke all on tables from anon, authenticated, service_role;
@@ -60,13 +60,13 @@ set search_path = ''
 as $$
 begin
   if (octet_length(p_text) between 1 and p_max and btrim(p_text) <> '') is not true then
-    raise exception '% must be 1 to % bytes of text, got %', p_what, p_max,
+    raise exception '% must be 1 to % bytes long, got %', p_what, p_max,
       coalesce(octet_length(p_text)::text, 'null')
-      using errcode = '22023', hint = 'Shorten it, or say what it is.';
+      using errcode = '22023', hint = 'It must not be empty or longer than that.';
   end if;
 end;
 $$;
-comment on function private.require_text(text, text, integer) is 'Refuse null, blank and overlong text (22023).';
+comment on function private.require_text(text, text, integer) is 'Reject null, blank or overlong text (22023).';
 
 create function private.require_optional_text(p_what text, p_text text, p_max integer)
 returns void
@@ -82,7 +82,7 @@ begin
 end;
 $$;
 comment on function private.require_optional_text(text, text, integer) is
-  'Refuse blank and overlong text (22023); null is fine.';
+  'Reject blank or overlong text (22023); null is allowed.';
 
 create function private.require_list(p_what text, p_list jsonb)
 returns void
@@ -97,11 +97,11 @@ begin
     and not p_list @? 'strict $[*] ? (@.type() <> "object")'
   ) is not true then
     raise exception '% must be a list of at most 10000 objects', p_what
-      using errcode = '22023', hint = 'Send smaller lists.';
+      using errcode = '22023', hint = 'Send a smaller list.';
   end if;
 end;
 $$;
-comment on function private.require_list(text, jsonb) is 'Refuse a value that is not a list of at most 10,000 objects (22023).';
+comment on function private.require_list(text, jsonb) is 'Reject a value that is not a list of at most 10,000 objects (22023).';
 
 create function private.require_page_size(p_limit integer)
 returns void
@@ -112,11 +112,11 @@ set search_path = ''
 as $$
 begin
   if (p_limit between 1 and 200) is not true then
-    raise exception 'p_limit must be 1 to 200' using errcode = '22023', hint = 'Read the list page by page.';
+    raise exception 'p_limit must be between 1 and 200' using errcode = '22023', hint = 'Use pagination.';
   end if;
 end;
 $$;
-comment on function private.require_page_size(integer) is 'Refuse a page size that is not 1 to 200 (22023).';
+comment on function private.require_page_size(integer) is 'Reject a page size that is not between 1 and 200 (22023).';
 
 create function private.require_seconds(p_what text, p_seconds integer, p_least integer)
 returns void
@@ -128,11 +128,12 @@ as $$
 begin
   if (p_seconds between p_least and 43200) is not true then
     raise exception '% must be % to 43200 seconds, got %', p_what, p_least, coalesce(p_seconds::text, 'null')
-      using errcode = '22023', hint = 'Locks are renewed by heartbeat; 20 seconds is a good length.';
+      using errcode = '22023', hint = 'Heartbeats renew locks; 20 seconds is a reasonable value.';
   end if;
 end;
 $$;
-comment on function private.require_seconds(text, integer, integer) is 'Refuse a duration outside p_least to 43200 seconds (22023).';
+comment on function private.require_seconds(text, integer, integer) is
+  'Reject a duration that is not between p_least and 43200 seconds (22023).';
 
 create function private.like_pattern(p_text text)
 returns text
@@ -143,7 +144,8 @@ set search_path = ''
 as $$
   select '%' || regexp_replace(lower(p_text), '([\\%_])', '\\\1', 'g') || '%';
 $$;
-comment on function private.like_pattern(text) is 'The LIKE pattern that matches lower-case text containing p_text.';
+comment on function private.like_pattern(text) is
+  'Return a LIKE pattern that matches lower-case text containing p_text.';
 
 create function private.format_time(p_at timestamptz)
 returns text
@@ -154,4 +156,4 @@ set search_path = ''
 as $$
   select to_char(p_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI "UTC"');
 $$;
-comment on function private.format_time(timestamptz) is 'A time in the format of messages: YYYY-MM-DD HH24:MI UTC.';
+comment on function private.format_time(timestamptz) is 'Format a time for messages: YYYY-MM-DD HH24:MI UTC.';

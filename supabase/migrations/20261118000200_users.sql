@@ -9,7 +9,8 @@
 -- next file (case_rank).
 
 create type public.app_role as enum ('admin', 'user');
-comment on type public.app_role is 'admin: the users of HAC, who review what machines could not finish.';
+comment on type public.app_role is
+  'admin: members of HAC, who review documents that could not be processed automatically.';
 
 create table public.user_roles (
   user_id uuid not null references auth.users (id) on delete cascade,
@@ -17,13 +18,14 @@ create table public.user_roles (
   created_at timestamptz not null default now(),
   constraint user_roles_pkey primary key (user_id, role)
 );
-comment on table public.user_roles is 'The roles of users. Every call reads them, so a revoked role has no effect from the next call on.';
+comment on table public.user_roles is
+  'Roles granted to users. Every call checks them, so revoking a role takes effect on the next call.';
 
 create function private.has_role(p_user_id uuid, p_role public.app_role)
 returns boolean
 language sql
 stable
-security definer          -- the one who asks may not read user_roles
+security definer          -- the caller may not read user_roles
 set search_path = pg_catalog, pg_temp
 as $$
   select exists (
@@ -31,19 +33,19 @@ as $$
     where r.user_id = p_user_id and r.role = p_role
   );
 $$;
-comment on function private.has_role(uuid, public.app_role) is 'Whether the person has the role.';
+comment on function private.has_role(uuid, public.app_role) is 'Whether the user has the role.';
 grant execute on function private.has_role(uuid, public.app_role) to authenticated, service_role;
 
 create function private.is_admin()
 returns boolean
 language sql
 stable
-security definer          -- the one who asks may not read user_roles
+security definer          -- the caller may not read user_roles
 set search_path = pg_catalog, pg_temp
 as $$
   select private.has_role(auth.uid(), 'admin');
 $$;
-comment on function private.is_admin() is 'Whether the signed-in person belongs to HAC.';
+comment on function private.is_admin() is 'Whether the signed-in user is a member of HAC.';
 grant execute on function private.is_admin() to authenticated;
 
 create function private.is_service()
@@ -66,7 +68,7 @@ begin
     ) is null;
 end;
 $$;
-comment on function private.is_service() is 'Whether the caller is one of our services, not a user.';
+comment on function private.is_service() is 'Whether the caller is a service rather than a user.';
 
 create function private.require_admin()
 returns void
@@ -77,12 +79,12 @@ set search_path = ''
 as $$
 begin
   if not private.is_admin() and not private.is_service() then
-    raise exception 'this is for HAC only'
-      using errcode = '42501', hint = 'Ask an administrator to give you the role "admin".';
+    raise exception 'this requires the "admin" role (HAC)'
+      using errcode = '42501', hint = 'Ask an administrator to grant you the "admin" role.';
   end if;
 end;
 $$;
-comment on function private.require_admin() is 'Refuse callers other than HAC and our services (42501).';
+comment on function private.require_admin() is 'Reject callers other than HAC and services (42501).';
 
 alter table public.user_roles enable row level security;
 create policy "People see their own roles, HAC sees all"
@@ -101,11 +103,12 @@ as $$
 begin
   if p_user_id is not null and not private.has_role(p_user_id, 'admin') then
     raise exception '% is not one of HAC', p_user_id
-      using errcode = '22023', hint = 'Assign the task to a user of list_people(p_admin => true).';
+      using errcode = '22023', hint = 'Assign the task to a user returned by list_people(p_admin => true).';
   end if;
 end;
 $$;
-comment on function private.require_admin_user(uuid) is 'Refuse a user who does not have the role admin (22023); null is fine.';
+comment on function private.require_admin_user(uuid) is
+  'Reject a user without the admin role (22023); null is allowed.';
 
 create function private.display_name(p_user_id uuid)
 returns text
@@ -115,10 +118,11 @@ security invoker
 set search_path = ''
 as $$
   select coalesce(
-    (select coalesce(u.email::text, u.id::text) from auth.users as u where u.id = p_user_id), 'an operator or a machine'
+    (select coalesce(u.email::text, u.id::text) from auth.users as u where u.id = p_user_id), 'an operator or a service'
   );
 $$;
-comment on function private.display_name(uuid) is 'The address of a user for messages; machines have none.';
+comment on function private.display_name(uuid) is
+  'The name of a user in messages: the e-mail address, or a placeholder for operators and services.';
 
 create function private.log_role_change()
 returns trigger
@@ -134,13 +138,13 @@ begin
   values (
     auth.uid(),
     case when old is null then 'role_given' when new is null then 'role_taken' else 'role_changed' end,
-    'Role of a person changed', 'role', old.role, new.role,
+    'User role changed', 'role', old.role, new.role,
     jsonb_build_object('user_id', coalesce(new.user_id, old.user_id))
   );
   return null;
 end;
 $$;
-comment on function private.log_role_change() is 'Write an entry of the audit log for each role that is granted or revoked.';
+comment on function private.log_role_change() is 'Write an audit log entry for each role that is granted or revoked.';
 revoke execute on function private.log_role_change() from public;
 create trigger user_roles_log
   after insert or update or delete on public.user_roles
@@ -155,7 +159,7 @@ create type public.listed_person as (
   last_sign_in_at timestamptz
 );
 comment on type public.listed_person is
-  'A person who can sign in. Nullable: created_at, last_sign_in_at.';
+  'A user who can sign in. Nullable: created_at, last_sign_in_at.';
 
 create function private.list_people(
   p_search text,
@@ -169,8 +173,8 @@ language plpgsql
 stable
 security definer          -- callers may not read auth.users
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off   -- cases are counted person by person
-set jit = off              -- before PostgreSQL 18 a scan that is off counts as dear enough for it
+set enable_seqscan = off   -- counts cases user by user
+set jit = off              -- before PostgreSQL 18 the cost of a disabled scan is high enough to trigger jit
 as $$
 begin
   perform private.require_admin();
@@ -204,14 +208,14 @@ create type public.role_answer as (
   changed boolean
 );
 comment on type public.role_answer is
-  'The answer to a change of a role; changed is false where the person had the role, or had none, already. '
-  'Nullable: error, message, user_id, changed.';
+  'The result of granting or revoking a role; changed is false if the user already had the role, or had no role to '
+  'revoke. Nullable: error, message, user_id, changed.';
 
 create function private.change_role(p_user_id uuid, p_role public.app_role, p_give boolean)
 returns public.role_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -221,7 +225,7 @@ begin
   perform pg_advisory_xact_lock(hashtextextended('user_roles', 5));
   perform private.require_admin();
   if p_role is null then
-    raise exception 'p_role must be admin or user' using errcode = '22023', hint = 'HAC are those with the role admin.';
+    raise exception 'p_role must be admin or user' using errcode = '22023', hint = 'Users with the "admin" role are members of HAC.';
   end if;
   v_answer.user_id := p_user_id;
   v_answer.error := case
@@ -234,9 +238,9 @@ begin
   v_answer.success := v_answer.error is null;
   if not v_answer.success then
     v_answer.message := case v_answer.error
-      when 'PERSON_NOT_FOUND' then 'there is no such person'
-      when 'LAST_ADMIN' then 'this is the last administrator; give the role to another user first'
-      when 'OWN_ROLE' then 'this is your own role; ask another administrator to take it'
+      when 'PERSON_NOT_FOUND' then 'there is no such user'
+      when 'LAST_ADMIN' then 'this user is the last administrator; grant the role to another user first'
+      when 'OWN_ROLE' then 'you cannot revoke your own role; ask another administrator'
     end;
     return v_answer;
   end if;
@@ -250,7 +254,7 @@ begin
 end;
 $$;
 comment on function private.change_role(uuid, public.app_role, boolean) is
-  'Grant or revoke a role; the trigger of user_roles writes the log entry.';
+  'Grant or revoke a role; the trigger on user_roles writes the audit log entry.';
 grant execute on function private.change_role(uuid, public.app_role, boolean) to authenticated, service_role;
 
 create function public.grant_role(p_user_id uuid, p_role public.app_role default 'admin')
@@ -262,7 +266,8 @@ set search_path = ''
 as $$
   select private.change_role(p_user_id, p_role, true);
 $$;
-comment on function public.grant_role(uuid, public.app_role) is 'HAC: grant a role to a user. It has effect at once.';
+comment on function public.grant_role(uuid, public.app_role) is
+  'HAC: grant a role to a user; takes effect immediately.';
 grant execute on function public.grant_role(uuid, public.app_role) to authenticated, service_role;
 
 create function public.revoke_role(p_user_id uuid, p_role public.app_role default 'admin')
@@ -275,16 +280,17 @@ as $$
   select private.change_role(p_user_id, p_role, false);
 $$;
 comment on function public.revoke_role(uuid, public.app_role) is
-  'HAC: revoke the role of a user, at once. Refused for the last administrator and for the caller.';
+  'HAC: revoke a user''s role; takes effect immediately. Rejected for the last administrator and for the caller''s '
+  'own role.';
 grant execute on function public.revoke_role(uuid, public.app_role) to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.has_role(p_user_id uuid, p_role public.app_role)
 returns boolean
 language sql stable security invoker set search_path = ''
 as $$ select private.has_role(p_user_id, p_role) $$;
-comment on function public.has_role(uuid, public.app_role) is 'Whether the person has the role.';
+comment on function public.has_role(uuid, public.app_role) is 'Whether the user has the role.';
 grant execute on function public.has_role(uuid, public.app_role) to authenticated, service_role;
 
 create function public.list_people(
@@ -298,6 +304,7 @@ returns setof public.listed_person
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_people(p_search, p_admin, p_after, p_after_id, p_limit) $$;
 comment on function public.list_people(text, boolean, text, uuid, integer) is
-  'HAC: users who can sign in, by address; p_search filters by a part of the address, p_admin by the role admin. '
-  'Continues after p_after, the address of p_after_id. cases counts owned and shared cases.';
+  'HAC: users who can sign in, ordered by e-mail address; p_search filters by part of the address, p_admin by the '
+  'admin role. Continues after the user p_after_id, whose address is p_after. cases is the number of owned and shared '
+  'cases.';
 grant execute on function public.list_people(text, boolean, text, uuid, integer) to authenticated, service_role;

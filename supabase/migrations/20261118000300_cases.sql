@@ -1,10 +1,10 @@
 -- Cases: what documents belong to, with owner and members.
 --
 -- Row-level security of documents, pages and results goes through the case: owners and members see
--- their cases, HAC sees all. case_rank() says what the caller may do: 1 viewer (read), 2 editor
+-- their cases, HAC sees all. case_rank() returns what the caller may do: 1 viewer (read), 2 editor
 -- (upload, cancel, read again), 3 owner, HAC or service (share, delete, erase).
 --
--- Here are creating and sharing. Functions that change all documents of a case (cancel, delete,
+-- Creating and sharing cases is here. Functions that change all documents of a case (cancel, delete,
 -- erase, restore) and lists of cases are in case_actions.
 
 create table public.cases (
@@ -21,9 +21,11 @@ create table public.cases (
   constraint cases_name_has_sensible_length check (length(name) between 1 and 300),
   constraint cases_inbox_has_owner check (not is_inbox or user_id is not null)
 );
-comment on table public.cases is 'A set of documents with an owner. Every document belongs to one.';
-comment on column public.cases.user_id is 'The owner; null after the account was deleted: then only members and HAC see the case.';
-comment on column public.cases.is_inbox is 'The case for uploads of the owner that name no case.';
+comment on table public.cases is 'A set of documents with an owner. Every document belongs to exactly one case.';
+comment on column public.cases.user_id is
+  'The owner; null once the account has been deleted, after which only members and HAC can see the case.';
+comment on column public.cases.is_inbox is
+  'Whether this is the default case for the owner''s uploads, used when they do not specify one.';
 create index cases_user_id_idx on public.cases (user_id);
 create unique index cases_one_inbox_of_a_kind on public.cases (user_id, kind) where is_inbox;
 create index cases_created_idx on public.cases (created_at, id);
@@ -39,14 +41,15 @@ create table public.case_members (
   constraint case_members_pkey primary key (case_id, user_id),
   constraint case_members_role_is_known check (role in ('viewer', 'editor'))
 );
-comment on table public.case_members is 'Users a case is shared with: viewers read, editors also upload, cancel and read again.';
+comment on table public.case_members is
+  'Users with whom a case is shared: viewers can read documents; editors can also upload, cancel and re-read them.';
 create index case_members_user_id_idx on public.case_members (user_id);
 
 create function private.my_case_ids()
 returns setof uuid
 language sql
 stable
-security definer          -- policies ask it; going through the tables' own policies would recurse
+security definer          -- policies call it, so their own policies would recurse
 set search_path = pg_catalog, pg_temp
 as $$
   select c.id from public.cases as c where c.user_id = auth.uid()
@@ -90,7 +93,7 @@ as $$
   end;
 $$;
 comment on function private.case_rank(uuid) is
-  'What the caller is to a case: 0 stranger, 1 viewer, 2 editor, 3 owner, HAC or service.';
+  'The caller''s rank in a case: 0 no access, 1 viewer, 2 editor, 3 owner, HAC or service.';
 
 create function private.require_case_rank(p_case_id uuid, p_rank integer)
 returns void
@@ -101,14 +104,14 @@ set search_path = ''
 as $$
 begin
   if private.case_rank(p_case_id) < p_rank then
-    raise exception 'case % is not yours to change', p_case_id
+    raise exception 'no permission to change case %', p_case_id
       using errcode = '42501', hint = 'Ask its owner to share it with you as an editor.';
   end if;
 end;
 $$;
-comment on function private.require_case_rank(uuid, integer) is 'Refuse a caller of a lower rank (42501).';
+comment on function private.require_case_rank(uuid, integer) is 'Reject a caller whose rank is too low (42501).';
 
--- Each document belongs to an existing case. The check of a foreign key would take a third of the time of a bulk
+-- Each document belongs to an existing case. Checking a foreign key would take a third of the time of a bulk
 -- upload; instead the upload locks its case once, and two triggers check all other changes.
 create function private.require_live_case(p_case_id uuid)
 returns void
@@ -126,13 +129,13 @@ begin
 end;
 $$;
 comment on function private.require_live_case(uuid) is
-  'Refuse a missing or deleted case (22023), and lock it against deletion until the transaction ends.';
+  'Reject a missing or deleted case (22023); otherwise, lock it against deletion until the transaction ends.';
 
 create function private.create_case(p_name text, p_kind text, p_owner uuid, p_inbox boolean)
 returns uuid
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -141,17 +144,17 @@ declare
 begin
   perform private.require_text('p_name', p_name, 300);
   if (p_kind in ('client', 'registry', 'check')) is not true then
-    raise exception 'there is no kind of case %', coalesce(p_kind, 'null')
-      using errcode = '22023', hint = 'Kinds are client, registry and check.';
+    raise exception 'unknown case kind %', coalesce(p_kind, 'null')
+      using errcode = '22023', hint = 'Valid kinds are client, registry and check.';
   end if;
   if not private.is_service() and not private.is_admin() and (auth.uid() is null or v_owner <> auth.uid()) then
-    raise exception 'you can create cases for yourself only' using errcode = '42501', hint = 'Leave p_owner out.';
+    raise exception 'you can only create cases for yourself' using errcode = '42501', hint = 'Omit p_owner.';
   end if;
   if v_owner is not null and not exists (select 1 from auth.users as u where u.id = v_owner) then
-    raise exception 'there is no user %', v_owner using errcode = '22023', hint = 'Sign the person up first.';
+    raise exception 'there is no user %', v_owner using errcode = '22023', hint = 'The user has to sign up first.';
   end if;
   if p_inbox and v_owner is null then
-    raise exception 'an inbox needs an owner' using errcode = '22023', hint = 'Name its owner in p_owner.';
+    raise exception 'an inbox requires an owner' using errcode = '22023', hint = 'Pass the owner in p_owner.';
   end if;
   -- "do update", not "do nothing": the second of two concurrent calls must return the case of the first.
   insert into public.cases as c (user_id, kind, name, is_inbox)
@@ -172,8 +175,8 @@ create type public.case_answer as (
   documents integer
 );
 comment on type public.case_answer is
-  'The answer to a change of a case; documents is how many of its documents were changed with it. '
-  'Nullable: error, message, case_id, documents.';
+  'The result of changing a case; documents is the number of documents changed with it. Nullable: error, message, '
+  'case_id, documents.';
 
 create function private.case_refusal(p_error text, p_case_id uuid)
 returns public.case_answer
@@ -190,20 +193,21 @@ begin
   v_answer.message := case p_error
     when 'CASE_NOT_FOUND' then 'there is no such case'
     when 'WRONG_STATE' then 'the case is not in the bin'
-    when 'PERSON_NOT_FOUND' then 'no user with this address can sign in; ask an administrator to add them'
-    when 'ALREADY_OWNER' then 'it is this person''s own case'
+    when 'PERSON_NOT_FOUND' then 'no user has this address; ask an administrator to create the account'
+    when 'ALREADY_OWNER' then 'this user already owns the case'
   end;
   v_answer.case_id := p_case_id;
   return v_answer;
 end;
 $$;
-comment on function private.case_refusal(text, uuid) is 'The answer to a refused change of a case, with its reason.';
+comment on function private.case_refusal(text, uuid) is
+  'The error result of a rejected change to a case, with the reason.';
 
 create function private.share_case(p_case_id uuid, p_user_id uuid, p_role text)
 returns public.case_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -214,12 +218,12 @@ begin
     return private.case_refusal('CASE_NOT_FOUND', p_case_id);
   end if;
   if p_role not in ('viewer', 'editor') then
-    raise exception 'there is no role % in a case', p_role
-      using errcode = '22023', hint = 'Roles are viewer and editor; null takes the person out.';
+    raise exception 'unknown case role %', p_role
+      using errcode = '22023', hint = 'Valid roles are viewer and editor; null removes the user.';
   end if;
   if not exists (select 1 from auth.users as u where u.id = p_user_id) then
     raise exception 'there is no user %', coalesce(p_user_id::text, 'null')
-      using errcode = '22023', hint = 'Sign the person up first.';
+      using errcode = '22023', hint = 'The user has to sign up first.';
   end if;
   if p_role is null then
     delete from public.case_members as m where m.case_id = p_case_id and m.user_id = p_user_id;
@@ -228,7 +232,9 @@ begin
     on conflict on constraint case_members_pkey do update set role = excluded.role;
   end if;
   perform private.log_act(
-    p_case_id, null, 'case_shared', format('shared with %s as %s', p_user_id, coalesce(p_role, 'nothing')), null, null,
+    p_case_id, null, 'case_shared',
+    format(case when p_role is null then 'no longer shared with %s' else 'shared with %s as %s' end, p_user_id, p_role),
+    null, null,
     jsonb_build_object('user_id', p_user_id, 'role', p_role)
   );
   v_answer.success := true;
@@ -253,8 +259,8 @@ begin
   perform private.require_case_rank(p_case_id, 3);
   perform private.require_text('p_email', p_email, 300);
   if (p_role in ('viewer', 'editor')) is not true then
-    raise exception 'there is no role % in a case', coalesce(p_role, 'null')
-      using errcode = '22023', hint = 'Roles are viewer and editor.';
+    raise exception 'unknown case role %', coalesce(p_role, 'null')
+      using errcode = '22023', hint = 'Valid roles are viewer and editor.';
   end if;
   select u.id into v_user_id from auth.users as u
   where u.email = lower(btrim(p_email)) and u.deleted_at is null;
@@ -270,7 +276,7 @@ $$;
 comment on function private.share_case_by_email(uuid, text, text) is 'See public.share_case_by_email.';
 grant execute on function private.share_case_by_email(uuid, text, text) to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.create_case(
   p_name text,
@@ -282,7 +288,8 @@ returns uuid
 language sql volatile security invoker set search_path = ''
 as $$ select private.create_case(p_name, p_kind, p_owner, p_inbox) $$;
 comment on function public.create_case(text, text, uuid, boolean) is
-  'Create a case and return its id. p_inbox: the case for the owner''s uploads that name none; it is created once.';
+  'Create a case and return its id. p_inbox: return the owner''s inbox, the case for uploads that do not specify one; '
+  'it is created on first use.';
 grant execute on function public.create_case(text, text, uuid, boolean) to authenticated, service_role;
 
 create function public.share_case(p_case_id uuid, p_user_id uuid, p_role text default 'viewer')
@@ -298,5 +305,5 @@ returns public.case_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.share_case_by_email(p_case_id, p_email, p_role) $$;
 comment on function public.share_case_by_email(uuid, text, text) is
-  'Owner or HAC: share_case with the user who has this address.';
+  'Owner or HAC: share a case with the user who has this e-mail address; see share_case.';
 grant execute on function public.share_case_by_email(uuid, text, text) to authenticated, service_role;

@@ -2,11 +2,11 @@
 --
 -- Pausing and outages are in outages, claiming in queue.
 
--- Rules for a single column are domains: Postgres keeps those ready, while a check of the table is
--- parsed again for every statement (with all rules as checks a claim of one document took half as long again).
+-- Constraints on a single column are domains: Postgres caches those, while a table constraint is parsed
+-- for every statement (with table constraints only, claiming one document took 50% longer).
 create domain public.document_lane as text
   constraint document_lane_is_known check (value in ('image', 'pdf', 'index', 'acte', 'check'));
-comment on domain public.document_lane is 'Which workers take a document.';
+comment on domain public.document_lane is 'Determines which workers process a document.';
 
 create table public.lanes (
   lane text not null,
@@ -41,15 +41,20 @@ create table public.lanes (
     and attempt_seconds > 0 and probe_seconds >= 0 and failed_pages_allowed between 0 and 1
   )
 );
-comment on table public.lanes is 'One row a lane: paused or not, why, and its limits.';
-comment on column public.lanes.pause_kind is 'manual: until HAC resumes it. outage: one probe document at a time finds out when it is over.';
-comment on column public.lanes.probe_at is 'When the next probe document may be handed out.';
-comment on column public.lanes.probe_token is 'Lock token of the probe that is out now.';
-comment on column public.lanes.recovered_at is 'When a probe last succeeded, which showed that an outage was over or never was.';
+comment on table public.lanes is 'One row for each lane: whether and why it is paused, and its limits.';
+comment on column public.lanes.pause_kind is
+  'manual: until HAC resumes the lane. outage: one probe document at a time tests whether the outage is over.';
+comment on column public.lanes.probe_at is 'Earliest time at which the next probe document may be handed out.';
+comment on column public.lanes.probe_token is 'Lock token of the current probe.';
+comment on column public.lanes.recovered_at is
+  'When a probe last succeeded, that is, when the outage was over or there had been none.';
 comment on column public.lanes.outage_document_id is
-  'The only document that reported an outage since recovered_at: its failure. A second one makes it an outage of the lane.';
-comment on column public.lanes.max_rescues is 'Expired locks of a document; with one more it is a dead letter, because it seems to kill its workers.';
-comment on column public.lanes.attempt_seconds is 'Hard deadline of one attempt, however alive its worker is.';
+  'The only document that has reported an outage since recovered_at; the outage counts as a failure of that document. '
+  'If a second document reports one, the whole lane is affected.';
+comment on column public.lanes.max_rescues is
+  'How many locks on a document may expire. If one more expires, the document becomes a dead letter, because it '
+  'probably crashes its workers.';
+comment on column public.lanes.attempt_seconds is 'Hard time limit for one attempt, even if its worker is still alive.';
 comment on column public.lanes.failed_pages_allowed is 'Share of pages that may fail without failing the document.';
 insert into public.lanes (lane, description, attempt_seconds, failed_pages_allowed)
 values
@@ -57,7 +62,7 @@ values
   ('pdf', 'PDFs, read by pdf-worker on the GPU service', 7200, 0.1),
   ('index', 'Land-registry index pages', 3600, 0.1),
   ('acte', 'Land-registry acts', 3600, 0.1),
-  ('check', 'Screenshots of the localization checker', 300, 0);
+  ('check', 'Screenshots from the localization checker', 300, 0);
 alter table public.lanes enable row level security;
 create policy "Lanes are visible to everybody who is signed in"
   on public.lanes for select to authenticated
@@ -81,14 +86,14 @@ declare
 begin
   select l.* into v_lane from public.lanes as l where l.lane = p_lane;
   if not found then
-    raise exception 'there is no lane %', coalesce(p_lane, 'null')
+    raise exception 'unknown lane %', coalesce(p_lane, 'null')
       using errcode = '22023',
-        hint = 'Lanes are ' || (select string_agg(l.lane, ', ' order by l.lane) from public.lanes as l) || '.';
+        hint = 'Valid lanes are ' || (select string_agg(l.lane, ', ' order by l.lane) from public.lanes as l) || '.';
   end if;
   return v_lane;
 end;
 $$;
-comment on function private.require_lane(text) is 'The lane of that name; 22023 when there is none.';
+comment on function private.require_lane(text) is 'Return the lane with this name; 22023 if there is none.';
 
 create function private.backoff(p_lane text, p_times integer)
 returns interval
@@ -104,4 +109,4 @@ as $$
   from public.lanes as l
   where l.lane = p_lane;
 $$;
-comment on function private.backoff(text, integer) is 'How long to wait after the p_times-th failure.';
+comment on function private.backoff(text, integer) is 'How long to wait before a retry after p_times failures.';

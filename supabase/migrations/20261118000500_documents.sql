@@ -14,7 +14,7 @@ create domain public.document_status as text
     'pending', 'awaiting_file', 'extracting', 'extraction_failed', 'queued', 'queued_for_pdf',
     'processing', 'completed', 'dead_letter', 'pending_review', 'failed', 'cancelled'
   ));
-comment on domain public.document_status is 'State of a document; see docs/state-machine.md.';
+comment on domain public.document_status is 'State of a document; see docs/reference/state-machine.md.';
 
 create domain public.document_name as text
   constraint document_name_has_sensible_length check (octet_length(value) between 1 and 1024 and btrim(value) <> '');
@@ -42,15 +42,15 @@ comment on domain public.short_text is 'Text of at most 200 bytes, or an empty s
 
 create domain public.label as text
   constraint label_has_sensible_length check (octet_length(value) between 1 and 200);
-comment on domain public.label is 'A name, such as that of an engine.';
+comment on domain public.label is 'A short name, such as an engine name.';
 
 create domain public.file_path as text
   constraint file_path_has_sensible_length check (octet_length(value) between 1 and 4096);
-comment on domain public.file_path is 'Where a file is stored.';
+comment on domain public.file_path is 'Path of a stored file.';
 
 create domain public.file_size as bigint
   constraint file_size_is_not_negative check (value >= 0);
-comment on domain public.file_size is 'Bytes.';
+comment on domain public.file_size is 'File size in bytes.';
 
 create table public.documents (
   id uuid not null default gen_random_uuid(),
@@ -65,7 +65,7 @@ create table public.documents (
   size_bytes public.file_size,
   document_version public.counter not null default 1,
   version public.counter not null default 1,
-  -- How to read it.
+  -- Reading options.
   engine public.label,
   language public.label,
   profile public.label,
@@ -91,7 +91,7 @@ create table public.documents (
   claimed_by text,
   claimed_at timestamptz,
   attempt_deadline timestamptz,
-  -- The extractor's side, lanes index and acte.
+  -- Set by the extractor; lanes index and acte.
   worker_id text,
   error_message text,
   ocr_error text,
@@ -108,9 +108,9 @@ create table public.documents (
     lock_token is null or ocr_status = 'processing'
   )
 )
--- No index names the status, a lock or a time, so claim, heartbeat and completion are HOT updates: they
--- touch no index. They need room on the page for it: a claimed document is nearly twice as long as a new one,
--- and a batch claims whole pages at once (with 50, every fourth update of batches of 100 had to go elsewhere).
+-- No index contains the status, a lock or a time, so claim, heartbeat and completion are HOT updates, which
+-- touch no index. They need free space on the page: a claimed document is nearly twice as long as a new one,
+-- and a batch claims whole pages (with fillfactor 50, a quarter of the updates in batches of 100 were not HOT).
 with (
   fillfactor = 30,
   autovacuum_vacuum_scale_factor = 0.02,
@@ -119,24 +119,26 @@ with (
   autovacuum_analyze_scale_factor = 0.02
 );
 comment on table public.documents is
-  'Every file to be read, whatever its origin, and its authoritative state. Kept narrow: text is in ocr_pages.';
+  'Every file to be read, whatever its origin, with its authoritative state. Kept narrow; the text is in ocr_pages.';
 comment on column public.documents.version is 'Incremented by every claim, heartbeat and completion, and never reset.';
 comment on column public.documents.document_version is 'Counts the uploads of this name in this case.';
 comment on column public.documents.reading is 'Number of the requested reading, from 1; read_again increments it.';
-comment on column public.documents.run_id is 'The run whose pages are the text of the document.';
+comment on column public.documents.run_id is 'The run whose pages make up the document''s text.';
 comment on column public.documents.open_run_id is 'The run whose pages are being saved.';
-comment on column public.documents.listed_in is 'Which queue table lists the document: queue while it is queued, aside while it waits for a person or an extractor or is cancelled, null while it is being read and once it is completed.';
+comment on column public.documents.listed_in is 'Which queue table lists the document: queue while it is queued, aside while it waits for a user or an extractor or is cancelled, null while it is being read and after it is completed.';
 comment on column public.documents.priority is 'Higher is more urgent.';
-comment on column public.documents.turn is 'Order among documents of equal priority: the turn of its case at enqueue. It schedules cases fairly.';
-comment on column public.documents.retry_at is 'Earliest time of the next claim; null when it can be claimed at once.';
-comment on column public.documents.attempts is 'Claims since it was queued; a claim that was returned unread does not count.';
-comment on column public.documents.retry_count is 'Attempts that failed.';
-comment on column public.documents.rescues is 'Locks that expired because the worker died.';
-comment on column public.documents.locked_at is 'Last heartbeat of its worker.';
+comment on column public.documents.turn is 'Order among documents of equal priority: the turn of its case at enqueue. Used for fair scheduling between cases.';
+comment on column public.documents.retry_at is 'Earliest time of the next claim; null if it can be claimed immediately.';
+comment on column public.documents.attempts is
+  'Number of claims since the document was queued; claims returned unread do not count.';
+comment on column public.documents.retry_count is 'Number of failed attempts.';
+comment on column public.documents.rescues is 'Number of locks that expired because the worker died.';
+comment on column public.documents.locked_at is 'Time of the worker''s last heartbeat.';
 comment on column public.documents.claimed_at is 'Time of the last claim; claimed_by is its worker. Both are kept after the claim ends.';
-comment on column public.documents.attempt_deadline is 'Hard deadline of the attempt, even if its worker is alive.';
-comment on column public.documents.error_message is 'Last error of the extractor; OCR never writes it.';
-comment on column public.documents.ocr_error is 'Last error of OCR; the extractor never writes it.';
+comment on column public.documents.attempt_deadline is
+  'Hard deadline for the attempt, even if its worker is still alive.';
+comment on column public.documents.error_message is 'Last error reported by the extractor; OCR never sets it.';
+comment on column public.documents.ocr_error is 'Last OCR error; the extractor never sets it.';
 create index documents_registry_idx on public.documents (lane, created_at) where lane in ('index', 'acte');
 alter table public.documents enable row level security;
 create policy "Documents are visible to the people of their case and to HAC"
@@ -159,7 +161,7 @@ set search_path = ''
 as $$
   select case p_lane when 'pdf' then 'queued_for_pdf' else 'queued' end;
 $$;
-comment on function private.queued_status(text) is 'The queued status of a lane.';
+comment on function private.queued_status(text) is 'The status of queued documents in a lane.';
 
 create function private.prevent_case_deletion()
 returns trigger
@@ -169,12 +171,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
   if exists (select 1 from public.documents as d where d.case_id = old.id) then
-    raise exception 'case % has documents', old.id using errcode = '23503', hint = 'Call erase_case.';
+    raise exception 'case % has documents', old.id using errcode = '23503', hint = 'Call erase_case instead.';
   end if;
   return old;
 end;
 $$;
-comment on function private.prevent_case_deletion() is 'Refuse to delete a case that has documents (23503).';
+comment on function private.prevent_case_deletion() is 'Prevent deletion of a case that has documents (23503).';
 create trigger cases_prevent_deletion
   before delete on public.cases
   for each row execute function private.prevent_case_deletion();
@@ -192,9 +194,10 @@ create table public.ocr_runs (
   constraint ocr_runs_one_of_a_kind unique (document_id, reading, engine, engine_version, profile)
 );
 comment on table public.ocr_runs is
-  'One reading of a document by one engine, version and profile. Pages of different runs never mix.';
+  'One reading of a document by one engine, version and profile. Pages from different runs are never mixed.';
 comment on column public.ocr_runs.is_whole is
-  'True when the text came with the result, not page by page; otherwise the run has every page of the document.';
+  'True if the text was sent with the result rather than page by page; otherwise the run contains every page of the '
+  'document.';
 alter table public.ocr_runs enable row level security;
 create policy "Runs are visible to the people of the case and to HAC"
   on public.ocr_runs for select to authenticated
@@ -226,9 +229,10 @@ create table public.ocr_pages (
   constraint ocr_pages_lines_is_a_list check (jsonb_typeof(lines) = 'array')
 );
 comment on table public.ocr_pages is 'The text of each page, with lines, boxes and confidence.';
-comment on column public.ocr_pages.page_number is 'From 1.';
+comment on column public.ocr_pages.page_number is 'Page number, starting at 1.';
 comment on column public.ocr_pages.status is 'read; blank: an empty page; unread: ink, but no text found; failed: the page could not be read.';
-comment on column public.ocr_pages.lines is 'Boxes are pixels of the page image, origin top left; confidence is 0 to 1.';
+comment on column public.ocr_pages.lines is
+  'Boxes are in pixels of the page image, with the origin at the top left; confidence ranges from 0 to 1.';
 create index ocr_pages_document_idx on public.ocr_pages (document_id);
 create index ocr_pages_case_idx on public.ocr_pages (case_id);
 create index ocr_pages_text_search_idx on public.ocr_pages using gin (text_search);
@@ -255,10 +259,10 @@ create table public.ocr_processing_logs (
   constraint ocr_processing_logs_pkey primary key (document_id, id)
 );
 comment on table public.ocr_processing_logs is
-  'Results, one for each claim that finished. Written only by the statement that completes the document, so it '
-  'has no foreign key, whose check would cost as much as the row.';
+  'Results, one for each claim that completed its document. Only the statement that completes the document writes '
+  'them, so there is no foreign key: checking it would cost as much as inserting the row.';
 comment on column public.ocr_processing_logs.id is
-  'The lock token of the claim that finished: the primary key keeps a claim from finishing twice.';
+  'The claim''s lock token; as the primary key, it prevents a claim from completing twice.';
 comment on column public.ocr_processing_logs.seconds_to_text is 'From upload to text.';
 alter table public.ocr_processing_logs enable row level security;
 create policy "Results are visible to the people of the case and to HAC"
@@ -283,7 +287,7 @@ as $$
     '[0-9]+([.,][0-9]+)*', '<n>', 'g'), 300);
 $$;
 comment on function private.normalise_error(text) is
-  'The message without what differs between two cases of the same fault: ids, texts, paths, numbers.';
+  'The error message without the parts that vary between occurrences: ids, texts, paths, numbers.';
 
 create table public.ocr_errors (
   id bigint generated always as identity,
@@ -306,10 +310,10 @@ create table public.ocr_errors (
     error_category in ('transient', 'permanent', 'resource', 'configuration', 'unknown')
   )
 );
-comment on table public.ocr_errors is 'Every error of a document, in order.';
+comment on table public.ocr_errors is 'All errors of a document, in order.';
 comment on column public.ocr_errors.kind is
-  'failure: reported by the worker. lock_expired: the worker died. deadline: the attempt took too long. '
-  'outage: a service was unavailable, not counted. conflict: a concurrent change. extraction: reported by the extractor.';
+  'failure: reported by the worker. lock_expired: the worker died. deadline: the attempt took too long. outage: a '
+  'service was unavailable (not counted). conflict: a concurrent change. extraction: reported by the extractor.';
 create index ocr_errors_document_idx on public.ocr_errors (document_id, id);
 create index ocr_errors_created_idx on public.ocr_errors (created_at);
 alter table public.ocr_errors enable row level security;
@@ -330,7 +334,7 @@ create table public.ocr_dead_letter (
   last_error_message text,
   last_error_details jsonb,
   error_category text not null default 'unknown',
-  -- Our own messages begin with the name of the file, which would make each a group of its own.
+  -- Our messages begin with the file name, which would put each into a group of its own.
   error_group text not null generated always as (
     private.normalise_error(replace(last_error_message, document_name, '<name>'))
   ) stored,
@@ -349,7 +353,7 @@ create table public.ocr_dead_letter (
     status in ('pending', 'investigating', 'requeued', 'manual', 'abandoned')
   )
 );
-comment on table public.ocr_dead_letter is 'Documents that failed for good, until HAC decides.';
+comment on table public.ocr_dead_letter is 'Documents that failed permanently and await a decision by HAC.';
 create index ocr_dead_letter_created_idx on public.ocr_dead_letter (created_at);
 create index ocr_dead_letter_reviewed_by_idx on public.ocr_dead_letter (reviewed_by) where reviewed_by is not null;
 alter table public.ocr_dead_letter enable row level security;
@@ -372,7 +376,7 @@ set search_path = ''
 as $$
   select case p_priority when 'urgent' then 1 when 'high' then 2 when 'normal' then 3 when 'low' then 4 end;
 $$;
-comment on function private.task_urgency(text) is 'Priorities of tasks as numbers, the most urgent first.';
+comment on function private.task_urgency(text) is 'Convert a task priority to a number, from 1 (urgent) to 4 (low).';
 
 create table public.tasks (
   id uuid not null default gen_random_uuid(),
@@ -397,7 +401,7 @@ create table public.tasks (
   constraint tasks_priority_is_known check (priority in ('low', 'normal', 'high', 'urgent')),
   constraint tasks_ended_has_a_time check ((status in ('done', 'cancelled')) = (done_at is not null))
 );
-comment on table public.tasks is 'Work that waits for a person.';
+comment on table public.tasks is 'Work items for members of HAC.';
 create unique index tasks_one_open_of_a_kind on public.tasks (document_id, kind)
   where status in ('pending', 'in_progress') and document_id is not null;
 create index tasks_document_idx on public.tasks (document_id);
@@ -409,7 +413,7 @@ create policy "Tasks are visible to HAC"
   on public.tasks for select to authenticated
   using ((select private.is_admin()));
 grant select on public.tasks to authenticated, service_role;
-comment on column public.tasks.urgency is 'Its priority as a number, to sort by: 1 is urgent.';
+comment on column public.tasks.urgency is 'The priority as a number for sorting: 1 is urgent.';
 create index tasks_open_idx on public.tasks (urgency, created_at, id) where status in ('pending', 'in_progress');
 create index tasks_open_kind_idx on public.tasks (kind, urgency, created_at, id) where status in ('pending', 'in_progress');
 create index tasks_open_assigned_idx on public.tasks (assigned_to, urgency, created_at, id)

@@ -22,9 +22,9 @@ create table public.hac_acts (
   constraint hac_acts_pkey primary key (id)
 );
 comment on table public.hac_acts is
-  'An entry for every human act and every automatic decision except results. Entries outlive the objects they describe, '
-  'so there are no foreign keys. Read it through hac_logs.';
-comment on column public.hac_acts.user_id is 'The user who acted; null for machines.';
+  'An entry for every user action and every automatic decision except results. Entries outlive the objects they '
+  'describe, so there are no foreign keys. Read them through hac_logs.';
+comment on column public.hac_acts.user_id is 'The user who performed the action; null for services and operators.';
 alter table public.hac_acts enable row level security;
 create policy "Acts are visible to the people of the case and to HAC"
   on public.hac_acts for select to authenticated
@@ -50,7 +50,7 @@ select r.id, d.case_id, r.document_id, null, 'ocr_completed',
 from public.ocr_processing_logs as r
 join public.documents as d on d.id = r.document_id;
 comment on view public.hac_logs is
-  'The audit log: an entry for every automatic completion and every human act. '
+  'The audit log: an entry for every automatic completion and every user action. '
   'Nullable: case_id, document_id, user_id, action_description, field_changed, old_value, new_value, metadata.';
 grant select on public.hac_logs to authenticated, service_role;
 
@@ -71,7 +71,7 @@ begin
   return new;
 end;
 $$;
-comment on function private.insert_hac_log() is 'Insert into hac_acts what is inserted into the view.';
+comment on function private.insert_hac_log() is 'Redirect inserts into the view to hac_acts.';
 create trigger hac_logs_insert
   instead of insert on public.hac_logs
   for each row execute function private.insert_hac_log();
@@ -101,7 +101,7 @@ as $$
   );
 $$;
 comment on function private.log_act(uuid, uuid, text, text, text, text, jsonb) is
-  'Write an entry of the audit log; p_old and p_new are statuses.';
+  'Write an audit log entry; p_old and p_new are the old and new status.';
 
 create type private.acts_filter as (
   user_id uuid,
@@ -114,7 +114,8 @@ create type private.acts_filter as (
   rows integer
 );
 comment on type private.acts_filter is
-  'Filter of the audit log; case_ids null: entries of all cases and of none. Continues after before and before_id.';
+  'Filter for the audit log. If case_ids is null, it matches entries of all cases and entries without a case. '
+  'Continues after the entry before_id, created at before.';
 
 create function private.find_acts(p_filter private.acts_filter)
 returns setof public.hac_acts
@@ -163,7 +164,7 @@ begin
   end if;
 end;
 $$;
-comment on function private.find_acts(private.acts_filter) is 'The newest acts that match.';
+comment on function private.find_acts(private.acts_filter) is 'The newest matching entries of hac_acts.';
 
 create function private.find_results(p_filter private.acts_filter)
 returns setof public.hac_acts
@@ -217,7 +218,7 @@ begin
 end;
 $$;
 comment on function private.find_results(private.acts_filter) is
-  'The newest results that match, in the form of hac_logs.';
+  'The newest matching results, in the format of hac_logs.';
 
 create type public.listed_act as (
   id uuid,
@@ -236,7 +237,7 @@ create type public.listed_act as (
   about_email text
 );
 comment on type public.listed_act is
-  'An entry of the audit log with the names it refers to; about_email is the user whose rights were changed. '
+  'An audit log entry with the names it refers to; about_email is the address of the user whose access was changed. '
   'Nullable: user_id, email, description, case_id, case_name, document_id, document_name, field_changed, old_value, '
   'new_value, about_email.';
 
@@ -254,17 +255,17 @@ create function private.list_acts(
 returns setof public.listed_act
 language plpgsql
 stable
-security definer          -- behind the policies no index would be used; it asks who the caller is
+security definer          -- policies would prevent the use of indexes; it checks the caller itself
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off   -- names are looked up line by line
-set jit = off              -- before PostgreSQL 18 a scan that is off counts as dear enough for it
+set enable_seqscan = off   -- looks up names row by row
+set jit = off              -- before PostgreSQL 18 the cost of a disabled scan is high enough to trigger jit
 as $$
 declare
   v_all boolean := private.is_admin() or private.is_service();
   v_filter private.acts_filter;
 begin
   if (p_limit between 1 and 1000) is not true then
-    raise exception 'p_limit must be 1 to 1000' using errcode = '22023', hint = 'Read the log page by page.';
+    raise exception 'p_limit must be between 1 and 1000' using errcode = '22023', hint = 'Use pagination.';
   end if;
   perform private.require_optional_text('p_email', nullif(p_email, ''), 300);
   v_filter := (
@@ -325,7 +326,7 @@ create function private.list_action_types()
 returns setof text
 language sql
 stable
-security definer          -- only the words, of which there are a few
+security definer          -- only the few action types
 set search_path = pg_catalog, pg_temp
 as $$
   -- A loose index scan: one step for each action type instead of one for each entry.
@@ -345,7 +346,7 @@ $$;
 comment on function private.list_action_types() is 'See public.list_action_types.';
 grant execute on function private.list_action_types() to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.list_acts(
   p_email text default null,
@@ -364,8 +365,9 @@ as $$ select * from private.list_acts(p_email, p_action_type, p_case_id, p_docum
 comment on function public.list_acts(
   text, text, uuid, uuid, timestamptz, timestamptz, timestamptz, uuid, integer
 ) is
-  'Entries of hac_logs that the caller may see, newest first, by index: filtered by address of the user, action, case, '
-  'document and time. Continues after the entry p_before_id of p_before. Only HAC sees addresses of other users.';
+  'The hac_logs entries that the caller may see, newest first, filtered by user address, action, case, document and '
+  'time, using indexes. Continues after the entry p_before_id, created at p_before. Only HAC sees the addresses of '
+  'other users.';
 grant execute on function public.list_acts(
   text, text, uuid, uuid, timestamptz, timestamptz, timestamptz, uuid, integer
 ) to authenticated, service_role;
@@ -374,5 +376,5 @@ create function public.list_action_types()
 returns setof text
 language sql stable security invoker set search_path = ''
 as $$ select private.list_action_types() $$;
-comment on function public.list_action_types() is 'The action types of the audit log, for a filter.';
+comment on function public.list_action_types() is 'All action types in the audit log, for use in filters.';
 grant execute on function public.list_action_types() to authenticated, service_role;

@@ -28,7 +28,7 @@ as $$
   do update set description = excluded.description, metadata = excluded.metadata, updated_at = now();
 $$;
 comment on function private.open_task(uuid, uuid, text, text, text, text, jsonb) is
-  'Create a task, or update the open task of the same document and kind.';
+  'Create a task, or update the open task for the same document and kind.';
 
 create function private.close_tasks(p_document_id uuid, p_status text, p_kinds text[])
 returns void
@@ -53,12 +53,12 @@ set search_path = ''
 as $$
 begin
   if private.task_urgency(p_priority) is null then
-    raise exception 'there is no priority %', coalesce(p_priority, 'null')
-      using errcode = '22023', hint = 'Priorities are low, normal, high, urgent.';
+    raise exception 'unknown priority %', coalesce(p_priority, 'null')
+      using errcode = '22023', hint = 'Valid priorities are low, normal, high, urgent.';
   end if;
 end;
 $$;
-comment on function private.require_priority(text) is 'Refuse an unknown priority of a task (22023).';
+comment on function private.require_priority(text) is 'Reject an unknown task priority (22023).';
 
 create type public.listed_task as (
   task_id uuid,
@@ -84,9 +84,9 @@ create type public.listed_task as (
   case_name text
 );
 comment on type public.listed_task is
-  'An open task with the document and the case it is about; urgency is its priority as a number, 1 is urgent. '
-  'Nullable: description, assigned_to, assigned_email, document_id, document_name, ocr_status, lane, file_extension, '
-  'mime_type, size_bytes, page_count, case_id, case_name.';
+  'An open task with its document and case; urgency is its numeric priority, where 1 is urgent. Nullable: '
+  'description, assigned_to, assigned_email, document_id, document_name, ocr_status, lane, file_extension, mime_type, '
+  'size_bytes, page_count, case_id, case_name.';
 
 create function private.list_tasks(
   p_kind text,
@@ -111,11 +111,11 @@ begin
   perform private.require_admin();
   perform private.require_page_size(p_limit);
   if p_kind not in ('dead_letter', 'review', 'routing', 'outage', 'alert', 'other') then
-    raise exception 'there is no task of kind %', p_kind
-      using errcode = '22023', hint = 'Kinds are dead_letter, review, routing, outage, alert, other.';
+    raise exception 'unknown task kind %', p_kind
+      using errcode = '22023', hint = 'Valid kinds are dead_letter, review, routing, outage, alert, other.';
   end if;
   if (p_whose in ('all', 'mine', 'unassigned')) is not true then
-    raise exception 'p_whose must be all, mine or unassigned' using errcode = '22023', hint = 'Leave it out to see all.';
+    raise exception 'p_whose must be all, mine or unassigned' using errcode = '22023', hint = 'Omit it to list all tasks.';
   end if;
   if p_priority is not null then
     perform private.require_priority(p_priority);
@@ -150,7 +150,7 @@ create type public.task_answer as (
   message text,
   task_id uuid
 );
-comment on type public.task_answer is 'The answer to a change of a task. Nullable: error, message, task_id.';
+comment on type public.task_answer is 'The result of changing a task. Nullable: error, message, task_id.';
 
 create function private.task_changed(p_task_id uuid)
 returns public.task_answer
@@ -167,7 +167,7 @@ begin
   return v_answer;
 end;
 $$;
-comment on function private.task_changed(uuid) is 'The answer to a call that changed a task.';
+comment on function private.task_changed(uuid) is 'The result of a call that changed a task.';
 
 create function private.task_unchanged(p_error text, p_message text, p_task_id uuid)
 returns public.task_answer
@@ -186,13 +186,14 @@ begin
   return v_answer;
 end;
 $$;
-comment on function private.task_unchanged(text, text, uuid) is 'The answer to a call that changed no task, with its reason.';
+comment on function private.task_unchanged(text, text, uuid) is
+  'The result of a call that changed no task, with the reason.';
 
 create function private.create_task(p_title text, p_description text, p_priority text, p_assigned_to uuid)
 returns public.task_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -245,18 +246,18 @@ as $$
   select case
     when (p_task).id is null then private.task_unchanged('TASK_NOT_FOUND', 'there is no such task', p_task_id)
     when (p_task).done_at is not null then private.task_unchanged('TASK_ENDED', format(
-      'it is %s already, by %s at %s', (p_task).status, private.display_name((p_task).done_by), private.format_time((p_task).done_at)
+      'the task was already %s by %s at %s', (p_task).status, private.display_name((p_task).done_by), private.format_time((p_task).done_at)
     ), p_task_id)
   end;
 $$;
 comment on function private.task_refusal(public.tasks, uuid) is
-  'The refusal for a missing or ended task; null for an open one.';
+  'The error result for a missing or closed task; null if the task is open.';
 
 create function private.assign_task(p_task_id uuid, p_user_id uuid, p_from uuid)
 returns public.task_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -268,8 +269,8 @@ begin
   end if;
   if v_task.assigned_to is distinct from p_from then
     return private.task_unchanged('TASK_TAKEN', case
-      when v_task.assigned_to is null then format('it was given back at %s', private.format_time(v_task.updated_at))
-      else format('%s has had it since %s', private.display_name(v_task.assigned_to), private.format_time(v_task.updated_at))
+      when v_task.assigned_to is null then format('the task was unassigned at %s', private.format_time(v_task.updated_at))
+      else format('the task has been assigned to %s since %s', private.display_name(v_task.assigned_to), private.format_time(v_task.updated_at))
     end, p_task_id);
   end if;
   update public.tasks as t
@@ -289,7 +290,7 @@ create function private.set_task_priority(p_task_id uuid, p_priority text)
 returns public.task_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -314,7 +315,7 @@ create function private.end_task(p_task_id uuid, p_status text, p_notes text)
 returns public.task_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -327,8 +328,8 @@ begin
   for share;
   v_task := private.lock_task(p_task_id);
   if (p_status in ('done', 'cancelled')) is not true then
-    raise exception 'a task cannot end as %', coalesce(p_status, 'null')
-      using errcode = '22023', hint = 'It ends as done or cancelled.';
+    raise exception 'invalid task outcome %', coalesce(p_status, 'null')
+      using errcode = '22023', hint = 'Valid outcomes are done and cancelled.';
   end if;
   perform private.require_optional_text('p_notes', nullif(p_notes, ''), 10000);
   if v_task.id is null or v_task.done_at is not null then
@@ -336,7 +337,7 @@ begin
   end if;
   if not (v_task.kind = 'other' or (v_task.kind = 'review' and v_ocr_status = 'completed')) then
     return private.task_unchanged(
-      'NOT_BY_HAND', 'this task ends by itself when the thing it is about is done', p_task_id
+      'NOT_BY_HAND', 'this task is closed automatically when its cause is resolved', p_task_id
     );
   end if;
   update public.tasks as t
@@ -352,7 +353,7 @@ $$;
 comment on function private.end_task(uuid, text, text) is 'See public.end_task.';
 grant execute on function private.end_task(uuid, text, text) to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.list_tasks(
   p_kind text default null,
@@ -367,8 +368,8 @@ returns setof public.listed_task
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_tasks(p_kind, p_whose, p_priority, p_after_urgency, p_after, p_after_id, p_limit) $$;
 comment on function public.list_tasks(text, text, text, integer, timestamptz, uuid, integer) is
-  'HAC: open tasks, the most urgent first, then the oldest, with the document they are about. Continues after the task '
-  'p_after_id, of urgency p_after_urgency, created at p_after. p_whose is all, mine or unassigned.';
+  'HAC: open tasks with their documents, most urgent first, then oldest first. Continues after the task p_after_id '
+  'with urgency p_after_urgency, created at p_after. p_whose is all, mine or unassigned.';
 grant execute on function public.list_tasks(text, text, text, integer, timestamptz, uuid, integer)
   to authenticated, service_role;
 
@@ -381,7 +382,7 @@ create function public.create_task(
 returns public.task_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.create_task(p_title, p_description, p_priority, p_assigned_to) $$;
-comment on function public.create_task(text, text, text, uuid) is 'HAC: create a task for HAC.';
+comment on function public.create_task(text, text, text, uuid) is 'HAC: create a task.';
 grant execute on function public.create_task(text, text, text, uuid) to authenticated, service_role;
 
 create function public.assign_task(p_task_id uuid, p_user_id uuid default null, p_from uuid default null)
@@ -389,7 +390,8 @@ returns public.task_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.assign_task(p_task_id, p_user_id, p_from) $$;
 comment on function public.assign_task(uuid, uuid, uuid) is
-  'HAC: assign a task to a user of HAC, or to none (null). p_from is the previous assignee; if it is not, TASK_TAKEN.';
+  'HAC: assign a task to a member of HAC, or unassign it (null). p_from is the expected current assignee; TASK_TAKEN '
+  'if the task is assigned to someone else.';
 grant execute on function public.assign_task(uuid, uuid, uuid) to authenticated, service_role;
 
 create function public.set_task_priority(p_task_id uuid, p_priority text)
@@ -408,5 +410,5 @@ returns public.task_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.end_task(p_task_id, p_status, p_notes) $$;
 comment on function public.end_task(uuid, text, text) is
-  'HAC: end a task as done or cancelled, if it was created by hand or is the review of a completed document.';
+  'HAC: close a task as done or cancelled if it was created manually or is the review task of a completed document.';
 grant execute on function public.end_task(uuid, text, text) to authenticated, service_role;

@@ -56,7 +56,7 @@ as $$
   );
 $$;
 comment on function private.search_config(text) is
-  'Text search configuration of a language ("fr", "fr-CA", "french"); simple when it is not known.';
+  'Text search configuration for a language ("fr", "fr-CA", "french"); simple if the language is unknown.';
 
 create function private.unspaced_characters()
 returns text
@@ -68,7 +68,8 @@ as $$
   select '[\u0e00-\u0e7f\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]';
 $$;
 comment on function private.unspaced_characters() is
-  'Regular expression of the characters of scripts without spaces between words (Thai, Japanese, Chinese).';
+  'Regular expression that matches characters of scripts written without spaces between words (Thai, Japanese, '
+  'Chinese).';
 
 create function private.punctuation()
 returns text
@@ -83,7 +84,8 @@ as $$
     '\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]';
 $$;
 comment on function private.punctuation() is
-  'Regular expression of punctuation and symbols beyond ASCII, which Postgres takes for letters in the locale C.';
+  'Regular expression that matches non-ASCII punctuation and symbols, which Postgres treats as letters in the C '
+  'locale.';
 
 create function private.separate_words(p_text text)
 returns text
@@ -99,7 +101,7 @@ as $$
   );
 $$;
 comment on function private.separate_words(text) is
-  'A text with spaces between its words, independent of its script and the locale of the database.';
+  'Insert spaces between the words of a text, independently of its script and the database locale.';
 
 create function private.search_vector(p_text text, p_language text)
 returns tsvector
@@ -136,7 +138,7 @@ as $$
     )) as spelled
   ) as t;
 $$;
-comment on function private.search_query(text, text) is 'A search typed by a person, as a tsquery.';
+comment on function private.search_query(text, text) is 'Convert a search entered by a user into a tsquery.';
 
 create function private.search_headline(p_text text, p_language text, p_query tsquery)
 returns text
@@ -164,7 +166,8 @@ as $$
   )
   from (select private.unspaced_characters() || '|' || private.punctuation() as single) as t;
 $$;
-comment on function private.search_headline(text, text, tsquery) is 'The matching part of a text, hits marked «so».';
+comment on function private.search_headline(text, text, tsquery) is
+  'The matching excerpt of a text, with hits marked «like this».';
 
 create type public.search_hit as (
   document_id uuid,
@@ -187,7 +190,7 @@ create function private.search_documents(
 returns setof public.search_hit
 language plpgsql
 stable
-security definer          -- behind a policy the index of words cannot be used: its operator is not leakproof
+security definer          -- a policy would prevent the use of the index of words: its operator is not leakproof
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -196,10 +199,10 @@ declare
   v_mine uuid[] := array(select private.my_case_ids());
 begin
   if (length(p_query) between 1 and 1000) is not true then
-    raise exception 'p_query must be 1 to 1000 characters' using errcode = '22023', hint = 'Search for fewer words.';
+    raise exception 'p_query must be 1 to 1000 characters long' using errcode = '22023', hint = 'Search for fewer words.';
   end if;
   if (p_limit between 1 and 200 and p_offset >= 0) is not true then
-    raise exception 'p_limit must be 1 to 200 and p_offset not negative' using errcode = '22023',
+    raise exception 'p_limit must be between 1 and 200, and p_offset must not be negative' using errcode = '22023',
       hint = 'Read the hits page by page.';
   end if;
   v_query := private.search_query(p_query, p_language);
@@ -235,7 +238,7 @@ $$;
 comment on function private.search_documents(text, text, uuid, integer, integer) is 'See public.search_documents.';
 grant execute on function private.search_documents(text, text, uuid, integer, integer) to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.search_documents(
   p_query text,
@@ -248,6 +251,6 @@ returns setof public.search_hit
 language sql stable security invoker set search_path = ''
 as $$ select * from private.search_documents(p_query, p_language, p_case_id, p_limit, p_offset) $$;
 comment on function public.search_documents(text, text, uuid, integer, integer) is
-  'Pages whose text matches, best first, hits marked «so»; accents do not matter, words match in all their forms '
-  'when the language is named. Only what the caller may see.';
+  'Pages whose text matches and that the caller may see, best match first, with hits marked «like this». Accents are '
+  'ignored; if the language is given, words match in all inflected forms.';
 grant execute on function public.search_documents(text, text, uuid, integer, integer) to authenticated, service_role;

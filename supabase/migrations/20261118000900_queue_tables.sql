@@ -3,18 +3,18 @@
 --
 -- A waiting document is in exactly one list: queue (can be claimed now), queue_delayed (waits for its next
 -- attempt) or queue_parked (waits for a person or an extractor, or is not to be read). documents.listed_in
--- says which; a trigger on documents updates the lists, so no function has to. The lists are narrow tables of
--- their own, because updating one index entry of a wide table costs several times as much
+-- names it; a trigger on documents updates the lists, so no function has to. The lists are separate, narrow
+-- tables, because updating one index entry of a wide table costs several times as much
 -- (docs/decisions/0001).
 --
 -- Fairness: each document gets a turn number when it is queued, and a claim takes the lowest. A case's
 -- documents get n, n+1, n+2, …, where n is the case's next turn, or the lane's clock if that is higher
--- (an idle case collects no credit). The clock is about the turn being served. So ten cases with work
--- are served in turn, however many documents each has, a new case starts level with the others, and
--- the claim stays one index scan.
+-- (an idle case accumulates no credit). The clock is approximately the turn being served. So ten cases
+-- with work are served in turn, however many documents each has, a new case starts level with the
+-- others, and a claim remains a single index scan.
 
--- What may be claimed now, in the very order of the claim; a claim deletes its rows. It holds the
--- waiting documents only, so it stays small and hot however many documents there are.
+-- Documents that can be claimed now, in claim order; a claim deletes its rows. The table contains waiting
+-- documents only, so it stays small and cached however many documents there are.
 create table private.queue (
   lane text not null,
   urgency integer not null,
@@ -23,7 +23,8 @@ create table private.queue (
   constraint queue_pkey primary key (lane, urgency, turn, document_id)
 )
 with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
-comment on table private.queue is 'Documents that may be claimed, in order: most urgent first (urgency is minus priority), then by turn.';
+comment on table private.queue is
+  'Documents that can be claimed, most urgent first (urgency is the negated priority), then by turn.';
 alter table private.queue enable row level security;
 
 create table private.queue_delayed (
@@ -32,7 +33,7 @@ create table private.queue_delayed (
   document_id uuid not null,
   constraint queue_delayed_pkey primary key (lane, retry_at, document_id)
 );
-comment on table private.queue_delayed is 'Documents that wait for their next attempt.';
+comment on table private.queue_delayed is 'Documents waiting for their next attempt.';
 alter table private.queue_delayed enable row level security;
 
 create table private.queue_parked (
@@ -40,7 +41,8 @@ create table private.queue_parked (
   document_id uuid not null,
   constraint queue_parked_pkey primary key (ocr_status, document_id)
 );
-comment on table private.queue_parked is 'Documents that wait for a person or an extractor, or that are not read any more, by status.';
+comment on table private.queue_parked is
+  'Documents that are waiting for a user or an extractor, or will not be read any further, by status.';
 alter table private.queue_parked enable row level security;
 
 create table private.claims (
@@ -50,8 +52,8 @@ create table private.claims (
   constraint claims_pkey primary key (id)
 );
 comment on table private.claims is
-  'Which documents were claimed together, under which token, so that the sweep finds what is in hand. '
-  'It removes a row when none of its documents is.';
+  'Documents claimed together, with their lock token, so that the sweep can find the documents being read. The sweep '
+  'removes a row once none of its documents is being read.';
 alter table private.claims enable row level security;
 
 create function private.claimed_ids()
@@ -63,7 +65,7 @@ set search_path = ''
 as $$
   select array(select distinct i.id from private.claims as c cross join lateral unnest(c.document_ids) as i (id));
 $$;
-comment on function private.claimed_ids() is 'Every document that may be in hand, and some that no longer are.';
+comment on function private.claimed_ids() is 'Ids of all documents being read, and of some that no longer are.';
 
 create function private.server_since()
 returns timestamptz
@@ -76,7 +78,8 @@ as $$
   select greatest(pg_catalog.pg_postmaster_start_time(), b.stats_reset) from pg_catalog.pg_stat_bgwriter as b;
 $$;
 comment on function private.server_since() is
-  'Another one after each start and each recovery of the server. Not the moment from which on it answers: recovery takes time.';
+  'A time that changes with each start and each crash recovery of the server. The server accepts queries only later, '
+  'because recovery takes time.';
 
 create table private.sweep_state (
   is_one boolean not null default true,
@@ -86,10 +89,10 @@ create table private.sweep_state (
   constraint sweep_state_pkey primary key (is_one),
   constraint sweep_state_is_one_row check (is_one)
 );
-comment on table private.sweep_state is 'When locks were last looked through, and when the database was last found to have been away.';
+comment on table private.sweep_state is 'When locks were last swept, and when a restart of the database was last detected.';
 alter table private.sweep_state enable row level security;
 insert into private.sweep_state (server_since) values (private.server_since());
-comment on column private.sweep_state.server_since is 'private.server_since() at the last check.';
+comment on column private.sweep_state.server_since is 'The value of private.server_since() at the last check.';
 
 create function private.detect_restart(p_now timestamptz)
 returns void
@@ -104,7 +107,8 @@ as $$
   set server_since = private.server_since(), resumed_at = p_now
   where s.is_one and s.server_since is distinct from private.server_since();
 $$;
-comment on function private.detect_restart(timestamptz) is 'Record when the database was found to have been away; the first caller after a restart does.';
+comment on function private.detect_restart(timestamptz) is
+  'Record a database restart; the first call after the restart does this.';
 
 create table private.fair_turns (
   case_id uuid not null references public.cases (id) on delete cascade,
@@ -114,7 +118,7 @@ create table private.fair_turns (
   constraint fair_turns_pkey primary key (case_id, lane, priority)
 )
 with (fillfactor = 50);
-comment on table private.fair_turns is 'The turn the next document of a case gets, by lane and priority.';
+comment on table private.fair_turns is 'The turn of the next document of a case, by lane and priority.';
 alter table private.fair_turns enable row level security;
 
 create table private.lane_clocks (
@@ -124,7 +128,7 @@ create table private.lane_clocks (
   constraint lane_clocks_pkey primary key (lane, priority)
 )
 with (fillfactor = 10);
-comment on table private.lane_clocks is 'About the turn that is being served, by lane and priority.';
+comment on table private.lane_clocks is 'The approximate turn being served, by lane and priority.';
 alter table private.lane_clocks enable row level security;
 
 create function private.start_clock(p_lane text, p_priority integer)
@@ -140,7 +144,7 @@ begin
   return 0;
 end;
 $$;
-comment on function private.start_clock(text, integer) is 'Begin to count the turns of a priority that a lane has not had yet.';
+comment on function private.start_clock(text, integer) is 'Start the clock for a priority that is new in the lane.';
 
 create function private.reserve_turns(p_case_id uuid, p_lane text, p_priority integer, p_count integer)
 returns bigint
@@ -186,7 +190,7 @@ as $$
       for update skip locked
     );
 $$;
-comment on function private.advance_clock(text, integer, bigint) is 'Note the turn that is being served.';
+comment on function private.advance_clock(text, integer, bigint) is 'Record the turn being served.';
 
 create function private.list_of(p_ocr_status text)
 returns text
@@ -200,7 +204,7 @@ as $$
     when p_ocr_status not in ('processing', 'completed') then 'aside'
   end;
 $$;
-comment on function private.list_of(text) is 'Which list a document of that status is on.';
+comment on function private.list_of(text) is 'The list that contains documents with this status.';
 
 create function private.join_list(p_document public.documents)
 returns void
@@ -225,7 +229,7 @@ begin
   end if;
 end;
 $$;
-comment on function private.join_list(public.documents) is 'Note a document on the list it belongs to.';
+comment on function private.join_list(public.documents) is 'Add a document to its list.';
 
 create function private.leave_list(p_document public.documents)
 returns void
@@ -254,16 +258,16 @@ begin
   ));
 end;
 $$;
-comment on function private.leave_list(public.documents) is 'Take a document off the list it is on.';
+comment on function private.leave_list(public.documents) is 'Remove a document from its list.';
 
--- The lists follow every change of a document. Bulk upload, claim, heartbeat and completion, where it
--- counts, keep them themselves, and say so by listed_in or a new version; every other change comes through here.
--- It also mends what a hand-written update forgets: the word of lane pdf for "queued", and that a document that leaves
--- processing leaves its lock.
+-- Keep the lists up to date with every change of a document. Bulk upload, claim, heartbeat and completion are
+-- performance-critical and update the lists themselves, which they signal by listed_in or a new version. The
+-- trigger also completes hand-written updates: it sets the status that lane pdf uses for "queued", and clears
+-- the lock of a document that is no longer processing.
 create function private.normalize_document()
 returns trigger
 language plpgsql
-security definer          -- who may change documents holds no rights on the lists
+security definer          -- callers that may change documents have no privileges on the lists
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -272,7 +276,7 @@ begin
   end if;
   if new.ocr_status in ('awaiting_file', 'extracting', 'extraction_failed') and new.lane not in ('index', 'acte') then
     raise exception 'lane % has no status %', new.lane, new.ocr_status
-      using errcode = '23514', hint = 'Only the registry''s lanes, index and acte, wait for an extractor.';
+      using errcode = '23514', hint = 'Only documents in the registry lanes, index and acte, wait for an extractor.';
   end if;
   if new.deleted_at is not null
     and new.ocr_status in ('pending', 'awaiting_file', 'extracting', 'queued', 'queued_for_pdf') then
@@ -311,7 +315,7 @@ begin
   return new;
 end;
 $$;
-comment on function private.normalize_document() is 'Keep the lists and a hand-written change of a document consistent.';
+comment on function private.normalize_document() is 'Keep the lists consistent with manual changes of a document.';
 create trigger documents_normalize_insert
   before insert on public.documents
   for each row
@@ -326,7 +330,7 @@ create trigger documents_normalize_update
 create function private.remove_from_list()
 returns trigger
 language plpgsql
-security definer          -- who may delete documents holds no rights on the lists
+security definer          -- callers that may delete documents have no privileges on the lists
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -334,14 +338,14 @@ begin
   return null;
 end;
 $$;
-comment on function private.remove_from_list() is 'Take a deleted document off its list.';
+comment on function private.remove_from_list() is 'Remove a deleted document from its list.';
 create trigger documents_remove_from_list
   after delete on public.documents
   for each row
   when (old.listed_in is not null)
   execute function private.remove_from_list();
 
--- Arguments, refusals and the error history, as the functions of the queue share them.
+-- Checks of arguments, refusals and the error history, shared by the functions of the queue.
 
 create function private.require_category(p_category text)
 returns void
@@ -352,12 +356,12 @@ set search_path = ''
 as $$
 begin
   if (p_category in ('transient', 'permanent', 'resource', 'configuration', 'unknown')) is not true then
-    raise exception 'there is no error category %', coalesce(p_category, 'null')
-      using errcode = '22023', hint = 'Categories are transient, permanent, resource, configuration, unknown.';
+    raise exception 'unknown error category %', coalesce(p_category, 'null')
+      using errcode = '22023', hint = 'Valid categories are transient, permanent, resource, configuration, unknown.';
   end if;
 end;
 $$;
-comment on function private.require_category(text) is 'Refuse an unknown error category (22023).';
+comment on function private.require_category(text) is 'Reject an unknown error category (22023).';
 
 create function private.require_claim_arguments(p_worker_id text, p_lock_timeout integer)
 returns void
@@ -369,12 +373,12 @@ as $$
 begin
   perform private.require_text('p_worker_id', p_worker_id, 200);
   if (p_lock_timeout between 1 and 86400) is not true then
-    raise exception 'p_lock_timeout must be 1 to 86400 seconds, got %', coalesce(p_lock_timeout::text, 'null')
-      using errcode = '22023', hint = 'Locks are renewed by heartbeat; 20 seconds is a good length.';
+    raise exception 'p_lock_timeout must be between 1 and 86400 seconds, got %', coalesce(p_lock_timeout::text, 'null')
+      using errcode = '22023', hint = 'Heartbeats renew locks; 20 seconds is a reasonable value.';
   end if;
 end;
 $$;
-comment on function private.require_claim_arguments(text, integer) is 'Refuse senseless arguments of a claim (22023).';
+comment on function private.require_claim_arguments(text, integer) is 'Reject invalid arguments of a claim (22023).';
 
 create function private.lock_refusal(p_document public.documents, p_lock_token uuid)
 returns text
@@ -390,7 +394,7 @@ as $$
   end;
 $$;
 comment on function private.lock_refusal(public.documents, uuid) is
-  'Why a call with this token may not touch the document; null when it may.';
+  'The reason why a call with this token may not change the document; null if it may.';
 
 create function private.completion_refusal(p_document public.documents, p_lock_token uuid)
 returns text
@@ -406,7 +410,7 @@ as $$
   );
 $$;
 comment on function private.completion_refusal(public.documents, uuid) is
-  'Why a result for the document is not taken; null when it is.';
+  'The reason why a result for the document is rejected; null if it is accepted.';
 
 create type public.refused_document as (
   success boolean,
@@ -414,7 +418,7 @@ create type public.refused_document as (
   message text,
   document_id uuid
 );
-comment on type public.refused_document is 'Why nothing was done about a document.';
+comment on type public.refused_document is 'The error result of a rejected action on a document, with the reason.';
 
 create function private.refusal(p_error text, p_document_id uuid)
 returns jsonb
@@ -431,20 +435,20 @@ begin
     'success', false, 'error', p_error, 'document_id', p_document_id,
     'message', case p_error
       when 'DOCUMENT_NOT_FOUND' then 'there is no such document'
-      when 'LOCK_LOST' then 'the document was taken away from this worker; drop what was read'
-      when 'DOCUMENT_LOCKED' then 'a worker has the document; call again with its lock token'
-      when 'WRONG_STATE' then 'the document is not in a state that allows this'
-      when 'DEADLINE_EXCEEDED' then 'the attempt took too long; stop reading'
+      when 'LOCK_LOST' then 'this worker no longer holds the document; discard the pages it has read'
+      when 'DOCUMENT_LOCKED' then 'a worker holds the document; pass its lock token'
+      when 'WRONG_STATE' then 'the current status of the document does not allow this'
+      when 'DEADLINE_EXCEEDED' then 'the attempt exceeded its deadline; stop reading'
       when 'LANE_PAUSED' then 'the lane is paused'
       when 'ARCHIVE_OUTDATED' then 'the document has changed since it was archived; archive it again'
-      when 'TOO_MANY_FAILED_PAGES' then 'more pages failed than the lane allows; if it was being read, the attempt counts as failed'
-      when 'PAGES_MISSING' then 'pages are missing; if it was being read, the attempt counts as failed, and they are read next'
+      when 'TOO_MANY_FAILED_PAGES' then 'more pages failed than the lane allows; an attempt in progress counts as failed'
+      when 'PAGES_MISSING' then 'pages are missing; an attempt in progress counts as failed, and the next attempt reads them'
     end
   );
 end;
 $$;
 comment on function private.refusal(text, uuid) is
-  'The answer to a call that changed nothing, with its reason; those that came too late are counted.';
+  'The result of a call that changed nothing, with the reason; calls with a lost lock are counted.';
 
 create function private.refused(p_answer anyelement, p_error text, p_document_id uuid)
 returns anyelement
@@ -455,7 +459,7 @@ set search_path = ''
 as $$
   select jsonb_populate_record(p_answer, private.refusal(p_error, p_document_id));
 $$;
-comment on function private.refused(anyelement, text, uuid) is 'private.refusal() as an answer of the given type.';
+comment on function private.refused(anyelement, text, uuid) is 'private.refusal() as a result of the given type.';
 
 create function private.record_error(
   p_document public.documents,
@@ -481,4 +485,4 @@ as $$
   );
 $$;
 comment on function private.record_error(public.documents, text, text, jsonb, text, timestamptz) is
-  'Add to the error history of a document.';
+  'Add an entry to the error history of a document.';

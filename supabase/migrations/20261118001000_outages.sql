@@ -1,13 +1,13 @@
 -- Outages: lanes that pause while an engine, the GPU service or the file store is away.
 --
 -- An outage is not counted against a document. release_documents (queue) reports it with p_outage, and
--- the lane pauses. From then on a claim hands out one document of the lane at a time, the probe, whose
--- token lanes.probe_token holds. A probe that is completed resumes the lane; one that reports the outage
--- again, or is lost, lets the next probe go probe_seconds later.
+-- the lane pauses. From then on claims hand out one document of the lane at a time, the probe; its token is
+-- lanes.probe_token. A completed probe resumes the lane; if it reports the outage again, or is lost, the
+-- next probe is handed out probe_seconds later.
 --
--- Where others of the lane are read and only one document reports the outage, it is that document's
--- failure: the attempt counts (fail_own_outage). HAC pauses and resumes lanes by hand with pause_lane and
--- resume_lane; a lane that is paused by hand hands out nothing.
+-- If other documents of the lane are read and only one reports the outage, this counts as a failed
+-- attempt at that document (fail_own_outage). HAC pauses and resumes lanes by hand with pause_lane and
+-- resume_lane; a lane paused by hand hands out nothing.
 
 create function private.pause_for_outage(p_lane text, p_reason text, p_now timestamptz)
 returns void
@@ -24,7 +24,7 @@ begin
   if found then
     perform private.open_task(
       null, null, 'outage', format('Lane %s is paused', p_lane),
-      format('%s. It resumes by itself when a probe succeeds.', p_reason), 'urgent',
+      format('%s. It resumes automatically when a probe succeeds.', p_reason), 'urgent',
       jsonb_build_object('lane', p_lane)
     );
     perform private.log_act(
@@ -38,7 +38,7 @@ begin
 end;
 $$;
 comment on function private.pause_for_outage(text, text, timestamptz) is
-  'Pause a lane whose engine or store cannot be reached, until a probe succeeds.';
+  'Pause a lane whose engine or store is unavailable, until a probe succeeds.';
 
 create function private.resume(p_lane text, p_reason text, p_now timestamptz, p_recovered boolean default true)
 returns boolean
@@ -68,7 +68,7 @@ begin
 end;
 $$;
 comment on function private.resume(text, text, timestamptz, boolean) is
-  'Let a lane run again, because a probe succeeded (p_recovered) or by hand; false when it was not paused.';
+  'Resume a lane after a successful probe (p_recovered) or manually; returns false if it was not paused.';
 
 create function private.fail_own_outage(p_document public.documents, p_reason text, p_now timestamptz)
 returns boolean
@@ -94,7 +94,7 @@ begin
   perform private.fail_attempt(
     p_document, 'failure',
     format(
-      '%s (others of lane %s are read, only %s is not; see to this file, then requeue it)',
+      '%s (other documents in lane %s are being read, only %s is not; check this file, then requeue it)',
       p_reason, p_document.lane, coalesce(p_document.dropbox_path, p_document.name)
     ),
     '{"type": "OnlyThisDocument"}', 'configuration',
@@ -104,8 +104,8 @@ begin
 end;
 $$;
 comment on function private.fail_own_outage(public.documents, text, timestamptz) is
-  'Count the outage that a document reports as its own failure where others of its lane do not meet it, and remember '
-  'which it was; false where it may be an outage of the lane.';
+  'If an outage that a document reports does not affect other documents in its lane, count it as a failure of the '
+  'document and record the document''s id. Returns false if the whole lane may be affected.';
 
 create function private.put_probe_first(p_lane text, p_paused_at timestamptz)
 returns void
@@ -140,9 +140,9 @@ begin
 end;
 $$;
 comment on function private.put_probe_first(text, timestamptz) is
-  'Put a document that has not reported the outage itself at the head of a paused lane, while there is one.';
+  'Move a document that has not reported the outage to the head of a paused lane, if there is such a document.';
 
--- A probe is the one document that finds out whether an outage is over.
+-- A probe is the document that tests whether an outage is over.
 create function private.end_probe(p_lock_token uuid, p_now timestamptz)
 returns void
 language sql
@@ -155,7 +155,7 @@ as $$
   where l.probe_token = p_lock_token;
 $$;
 comment on function private.end_probe(uuid, timestamptz) is
-  'If the document was the probe, it ended without a result: another probe may go later.';
+  'Allow another probe later if the document was the probe and its attempt ended without a result.';
 
 create type public.pause_lane_answer as (
   success boolean,
@@ -167,7 +167,7 @@ create function private.pause_lane(p_lane text, p_reason text, p_now timestamptz
 returns public.pause_lane_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights on tables
+security definer          -- HAC has no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -193,19 +193,19 @@ create type public.resume_lane_answer as (
   lane text,
   was_paused boolean
 );
-comment on type public.resume_lane_answer is 'The lane that runs, and whether it was paused.';
+comment on type public.resume_lane_answer is 'The lane that was resumed, and whether it was paused.';
 
 create function private.resume_lane(p_lane text, p_now timestamptz default now())
 returns public.resume_lane_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights on tables
+security definer          -- HAC has no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.require_admin();
   perform private.require_lane(p_lane);
-  return (true, p_lane, private.resume(p_lane, 'by hand', p_now, false));
+  return (true, p_lane, private.resume(p_lane, 'manually', p_now, false));
 end;
 $$;
 comment on function private.resume_lane(text, timestamptz) is 'See public.resume_lane.';
@@ -230,17 +230,18 @@ create type public.listed_lane as (
   failed_pages_allowed numeric
 );
 comment on type public.listed_lane is
-  'A lane with what it holds (queued and later are counted up to 10,000; later waits for its next attempt), whether, why '
-  'and by whom it is paused, and its limits. Nullable: paused_at, pause_kind, pause_reason, paused_by, probe_at.';
+  'A lane: the numbers of its documents (later: waiting for the next attempt; queued and later are counted up to '
+  '10,000), whether it is paused, why and by whom, and its limits. Nullable: paused_at, pause_kind, pause_reason, '
+  'paused_by, probe_at.';
 
 create function private.list_lanes()
 returns setof public.listed_lane
 language plpgsql
 stable
-security definer          -- reads what the caller may not, after asking who it is
+security definer          -- checks the caller, then reads tables the caller may not
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
-set enable_bitmapscan = off   -- it would read all rows before the limit applies
+set enable_bitmapscan = off   -- a bitmap scan reads all rows before the limit applies
 as $$
 begin
   perform private.require_admin();
@@ -266,21 +267,21 @@ $$;
 comment on function private.list_lanes() is 'See public.list_lanes.';
 grant execute on function private.list_lanes() to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.pause_lane(p_lane text, p_reason text)
 returns public.pause_lane_answer
 language sql volatile security invoker set search_path = ''
 as $$ select * from private.pause_lane(p_lane, p_reason) $$;
 comment on function public.pause_lane(text, text) is
-  'HAC: hand out no more documents of a lane until it is resumed. What is being read goes on.';
+  'HAC: pause a lane; its documents cannot be claimed until it is resumed. Documents already being read are finished.';
 grant execute on function public.pause_lane(text, text) to authenticated, service_role;
 
 create function public.resume_lane(p_lane text)
 returns public.resume_lane_answer
 language sql volatile security invoker set search_path = ''
 as $$ select * from private.resume_lane(p_lane) $$;
-comment on function public.resume_lane(text) is 'HAC: let a paused lane run again.';
+comment on function public.resume_lane(text) is 'HAC: resume a paused lane.';
 grant execute on function public.resume_lane(text) to authenticated, service_role;
 
 create function public.list_lanes()
@@ -288,5 +289,6 @@ returns setof public.listed_lane
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_lanes() $$;
 comment on function public.list_lanes() is
-  'HAC: each lane with what waits, what waits for its next attempt, what is being read, its pause and its limits.';
+  'HAC: each lane with the numbers of its documents that are queued, waiting for a retry or being read, its pause and '
+  'its limits.';
 grant execute on function public.list_lanes() to authenticated, service_role;

@@ -1,7 +1,7 @@
 -- Pages: saving what is read, and making a reading run the text of its document.
 --
 -- Pages are saved as they are read (write_pages), into the run of their engine, version and profile;
--- documents.open_run_id is the run being read. A result may also bring its pages inline. A run becomes
+-- documents.open_run_id is the run being read. A result may also contain its pages. A run becomes
 -- the document's text (documents.run_id) when the document is completed (finalize_run), if no page is
 -- missing and not too many failed; otherwise the attempt fails. save_document_pages and the completions,
 -- which call these functions, are in queue; corrections of pages are in corrections.
@@ -19,7 +19,7 @@ begin
   perform private.require_text('p_profile', p_profile, 200);
 end;
 $$;
-comment on function private.require_run(text, text, text) is 'Refuse names that no run can have (22023).';
+comment on function private.require_run(text, text, text) is 'Reject invalid names of an engine, version or profile (22023).';
 
 create function private.require_pages(p_pages jsonb)
 returns void
@@ -48,14 +48,14 @@ begin
     error text, processing_time_ms integer
   );
   if v_sound < v_count or v_numbers < v_count then
-    raise exception 'a page is invalid, or is named twice'
+    raise exception 'a page is invalid or duplicated'
       using errcode = '22023',
-        hint = 'Each needs page_number, from 1; status is read, blank, unread, or failed with its error; '
-          'confidence is 0 to 1, lines a list, nothing negative.';
+        hint = 'Required: page_number, from 1. status is read, blank, unread, or failed with an error; '
+          'confidence is 0 to 1, lines is a list, and no number is negative.';
   end if;
 end;
 $$;
-comment on function private.require_pages(jsonb) is 'Refuse what cannot be saved as pages (22023).';
+comment on function private.require_pages(jsonb) is 'Reject invalid pages (22023).';
 
 create function private.write_pages(
   p_document public.documents,
@@ -110,10 +110,10 @@ begin
 end;
 $$;
 comment on function private.write_pages(public.documents, jsonb, text, text, text, timestamptz) is
-  'Save pages into the run of this engine, version and profile. The caller has checked the lock.';
+  'Save pages to the run of this engine, version and profile. The caller must have checked the lock.';
 
--- Text that comes with the result and not page by page is kept as pages too, so that it is found.
--- In a summary "pages" may as well be their number.
+-- Text that arrives with the result instead of page by page is stored as pages too, so that search finds it.
+-- In a summary "pages" may be a number instead.
 create function private.inline_pages(p_ocr_data jsonb, p_confidence numeric)
 returns jsonb
 language sql
@@ -128,7 +128,7 @@ as $$
     ))
   end;
 $$;
-comment on function private.inline_pages(jsonb, numeric) is 'The pages that a result carries; null when it is a summary.';
+comment on function private.inline_pages(jsonb, numeric) is 'The pages that a result contains; null if it is a summary.';
 
 create function private.is_whole(p_ocr_data jsonb)
 returns boolean
@@ -140,7 +140,7 @@ as $$
   select jsonb_typeof(p_ocr_data -> 'pages') is distinct from 'array' or p_ocr_data -> 'whole' is not distinct from 'true';
 $$;
 comment on function private.is_whole(jsonb) is
-  'Whether a result that is no summary brings the whole text, though the document may have more pages than it names.';
+  'Whether a result that is not a summary contains the whole text, even if the document may have more pages.';
 
 create function private.missing_pages(p_run_id bigint, p_page_count integer)
 returns integer[]
@@ -157,7 +157,7 @@ as $$
   );
 $$;
 comment on function private.missing_pages(bigint, integer) is
-  'The pages of a document that a run has neither read nor failed at; the first 1000 of them.';
+  'The first 1000 pages of a document that a run has neither read nor recorded as failed.';
 
 create function private.finalize_run(
   p_document public.documents,
@@ -207,7 +207,7 @@ begin
   from public.page_doubts as w where w.document_id = p_document.id;
   if v_failed + v_unread > 0 then
     perform private.open_task(
-      p_document.case_id, p_document.id, 'review', 'Some pages need a person',
+      p_document.case_id, p_document.id, 'review', 'Some pages need review',
       format('"%s": %s pages could not be read, %s failed', p_document.name, v_unread, v_failed), 'normal',
       jsonb_build_object(
         'document_id', p_document.id, 'run_id', p_document.open_run_id, 'unread', v_unread, 'failed', v_failed
@@ -218,8 +218,8 @@ begin
 end;
 $$;
 comment on function private.finalize_run(public.documents, integer, boolean, timestamptz) is
-  'Make the pages saved so far the text of a document that is about to be completed. Where too many of them failed, or '
-  'some are missing though the text did not come whole, the attempt fails instead, and the answer is the refusal.';
+  'Make the pages saved so far the text of a document that is about to be completed. If too many pages failed, or '
+  'some are missing and the whole text was not sent, the attempt fails instead, and the error is returned.';
 
 -- Documents with pages, or with text that becomes a page, are handled one by one.
 create function private.finalize_runs(
@@ -281,5 +281,5 @@ begin
 end;
 $$;
 comment on function private.finalize_runs(uuid[], uuid[], jsonb[], numeric[], text, text, text, integer[], timestamptz) is
-  'Make saved pages and inline texts the text of documents that are about to be completed, and say which may be, '
-  'and of the others why not: {id: refusal}.';
+  'Make saved pages and inline texts the text of documents that are about to be completed. Returns the errors of '
+  'documents that cannot be completed: {id: refusal}.';

@@ -3,8 +3,8 @@
 -- A document waits in private.queue until a worker claims it. From then on the document is processing,
 -- and the claim is described by columns of its row: who (locked_by), a lock token, when the lock expires
 -- (lock_expires_at) and when the attempt must end (attempt_deadline). Each of the worker's later calls
--- carries the token. A call whose token is not the document's changes nothing and answers LOCK_LOST, so
--- a worker that was declared dead, or a second copy of one, cannot overwrite anything.
+-- carries the token. A call with any other token changes nothing and returns LOCK_LOST, so a worker that
+-- was declared dead, or a second copy of it, cannot overwrite anything.
 --
 --     queued ──claim──▶ processing ──complete──▶ completed
 --       ▲                   │
@@ -16,19 +16,19 @@
 --
 -- claim    claim_documents takes the next documents of some lanes; acquire_document_lock takes one known
 --          document. Both write one row into private.claims, so the sweep finds what is being read.
--- alive    extend_document_lock is the heartbeat. Two clocks run: the lock (is the worker alive?) and the
---          attempt's deadline (does the work end?).
+-- alive    extend_document_lock is the heartbeat. There are two timeouts: that of the lock (is the worker
+--          alive?) and the attempt's deadline (does the work end?).
 -- save     save_document_pages keeps pages as they are read; the next attempt continues after them.
 -- complete process_ocr_atomic and complete_documents write result, status and text in one transaction.
 -- fail     fail_document counts a failed attempt; release_documents returns documents without counting.
--- sweep    sweep_documents reclaims what dead workers held. Cron calls it every 5 seconds, and so does a
---          claim that finds no work, so recovery does not depend on a scheduler.
--- end      move_to_dead_letter_queue gives a document to HAC at once.
+-- sweep    sweep_documents reclaims what dead workers held. Cron runs it every 5 seconds, and a claim that finds
+--          no work runs it too, so recovery does not depend on a scheduler.
+-- end      move_to_dead_letter_queue hands a document over to HAC immediately.
 --
--- Expected outcomes are values: {"success": false, "error": "LOCK_LOST", …}. Only invalid arguments raise.
--- Public functions are definers because workers hold no rights on tables. The hot ones turn planner methods off:
+-- Expected outcomes are return values: {"success": false, "error": "LOCK_LOST", …}. Only invalid arguments raise.
+-- Public functions are security definers, as workers have no privileges on tables. The hot ones turn planner methods off:
 -- they read a handful of rows by index, in the order of ids, and are planned once, whatever the statistics say
--- (jit too: before PostgreSQL 18 a scan that is off counts as expensive enough for it).
+-- (jit too: before PostgreSQL 18 the cost of a disabled scan is high enough to trigger it).
 -- Not here: the waiting lists, fair scheduling, refusals and the error history (queue_tables), paused lanes
 -- (outages), how saved pages become the text (pages), HAC's decisions about dead letters (dead_letters).
 
@@ -56,7 +56,7 @@ create type public.claimed_document as (
   priority integer
 );
 comment on type public.claimed_document is
-  'A document that a worker holds, with the token that proves it. Documents claimed together share a token. '
+  'A document that a worker holds, with its lock token. Documents claimed together share a token. '
   'Nullable: dropbox_path, mime_type, sha256, size_bytes, engine, language, profile, page_count.';
 
 create function public.claim_documents(
@@ -216,8 +216,8 @@ begin
 end;
 $$;
 comment on function public.claim_documents(text, text[], integer, integer, timestamptz) is
-  'Take up to p_limit due documents, most urgent first, from the lanes in the order given (null: all). '
-  'Each comes with a lock token for p_lock_timeout seconds. No rows when there is nothing to do.';
+  'Claim up to p_limit due documents, most urgent first, from the lanes in the given order (null: all lanes). Each is '
+  'returned with a lock token valid for p_lock_timeout seconds. Returns no rows if no document is due.';
 grant execute on function public.claim_documents(text, text[], integer, integer, timestamptz) to service_role, pagewarden_worker;
 
 create function private.claim_document(
@@ -246,7 +246,7 @@ begin
 end;
 $$;
 comment on function private.claim_document(public.documents, text, integer, timestamptz) is
-  'Hand a queued document, which the caller has locked, to a worker; null when its lane is paused.';
+  'Assign a queued document, which the caller has locked, to a worker; returns null if its lane is paused.';
 
 create type public.acquire_document_lock_answer as (
   success boolean,
@@ -257,7 +257,7 @@ create type public.acquire_document_lock_answer as (
   document public.claimed_document
 );
 comment on type public.acquire_document_lock_answer is
-  'The schema of what acquire_document_lock answers; fields that are null are left out. '
+  'The schema of the answer of acquire_document_lock; null fields are omitted. '
   'Nullable: error, message, lock_token, document.';
 
 create function public.acquire_document_lock(
@@ -293,7 +293,7 @@ begin
 end;
 $$;
 comment on function public.acquire_document_lock(uuid, text, integer, timestamptz) is
-  'Claim one known document, also before its next attempt is due. Says why when it cannot be claimed.';
+  'Claim a specific document, even before its retry is due. Returns the reason if it cannot be claimed.';
 grant execute on function public.acquire_document_lock(uuid, text, integer, timestamptz) to service_role, pagewarden_worker;
 
 create type public.extend_document_lock_answer as (
@@ -304,7 +304,7 @@ create type public.extend_document_lock_answer as (
   lock_expires_at timestamptz
 );
 comment on type public.extend_document_lock_answer is
-  'Until when the lock holds, or why it is lost. Nullable: error, message, lock_expires_at.';
+  'The new expiry time of the lock, or why the lock was lost. Nullable: error, message, lock_expires_at.';
 
 create function public.extend_document_lock(
   p_document_id uuid,
@@ -342,7 +342,7 @@ begin
 end;
 $$;
 comment on function public.extend_document_lock(uuid, uuid, integer, timestamptz) is
-  'Heartbeat: keep the lock for p_lock_timeout seconds more, up to the deadline of the attempt.';
+  'Heartbeat: extend the lock to p_lock_timeout seconds from now, but not beyond the deadline of the attempt.';
 grant execute on function public.extend_document_lock(uuid, uuid, integer, timestamptz) to service_role, pagewarden_worker;
 
 create type public.save_document_pages_answer as (
@@ -354,7 +354,7 @@ create type public.save_document_pages_answer as (
   saved integer[]
 );
 comment on type public.save_document_pages_answer is
-  'The pages that are saved so far, of those that did not fail. Nullable: error, message, run_id, saved.';
+  'The pages saved so far, excluding failed ones. Nullable: error, message, run_id, saved.';
 
 create function public.save_document_pages(
   p_document_id uuid,
@@ -378,7 +378,7 @@ begin
   perform private.require_run(p_engine, p_version, p_profile);
   if p_page_count < 0 then
     raise exception 'p_page_count must not be negative, got %', p_page_count
-      using errcode = '22023', hint = 'Leave it out while it is not known.';
+      using errcode = '22023', hint = 'Omit it if the page count is unknown.';
   end if;
   select d.* into v_document from public.documents as d where d.id = p_document_id for update;
   v_refusal := coalesce(
@@ -403,8 +403,8 @@ begin
 end;
 $$;
 comment on function public.save_document_pages(uuid, uuid, jsonb, text, text, text, integer, timestamptz) is
-  'Keep pages as they are read: [{"page_number", "text", "lines", "confidence", …}, …]. Answers with the '
-  'pages this run has so far, so an empty list asks where to continue.';
+  'Save pages as they are read: [{"page_number", "text", "lines", "confidence", …}, …]. Returns the pages saved so '
+  'far in this run, so a call with an empty list shows where to continue.';
 grant execute on function public.save_document_pages(uuid, uuid, jsonb, text, text, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
@@ -415,10 +415,10 @@ create type public.complete_documents_answer as (
   claimed public.claimed_document
 );
 comment on type public.complete_documents_answer is
-  'Either a document whose result was not taken, with the refusal and the missing pages of PAGES_MISSING, or a newly '
-  'claimed one. Nullable: refusal, missing, claimed.';
+  'Either a document whose result was rejected, with the error and, for PAGES_MISSING, the missing pages; or a newly '
+  'claimed document. Nullable: refusal, missing, claimed.';
 
--- Returns the documents whose result was not taken, each with its refusal; null when all were.
+-- Returns the documents whose result was refused, each with the reason; null if there are none.
 create function private.complete(
   p_document_ids uuid[],
   p_lock_tokens uuid[],
@@ -459,8 +459,8 @@ begin
   if v_sound is not true then
     raise exception 'the results are invalid'
       using errcode = '22023',
-        hint = 'Lists of one length, at most 10000: each document once, with its ocr_data; confidence is 0 to 1, '
-          'times and page counts are not negative.';
+        hint = 'Send lists of equal length with at most 10000 entries, each document once with its ocr_data; confidence must be '
+          '0 to 1, and times and page counts must not be negative.';
   end if;
   if octet_length(p_engine) > 200 or octet_length(p_version) > 200 or p_profile is not null
     or '' in (p_engine, p_version) then
@@ -550,7 +550,7 @@ begin
 end;
 $$;
 comment on function private.complete(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], timestamptz) is
-  'Complete many documents, each fenced by its token: result, state and text in one transaction.';
+  'Complete multiple documents, each fenced by its lock token: result, state and text in one transaction.';
 
 create type public.process_ocr_atomic_answer as (
   success boolean,
@@ -561,7 +561,7 @@ create type public.process_ocr_atomic_answer as (
   missing integer[]
 );
 comment on type public.process_ocr_atomic_answer is
-  'The schema of what process_ocr_atomic answers; fields that are null are left out. '
+  'The schema of the answer of process_ocr_atomic; null fields are omitted. '
   'Nullable: error, message, log_id, missing.';
 
 create function public.process_ocr_atomic(
@@ -603,10 +603,10 @@ begin
 end;
 $$;
 comment on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz) is
-  'Complete a document: result, status and audit line in one transaction. Where pages were saved, '
-  'p_ocr_data is a summary; otherwise its "text" or "pages" are kept as pages. Where a page is missing, the answer names '
-  'it (PAGES_MISSING), and the document is queued to be read again; a "text", or "pages" with "whole": true, may have '
-  'fewer. Nullable: p_confidence.';
+  'Complete a document: result, status and audit entry in one transaction. If pages were saved, p_ocr_data is a '
+  'summary; otherwise its "text" or "pages" are saved as pages. If pages are missing, the result lists them '
+  '(PAGES_MISSING), and the document is queued again; a "text", or "pages" with "whole": true, may have fewer pages '
+  'than the document. Nullable: p_confidence.';
 grant execute on function public.process_ocr_atomic(uuid, jsonb, numeric, integer, uuid, text, text, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
@@ -636,7 +636,7 @@ declare
 begin
   if (p_claim_limit between 0 and 1000) is not true then
     raise exception 'p_claim_limit must be between 0 and 1000, got %', coalesce(p_claim_limit::text, 'null')
-      using errcode = '22023', hint = 'With 0 it claims nothing.';
+      using errcode = '22023', hint = 'Pass 0 to claim nothing.';
   end if;
   v_refused := private.complete(
     p_document_ids, p_lock_tokens, p_ocr_data, p_confidences, p_processing_times_ms, p_engine, p_version,
@@ -655,13 +655,13 @@ begin
 end;
 $$;
 comment on function public.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer, timestamptz) is
-  'Complete many documents of one engine at once, and claim the next p_claim_limit in the same transaction. '
-  'Returns the documents whose result was not taken, each with its refusal and the missing pages, if any, and then the '
-  'newly claimed.';
+  'Complete multiple documents read by one engine, and claim up to p_claim_limit more in the same transaction. '
+  'Returns the documents whose results were rejected, each with the error and any missing pages, followed by the '
+  'newly claimed ones.';
 grant execute on function public.complete_documents(uuid[], uuid[], jsonb[], numeric[], integer[], text, text, text, integer[], text, text[], integer, integer, timestamptz)
   to service_role, pagewarden_worker;
 
--- Every way back into the queue ends here. p_document carries the new counts; the trigger clears the lock.
+-- Every path back into the queue ends here. p_document has the new counts; the trigger clears the lock.
 create function private.return_to_queue(p_document public.documents, p_retry_at timestamptz, p_now timestamptz)
 returns text
 language plpgsql volatile security invoker set search_path = ''
@@ -686,7 +686,7 @@ begin
 end;
 $$;
 comment on function private.return_to_queue(public.documents, timestamptz, timestamptz) is
-  'Put a document back into its queue with the counts it carries; a deleted one is cancelled instead.';
+  'Return a document to its queue and keep its counts; a deleted document is cancelled instead.';
 
 create function private.move_to_dead_letter(
   p_document public.documents,
@@ -739,7 +739,7 @@ begin
   perform private.close_tasks((p_document).id, 'cancelled', array['routing', 'review']);
   if not v_of_job then
     perform private.open_task(
-      (p_document).case_id, (p_document).id, 'dead_letter', 'OCR failed: dead letter',
+      (p_document).case_id, (p_document).id, 'dead_letter', 'Dead letter: OCR failed',
       format('"%s" could not be read: %s', (p_document).name, p_message), 'high',
       jsonb_build_object('dlq_id', v_dlq_id, 'document_id', (p_document).id, 'error_category', p_category)
     );
@@ -751,7 +751,8 @@ begin
 end;
 $$;
 comment on function private.move_to_dead_letter(public.documents, text, jsonb, text, timestamptz) is
-  'Give a document to HAC: dead letter, task and audit line in one transaction. A picture of a check job fails instead.';
+  'Hand a document over to HAC: dead letter, task and audit entry in one transaction. A picture in a check job fails '
+  'instead.';
 
 create type public.fail_document_answer as (
   success boolean,
@@ -764,8 +765,8 @@ create type public.fail_document_answer as (
   dlq_id uuid
 );
 comment on type public.fail_document_answer is
-  'What became of the document: queued until retry_at, or a dead letter. '
-  'Nullable: error, message, status, retry_count, retry_at, dlq_id.';
+  'The new state of the document: queued for a retry at retry_at, or a dead letter. Nullable: error, message, status, '
+  'retry_count, retry_at, dlq_id.';
 
 -- Every failed attempt ends here, whether its worker, the sweep or a completion reports it.
 create function private.fail_attempt(
@@ -808,7 +809,8 @@ begin
 end;
 $$;
 comment on function private.fail_attempt(public.documents, text, text, jsonb, text, interval, timestamptz) is
-  'Count a failed attempt, if there was one: retry later, or dead letter when it is permanent or the attempts are used up.';
+  'Count a failed attempt, if there was one, and schedule a retry, or create a dead letter if the error is permanent '
+  'or no attempts are left.';
 
 create function private.reclaim(p_document public.documents, p_message text, p_now timestamptz)
 returns text
@@ -823,7 +825,7 @@ begin
   v_document.rescues := p_document.rescues + 1;
   if v_document.rescues > v_max then
     perform private.move_to_dead_letter(
-      v_document, format('its workers died %s times while reading it', v_document.rescues), '{}',
+      v_document, format('workers died %s times while reading the document', v_document.rescues), '{}',
       'resource', p_now
     );
     return (select d.ocr_status from public.documents as d where d.id = p_document.id);
@@ -836,7 +838,7 @@ begin
 end;
 $$;
 comment on function private.reclaim(public.documents, text, timestamptz) is
-  'Take a document back from a worker that died; one that outlives too many of its workers is a dead letter.';
+  'Reclaim a document from a dead worker; after too many dead workers, it becomes a dead letter.';
 
 create function public.fail_document(
   p_document_id uuid,
@@ -857,8 +859,8 @@ begin
   perform private.require_text('p_error_message', p_error_message, 100000);
   perform private.require_category(p_error_category);
   if p_retry_after not between 0 and 86400 then
-    raise exception 'p_retry_after must be 0 to 86400 seconds, got %', p_retry_after
-      using errcode = '22023', hint = 'Leave it out to use the backoff of the lane.';
+    raise exception 'p_retry_after must be between 0 and 86400 seconds, got %', p_retry_after
+      using errcode = '22023', hint = 'Omit it to use the lane''s backoff.';
   end if;
   select d.* into v_document from public.documents as d where d.id = p_document_id for update;
   v_refusal := coalesce(
@@ -875,8 +877,8 @@ begin
 end;
 $$;
 comment on function public.fail_document(uuid, uuid, text, jsonb, text, integer, timestamptz) is
-  'The attempt failed: retry after a backoff (at least p_retry_after seconds), or give the document to HAC '
-  'when the error is permanent or the attempts are used up.';
+  'Report a failed attempt: retry after a backoff (at least p_retry_after seconds), or hand the document over to HAC '
+  'if the error is permanent or no attempts are left.';
 grant execute on function public.fail_document(uuid, uuid, text, jsonb, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
@@ -887,11 +889,12 @@ create type public.release_documents_answer as (
   lost public.refused_document[]
 );
 comment on type public.release_documents_answer is
-  'failed: documents whose outage others of their lane do not meet; the attempt counts. lost: their lock was lost before.';
+  'failed: documents whose outage does not affect others in their lane, so the attempt counts. lost: documents whose '
+  'lock was lost.';
 
 create function public.release_documents(
   p_documents jsonb,
-  p_reason text default 'the worker stops',
+  p_reason text default 'the worker is stopping',
   p_outage boolean default false,
   p_now timestamptz default now()
 )
@@ -941,8 +944,8 @@ begin
 end;
 $$;
 comment on function public.release_documents(jsonb, text, boolean, timestamptz) is
-  'Return documents to the queue unread, without counting an attempt: [{"document_id", "lock_token"}, …]. '
-  'p_outage: because an engine, the GPU service or the store is away; then their lanes pause.';
+  'Return documents to the queue unread, without counting an attempt: [{"document_id", "lock_token"}, …]. p_outage: '
+  'an engine, the GPU service or the store is unavailable, so the lanes of the documents are paused.';
 grant execute on function public.release_documents(jsonb, text, boolean, timestamptz) to service_role, pagewarden_worker;
 
 create function public.sweep_documents(p_now timestamptz default now())
@@ -989,12 +992,12 @@ begin
     if v_document.attempt_deadline < p_now then
       perform private.fail_attempt(
         v_document, 'deadline',
-        format('the attempt did not end in %s', v_document.attempt_deadline - v_document.claimed_at),
+        format('the attempt did not finish within %s', v_document.attempt_deadline - v_document.claimed_at),
         '{}', 'transient', null, p_now
       );
     else
       perform private.reclaim(
-        v_document, format('worker %s was not heard of again', coalesce(v_document.locked_by, 'unknown')), p_now
+        v_document, format('worker %s stopped sending heartbeats', coalesce(v_document.locked_by, 'unknown')), p_now
       );
     end if;
   end loop;
@@ -1009,7 +1012,7 @@ begin
 end;
 $$;
 comment on function public.sweep_documents(timestamptz) is
-  'Take documents back from workers that died or overran their deadline. Returns how many.';
+  'Reclaim documents from workers that died or exceeded their deadline. Returns the number reclaimed.';
 grant execute on function public.sweep_documents(timestamptz) to service_role, pagewarden_worker;
 
 create type public.move_to_dead_letter_queue_answer as (
@@ -1020,7 +1023,7 @@ create type public.move_to_dead_letter_queue_answer as (
   dlq_id uuid
 );
 comment on type public.move_to_dead_letter_queue_answer is
-  'The schema of what move_to_dead_letter_queue answers; fields that are null are left out. '
+  'The schema of the answer of move_to_dead_letter_queue; null fields are omitted. '
   'Nullable: error, message, dlq_id.';
 
 create function public.move_to_dead_letter_queue(
@@ -1060,7 +1063,7 @@ begin
 end;
 $$;
 comment on function public.move_to_dead_letter_queue(uuid, text, jsonb, text, uuid, timestamptz) is
-  'Give a document to HAC at once. Refused while another worker holds it.';
+  'Hand a document over to HAC immediately. Rejected while another worker holds the document.';
 grant execute on function public.move_to_dead_letter_queue(uuid, text, jsonb, text, uuid, timestamptz)
   to service_role, pagewarden_worker;
 

@@ -6,7 +6,7 @@
 -- one name. add_documents inserts up to 10,000 new files with three statements.
 --
 -- A file of unknown type stays pending, with a task for HAC (the people with the role admin), until
--- HAC routes it to a lane or refuses it. private.requeue() is the one way back to the queue; dead
+-- HAC routes it to a lane or refuses it. private.requeue() is the only way back to the queue; dead
 -- letters and corrections use it as well. The files themselves are stored by the API, not here.
 
 create function private.upload_lane(p_lane text, p_ocr_status text, p_file_extension text)
@@ -18,8 +18,8 @@ set search_path = ''
 as $$
 begin
   if p_ocr_status not in ('pending', 'queued', 'queued_for_pdf') then
-    raise exception 'an upload cannot be %', p_ocr_status
-      using errcode = '22023', hint = 'It is pending, queued or queued_for_pdf.';
+    raise exception 'invalid upload status %', p_ocr_status
+      using errcode = '22023', hint = 'Valid statuses are pending, queued and queued_for_pdf.';
   end if;
   if p_ocr_status = 'pending' then
     return null;
@@ -36,10 +36,10 @@ begin
 end;
 $$;
 comment on function private.upload_lane(text, text, text) is
-  'The lane of an upload; null when the type is unknown and HAC has to route it.';
+  'The lane for an upload; null if the file type is unknown and HAC must route it.';
 
 -- Services and HAC are trusted. For any other caller the path must be in the folder of the case, because a
--- document gives access to its file and its removal; and the priority must not be above 0.
+-- document allows reading and removing its file; and the priority must not be above 0.
 create function private.require_uploader(p_case_id uuid, p_priority integer, p_files jsonb)
 returns void
 language plpgsql
@@ -51,21 +51,21 @@ begin
   if not private.is_service() and not private.is_admin() then
     perform private.require_case_rank(p_case_id, 2);
     if p_priority > 0 then
-      raise exception 'a priority above 0 is for HAC' using errcode = '42501', hint = 'Leave p_priority out.';
+      raise exception 'priorities above 0 require the "admin" role (HAC)' using errcode = '42501', hint = 'Omit p_priority.';
     end if;
     if exists (
       select 1 from jsonb_array_elements(p_files) as f
       where not starts_with(ltrim(f ->> 'dropbox_path', '/'), p_case_id::text || '/') or f ->> 'dropbox_path' like '%..%'
     ) then
-      raise exception 'the file is not in the folder of the case' using errcode = '42501',
-        hint = 'Store it in the folder whose name is the id of the case.';
+      raise exception 'the file is not in the case folder' using errcode = '42501',
+        hint = 'Store it in the folder named after the case id.';
     end if;
   end if;
   perform private.require_live_case(p_case_id);
 end;
 $$;
 comment on function private.require_uploader(uuid, integer, jsonb) is
-  'Refuse a case that does not exist (22023) or a caller without the right to upload to it (42501).';
+  'Reject a case that does not exist (22023) or a caller who may not upload to it (42501).';
 
 -- A worker that has claimed the replaced document may finish it; no other worker claims it.
 create function private.supersede(p_document public.documents, p_now timestamptz)
@@ -120,19 +120,19 @@ begin
     perform private.require_lane(p_lane);
   end if;
   if (p_priority between -1000 and 1000) is not true then
-    raise exception 'p_priority must be -1000 to 1000, got %', coalesce(p_priority::text, 'null')
-      using errcode = '22023', hint = 'Higher is more urgent; 0 is usual.';
+    raise exception 'p_priority must be between -1000 and 1000, got %', coalesce(p_priority::text, 'null')
+      using errcode = '22023', hint = 'Higher is more urgent; the default is 0.';
   end if;
   if (octet_length(p_sha256) <> 64 or p_sha256 ~ '[^0-9a-f]') then
     raise exception 'p_sha256 must be 64 lower-case hexadecimal digits' using errcode = '22023',
-      hint = 'Send hashlib.sha256(data).hexdigest().';
+      hint = 'In Python: hashlib.sha256(data).hexdigest().';
   end if;
   if p_size_bytes < 0 then
-    raise exception 'p_size_bytes must not be negative' using errcode = '22023', hint = 'Send the size of the file.';
+    raise exception 'p_size_bytes must not be negative' using errcode = '22023', hint = 'Send the size of the file in bytes.';
   end if;
 end;
 $$;
-comment on function private.require_upload(text, integer, text, bigint) is 'Refuse invalid arguments of an upload (22023).';
+comment on function private.require_upload(text, integer, text, bigint) is 'Reject invalid arguments of an upload (22023).';
 
 create function private.require_read_options(p_engine text, p_language text, p_profile text)
 returns void
@@ -148,7 +148,7 @@ begin
 end;
 $$;
 comment on function private.require_read_options(text, text, text) is
-  'Refuse blank or overlong names of an engine, language or profile (22023); null leaves the choice to the worker.';
+  'Reject blank or overlong engine, language and profile names (22023); null lets the worker choose.';
 
 create type public.safe_document_reupload_v2_answer as (
   success boolean,
@@ -159,7 +159,7 @@ create type public.safe_document_reupload_v2_answer as (
   existing boolean
 );
 comment on type public.safe_document_reupload_v2_answer is
-  'The schema of what safe_document_reupload_v2 answers; fields that are null are left out.';
+  'The schema of the answer of safe_document_reupload_v2; null fields are omitted.';
 
 create function private.return_existing_document(p_document public.documents, p_now timestamptz)
 returns public.safe_document_reupload_v2_answer
@@ -185,7 +185,7 @@ begin
 end;
 $$;
 comment on function private.return_existing_document(public.documents, timestamptz) is
-  'Answer an upload of identical bytes with the existing document; requeue it if it was given up or cancelled.';
+  'Return the existing document for an upload of identical bytes, and requeue it if it had failed or been cancelled.';
 
 -- Counts start at zero, the history is kept, and the document takes the next turn of its case.
 create function private.requeue(p_document public.documents, p_reason text, p_now timestamptz)
@@ -214,7 +214,7 @@ begin
 end;
 $$;
 comment on function private.requeue(public.documents, text, timestamptz) is
-  'Return a document to the queue with its counts at zero.';
+  'Return a document to the queue and reset its counts.';
 
 create function private.safe_document_reupload_v2(
   p_case_id uuid,
@@ -235,7 +235,7 @@ create function private.safe_document_reupload_v2(
 returns jsonb
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -291,7 +291,7 @@ begin
   returning d.* into v_new;
   if v_lane is null then
     perform private.open_task(
-      p_case_id, v_new.id, 'routing', 'Where does this file go?',
+      p_case_id, v_new.id, 'routing', 'Choose a lane for this file',
       format('"%s" is of an unknown type', p_document_name), 'normal',
       jsonb_build_object('document_id', v_new.id)
     );
@@ -324,7 +324,8 @@ as $$
     where d.case_id = p_case_id and d.name = f.file ->> 'name' and d.deleted_at is null
   );
 $$;
-comment on function private.exclude_existing_names(uuid, jsonb) is 'The files of a list whose names do not exist in the case yet.';
+comment on function private.exclude_existing_names(uuid, jsonb) is
+  'The files in a list whose names do not yet exist in the case.';
 
 -- The hot path of uploads: three statements in all, because with one file per call each further statement or
 -- helper call took 5 to 20 us of about 250. The require_ helpers run only when the quick check fails.
@@ -332,9 +333,9 @@ create function private.add_documents(p_case_id uuid, p_documents jsonb, p_lane 
 returns setof uuid
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan   -- planned once: by primary key, whatever the statistics say
+set plan_cache_mode = force_generic_plan   -- planned once: it reads by primary key, whatever the statistics say
 as $$
 declare
   v_files jsonb := p_documents;
@@ -407,17 +408,17 @@ begin
     exception
       when unique_violation then
         -- Existing names are left out and take no turns. The lock excludes other uploads into the case, so the
-        -- second try fails only if a name is twice in the list.
+        -- second try fails only if the list contains a duplicate name.
         if v_again then
-          raise exception 'a name is twice in the list' using errcode = '22023', hint = 'Send each name once.';
+          raise exception 'the list contains a duplicate name' using errcode = '22023', hint = 'Send each name once.';
         end if;
         perform pg_advisory_xact_lock(hashtextextended(p_case_id::text, 4));
         v_files := private.exclude_existing_names(p_case_id, p_documents);
         v_again := true;
       when check_violation or not_null_violation then
-        raise exception 'a file of the list is invalid' using errcode = '22023',
-          hint = 'Each needs a name of 1 to 1024 bytes; sha256 is 64 lower-case hexadecimal digits, dropbox_path at '
-            'most 4096 bytes, everything else at most 200, and size_bytes not negative.';
+        raise exception 'a file in the list is invalid' using errcode = '22023',
+          hint = 'A name of 1 to 1024 bytes is required; sha256 must be 64 lower-case hexadecimal digits, dropbox_path at '
+            'most 4096 bytes, other fields at most 200, and size_bytes must not be negative.';
     end;
   end loop;
 end;
@@ -434,13 +435,13 @@ create type public.route_document_answer as (
   ocr_status text
 );
 comment on type public.route_document_answer is
-  'Which lane a document went to, or why it was left alone. Nullable: error, message, lane, ocr_status.';
+  'The lane of a routed document, or why it was skipped. Nullable: error, message, lane, ocr_status.';
 
 create function private.route_document(p_document_id uuid, p_lane text, p_notes text, p_now timestamptz default now())
 returns public.route_document_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -480,7 +481,7 @@ create type public.skipped_document as (
   name text
 );
 comment on type public.skipped_document is
-  'A document that an action on several documents left alone, and why. success is false. Nullable: name.';
+  'A document that a bulk action skipped, with the reason. success is false. Nullable: name.';
 
 create type public.route_documents_answer as (
   success boolean,
@@ -489,7 +490,7 @@ create type public.route_documents_answer as (
   skipped public.skipped_document[]
 );
 comment on type public.route_documents_answer is
-  'How many documents of unknown type were routed or refused, and which; and the ones that were left alone.';
+  'The documents of unknown type that were routed or rejected, with their number; and those that were skipped.';
 
 create function private.route_or_cancel_documents(p_document_ids uuid[], p_lane text, p_notes text, p_now timestamptz)
 returns public.route_documents_answer
@@ -504,7 +505,7 @@ declare
   v_answer public.route_documents_answer;
 begin
   if (cardinality(p_document_ids) between 1 and 1000) is not true then
-    raise exception 'p_document_ids must be 1 to 1000 ids' using errcode = '22023', hint = 'Send smaller lists.';
+    raise exception 'p_document_ids must contain 1 to 1000 ids' using errcode = '22023', hint = 'Send a smaller list.';
   end if;
   v_answer.documents := '{}';
   v_answer.skipped := '{}';
@@ -532,13 +533,13 @@ begin
 end;
 $$;
 comment on function private.route_or_cancel_documents(uuid[], text, text, timestamptz) is
-  'Route files of unknown type to a lane, or cancel them when the lane is null.';
+  'Route files of unknown type to a lane, or cancel them if the lane is null.';
 
 create function private.route_documents(p_document_ids uuid[], p_lane text, p_notes text)
 returns public.route_documents_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -555,7 +556,7 @@ create function private.refuse_documents(p_document_ids uuid[], p_reason text)
 returns public.route_documents_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -576,8 +577,8 @@ create type public.read_again_answer as (
   ocr_status text
 );
 comment on type public.read_again_answer is
-  'The number of the reading that a document is queued for, or why it is not. '
-  'Nullable: error, message, reading, ocr_status.';
+  'The number of the requested reading, or why the request was rejected. Nullable: error, message, reading, '
+  'ocr_status.';
 
 create function private.read_again(
   p_document_id uuid,
@@ -589,7 +590,7 @@ create function private.read_again(
 returns public.read_again_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -626,7 +627,7 @@ $$;
 comment on function private.read_again(uuid, text, text, text, timestamptz) is 'See public.read_again.';
 grant execute on function private.read_again(uuid, text, text, text, timestamptz) to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.safe_document_reupload_v2(
   p_case_id uuid,
@@ -647,8 +648,9 @@ returns jsonb
 language sql volatile security invoker set search_path = ''
 as $$ select private.safe_document_reupload_v2(p_case_id, p_document_name, p_new_dropbox_path, p_file_extension, p_ocr_status, p_lane, p_sha256, p_size_bytes, p_mime_type, p_priority, p_engine, p_language, p_profile) $$;
 comment on function public.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text) is
-  'Take in a file: a new document, or a new version of the one with that name; identical bytes return the '
-  'existing one. The lane follows from p_lane, p_ocr_status or the extension; unknown types wait for HAC.';
+  'Add a file as a new document, or as a new version of the document with that name; if the bytes are identical, '
+  'return the existing document. The lane is determined by p_lane, p_ocr_status or the extension; files of unknown '
+  'type wait for HAC.';
 grant execute on function public.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text)
   to authenticated, service_role;
 
@@ -662,8 +664,8 @@ returns setof uuid
 language sql volatile security invoker set search_path = ''
 as $$ select private.add_documents(p_case_id, p_documents, p_lane, p_priority) $$;
 comment on function public.add_documents(uuid, jsonb, text, integer) is
-  'Take in many new files of one lane at once: [{"name", "dropbox_path", "sha256", …}, …]. Returns the ids of '
-  'the new ones; names the case already has are left as they are (use safe_document_reupload_v2 for those).';
+  'Add multiple new files to one lane in one call: [{"name", "dropbox_path", "sha256", …}, …]. Returns the ids of the '
+  'new documents; names that already exist in the case are skipped (use safe_document_reupload_v2 for those).';
 grant execute on function public.add_documents(uuid, jsonb, text, integer) to authenticated, service_role;
 
 create function public.route_document(p_document_id uuid, p_lane text, p_notes text default null)
@@ -671,7 +673,7 @@ returns public.route_document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.route_document(p_document_id, p_lane, p_notes) $$;
 comment on function public.route_document(uuid, text, text) is
-  'HAC: send a file of unknown type to a lane. To refuse it, cancel it.';
+  'HAC: route a file of unknown type to a lane. To reject the file, cancel it.';
 grant execute on function public.route_document(uuid, text, text) to authenticated, service_role;
 
 create function public.route_documents(p_document_ids uuid[], p_lane text, p_notes text default null)
@@ -679,7 +681,7 @@ returns public.route_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.route_documents(p_document_ids, p_lane, p_notes) $$;
 comment on function public.route_documents(uuid[], text, text) is
-  'HAC: send files of unknown type to a lane. Says how many, and what was skipped and why.';
+  'HAC: route files of unknown type to a lane. Returns the number routed, and the skipped documents with the reason.';
 grant execute on function public.route_documents(uuid[], text, text) to authenticated, service_role;
 
 create function public.refuse_documents(p_document_ids uuid[], p_reason text)
@@ -687,7 +689,8 @@ returns public.route_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.refuse_documents(p_document_ids, p_reason) $$;
 comment on function public.refuse_documents(uuid[], text) is
-  'HAC: cancel files of unknown type unread, and say why. What was routed meanwhile is left alone, and told.';
+  'HAC: cancel files of unknown type without reading them, and give a reason. Documents routed in the meantime are '
+  'skipped and listed.';
 grant execute on function public.refuse_documents(uuid[], text) to authenticated, service_role;
 
 create function public.read_again(
@@ -700,6 +703,6 @@ returns public.read_again_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.read_again(p_document_id, p_engine, p_language, p_profile) $$;
 comment on function public.read_again(uuid, text, text, text) is
-  'Editor, owner or HAC: read a finished document once more, with another engine, language or profile if given. '
-  'The text read before stays until the new reading is complete.';
+  'Editor, owner or HAC: re-read a finished document, optionally with another engine, language or profile. The '
+  'current text is kept until the new reading is complete.';
 grant execute on function public.read_again(uuid, text, text, text) to authenticated, service_role;

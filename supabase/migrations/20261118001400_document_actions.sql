@@ -2,7 +2,7 @@
 -- and the history of a document.
 --
 -- delete_document is a soft delete that restore_document undoes. erase_document deletes the row with
--- its pages, text, errors and tasks; an audit line stays. The file of an erased document is noted in
+-- its pages, text, errors and tasks; an audit entry remains. The file of an erased document is recorded in
 -- private.file_removals in the same transaction, and retention removes it from the store afterwards.
 --
 -- Each function checks the caller's role in the case (editor, owner) or HAC (the role admin). Actions on
@@ -24,8 +24,8 @@ begin
 end;
 $$;
 comment on function private.lock_document(uuid, integer) is
-  'Lock a document for a caller of at least this rank in its case. Raises 42501 otherwise, also for an unknown id, so '
-  'that ids cannot be probed.';
+  'Lock a document for a caller with at least this rank in its case. Raises 42501 otherwise, even for an unknown id, '
+  'so that ids cannot be probed.';
 
 create function private.cancel(p_document public.documents, p_reason text, p_now timestamptz)
 returns void
@@ -59,14 +59,14 @@ create type public.document_answer as (
   ocr_status text
 );
 comment on type public.document_answer is
-  'Whether an action on a document was carried out; if not, why. ocr_status is set where the action leaves the document '
-  'in the state it was in before. Nullable: error, message, ocr_status.';
+  'Whether an action on a document was carried out; if not, why. ocr_status is set if the action leaves the document '
+  'in its previous state. Nullable: error, message, ocr_status.';
 
 create function private.cancel_document(p_document_id uuid, p_reason text, p_now timestamptz default now())
 returns public.document_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -93,7 +93,7 @@ create function private.delete_document(p_document_id uuid, p_now timestamptz de
 returns public.document_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -124,7 +124,7 @@ create function private.restore_document(p_document_id uuid, p_now timestamptz d
 returns public.document_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -160,7 +160,8 @@ create table private.file_removals (
   constraint file_removals_pkey primary key (id)
 );
 comment on table private.file_removals is
-  'Files of erased documents, written in the transaction of the erasure; retention deletes a row with its file.';
+  'Files of erased documents, recorded in the transaction that erases the documents; retention deletes each file and '
+  'then its row.';
 alter table private.file_removals enable row level security;
 
 create function private.erase(p_case_id uuid, p_document_ids uuid[])
@@ -194,14 +195,14 @@ begin
 end;
 $$;
 comment on function private.erase(uuid, uuid[]) is
-  'Erase documents of a case, locked by the caller, with their pages, text, errors and tasks. Their files are '
-  'noted for removal, and the audit lines stay.';
+  'Erase documents of a case, which the caller has locked, with their pages, text, errors and tasks. Their files are '
+  'listed for removal; audit entries are kept.';
 
 create function private.erase_document(p_document_id uuid)
 returns public.document_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -225,7 +226,8 @@ create type public.recover_stuck_documents_answer as (
   recovered integer,
   documents uuid[]
 );
-comment on type public.recover_stuck_documents_answer is 'How many stuck documents were taken back from their workers, and which.';
+comment on type public.recover_stuck_documents_answer is
+  'The stuck documents that were released from their workers, and their number.';
 
 create function private.recover_stuck_documents(
   p_stuck_minutes integer,
@@ -235,7 +237,7 @@ create function private.recover_stuck_documents(
 returns public.recover_stuck_documents_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights on tables
+security definer          -- HAC has no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -244,8 +246,8 @@ declare
 begin
   perform private.require_admin();
   if (p_stuck_minutes >= 0) is not true then
-    raise exception 'p_stuck_minutes must be 0 or more, got %', coalesce(p_stuck_minutes::text, 'null')
-      using errcode = '22023', hint = 'Ten minutes is what HAC calls stuck.';
+    raise exception 'p_stuck_minutes must not be negative, got %', coalesce(p_stuck_minutes::text, 'null')
+      using errcode = '22023', hint = 'HAC considers a document stuck after ten minutes.';
   end if;
   v_answer.documents := '{}';
   for v_document in
@@ -301,9 +303,9 @@ create function private.stuck_documents(p_limit integer, p_now timestamptz defau
 returns setof public.stuck_document
 language plpgsql
 stable
-security definer          -- people hold no rights on the claims
+security definer          -- users have no privileges on the claims
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off  -- few rows, found by their ids
+set enable_seqscan = off  -- reads few rows by id
 as $$
 begin
   perform private.require_admin();
@@ -340,7 +342,7 @@ create type public.given_back_document as (
   name text,
   ocr_status text
 );
-comment on type public.given_back_document is 'A document that was taken back from its worker, and the state it is in now.';
+comment on type public.given_back_document is 'A document that was released from its worker, and its current state.';
 
 create type public.give_back_documents_answer as (
   success boolean,
@@ -349,13 +351,13 @@ create type public.give_back_documents_answer as (
   skipped public.skipped_document[]
 );
 comment on type public.give_back_documents_answer is
-  'How many documents were taken back from their workers, and which; and the ones that were left alone.';
+  'The documents that were released from their workers, with their number; and those that were skipped.';
 
 create function private.give_back_documents(p_documents jsonb, p_now timestamptz default now())
 returns public.give_back_documents_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -415,7 +417,7 @@ declare
   v_skipped public.skipped_document := private.refused(null::public.skipped_document, 'WRONG_STATE', p_document.id);
 begin
   v_skipped.name := p_document.name;
-  v_skipped.message := format('it is %s now', replace(p_document.ocr_status, '_', ' ')) || coalesce(
+  v_skipped.message := format('its status is now %s', replace(p_document.ocr_status, '_', ' ')) || coalesce(
     (
       select format('; last act: %s, by %s at %s', replace(h.action_type, '_', ' '), private.display_name(h.user_id), private.format_time(h.created_at))
       from public.hac_acts as h
@@ -428,7 +430,8 @@ begin
 end;
 $$;
 comment on function private.skip_wrong_state(public.documents) is
-  'The refusal of an action on a document that has left the required state: its state now, and who changed it and when.';
+  'The error result of an action on a document that is no longer in the required state: its current state, and who '
+  'changed it and when.';
 
 create type public.document_event as (
   at timestamptz,
@@ -443,14 +446,14 @@ create type public.document_event as (
   person text
 );
 comment on type public.document_event is
-  'An error, an action or a result of a document. '
-  'Nullable: attempt, worker_id, engine, error_category, message, details, person.';
+  'An error, action or result in the history of a document. Nullable: attempt, worker_id, engine, error_category, '
+  'message, details, person.';
 
 create function private.document_history(p_document_id uuid, p_limit integer)
 returns setof public.document_event
 language plpgsql
 stable
-security definer          -- people hold no rights on the names of others
+security definer          -- users may not read the names of others
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -480,7 +483,7 @@ $$;
 comment on function private.document_history(uuid, integer) is 'See public.document_history.';
 grant execute on function private.document_history(uuid, integer) to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.cancel_document(p_document_id uuid, p_reason text default null)
 returns public.document_answer
@@ -511,7 +514,7 @@ returns public.document_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.erase_document(p_document_id) $$;
 comment on function public.erase_document(uuid) is
-  'Owner or HAC: permanently remove a document, its file and its text. An audit line stays.';
+  'Owner or HAC: permanently remove a document, its file and its text. An audit entry is kept.';
 grant execute on function public.erase_document(uuid) to authenticated, service_role;
 
 create function public.recover_stuck_documents(
@@ -522,7 +525,8 @@ returns public.recover_stuck_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.recover_stuck_documents(p_stuck_minutes, p_document_ids) $$;
 comment on function public.recover_stuck_documents(integer, uuid[]) is
-  'HAC: take back documents claimed more than p_stuck_minutes ago, all or the given ones.';
+  'HAC: release documents claimed more than p_stuck_minutes ago from their workers: all of them, or only the given '
+  'ones.';
 grant execute on function public.recover_stuck_documents(integer, uuid[]) to authenticated, service_role;
 
 create function public.stuck_documents(p_limit integer default 100)
@@ -530,9 +534,9 @@ returns setof public.stuck_document
 language sql stable security invoker set search_path = ''
 as $$ select * from private.stuck_documents(p_limit) $$;
 comment on function public.stuck_documents(integer) is
-  'HAC: documents held for more than ten minutes, or whose worker is silent, the longest held first. Silent is a worker '
-  'without a heartbeat for five minutes. sweep_due_at is when the sweep takes the document back if its worker stays '
-  'silent; at attempt_deadline it does so in any case.';
+  'HAC: documents held for more than ten minutes, or whose worker is silent (no heartbeat for five minutes), longest '
+  'held first. sweep_due_at is when the sweep reclaims the document if its worker stays silent; at attempt_deadline, '
+  'the sweep reclaims it in any case.';
 grant execute on function public.stuck_documents(integer) to authenticated, service_role;
 
 create function public.give_back_documents(p_documents jsonb)
@@ -540,8 +544,8 @@ returns public.give_back_documents_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.give_back_documents(p_documents) $$;
 comment on function public.give_back_documents(jsonb) is
-  'HAC: take documents back from their workers. p_documents is [{"document_id", "claimed_at"}, …]; a document with a later '
-  'claim is skipped. The answer lists the documents, and the skipped ones with the reason.';
+  'HAC: release documents from their workers. p_documents is [{"document_id", "claimed_at"}, …]; a document with a '
+  'later claim is skipped. Returns the released documents, and the skipped ones with the reason.';
 grant execute on function public.give_back_documents(jsonb) to authenticated, service_role;
 
 create function public.document_history(p_document_id uuid, p_limit integer default 100)
@@ -550,5 +554,5 @@ language sql stable security invoker set search_path = ''
 as $$ select * from private.document_history(p_document_id, p_limit) $$;
 comment on function public.document_history(uuid, integer) is
   'Members of the case and HAC: errors, actions and results of a document, newest first. An action without a person '
-  'is by a machine or an operator. Only HAC sees e-mail addresses.';
+  'was performed by a service or an operator. Only HAC sees e-mail addresses.';
 grant execute on function public.document_history(uuid, integer) to authenticated, service_role;

@@ -1,9 +1,9 @@
 -- Dead letters, as HAC sees them: lists, groups by cause, decisions.
 --
 -- The queue moves documents here (move_to_dead_letter in queue). HAC investigates a dead letter, requeues
--- it (counts at zero, history kept), has its text typed by hand (manual), or abandons it; each decision is
--- an audit line. Decisions about many take a filter, which must not be empty, and report what they skipped:
--- of two decisions about one dead letter the second is refused and answers who made the first.
+-- it (counts reset, history kept), has its text typed by hand (manual), or abandons it; each decision is
+-- an audit entry. Bulk decisions take a filter, which must not be empty, and report what they skipped. Of
+-- two decisions about one dead letter the second is refused, with the name of the user who made the first.
 
 create function private.require_action(p_action text, p_notes text)
 returns void
@@ -15,14 +15,14 @@ as $$
 begin
   perform private.require_admin();
   if (p_action in ('investigate', 'requeue', 'manual', 'abandon')) is not true then
-    raise exception 'a dead letter cannot be treated as %', coalesce(p_action, 'null')
-      using errcode = '22023', hint = 'Actions are investigate, requeue, manual, abandon.';
+    raise exception 'unknown action %', coalesce(p_action, 'null')
+      using errcode = '22023', hint = 'Valid actions are investigate, requeue, manual, abandon.';
   end if;
   perform private.require_optional_text('p_notes', nullif(p_notes, ''), 10000);
 end;
 $$;
 comment on function private.require_action(text, text) is
-  'Refuse strangers (42501), unknown actions and overlong notes (22023).';
+  'Reject callers other than HAC (42501), unknown actions and overlong notes (22023).';
 
 create function private.require_known_filter(p_filter jsonb)
 returns void
@@ -35,22 +35,22 @@ declare
   v_unknown text;
 begin
   if jsonb_typeof(p_filter) is distinct from 'object' then
-    raise exception 'the filter is no object' using errcode = '22023', hint = 'Send {"error_category": "permanent"}, or {}.';
+    raise exception 'the filter must be an object' using errcode = '22023', hint = 'For example {"error_category": "permanent"} or {}.';
   end if;
   select k into v_unknown from jsonb_object_keys(p_filter) as k
   where k not in ('ids', 'case_id', 'lane', 'error_category', 'error_group', 'status', 'failed_before', 'name') limit 1;
   if found then
-    raise exception 'the filter knows no "%"', v_unknown using errcode = '22023',
-      hint = 'It knows ids, case_id, lane, error_category, error_group, status, failed_before, name.';
+    raise exception 'unknown key "%" in the filter', v_unknown using errcode = '22023',
+      hint = 'Valid keys are ids, case_id, lane, error_category, error_group, status, failed_before, name.';
   end if;
   if jsonb_typeof(p_filter -> 'ids') <> 'array' then
-    raise exception 'the ids of the filter must be a list' using errcode = '22023', hint = 'Send {"ids": ["…"]}.';
+    raise exception 'the ids in the filter must be a list' using errcode = '22023', hint = 'For example {"ids": ["…"]}.';
   end if;
   if p_filter ->> 'status' not in ('pending', 'investigating', 'requeued', 'manual', 'abandoned') then
-    raise exception 'no dead letter is %', p_filter ->> 'status' using errcode = '22023',
-      hint = 'It is pending, investigating, requeued, manual or abandoned.';
+    raise exception 'unknown status % in the filter', p_filter ->> 'status' using errcode = '22023',
+      hint = 'Valid statuses are pending, investigating, requeued, manual, abandoned.';
   end if;
-  perform private.require_optional_text('the name of the filter', p_filter ->> 'name', 1000);
+  perform private.require_optional_text('the name in the filter', p_filter ->> 'name', 1000);
   if p_filter ? 'lane' then
     perform private.require_lane(p_filter ->> 'lane');
   end if;
@@ -59,7 +59,7 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_known_filter(jsonb) is 'Refuse a filter that makes no sense (22023).';
+comment on function private.require_known_filter(jsonb) is 'Reject an invalid filter (22023).';
 
 create function private.require_filter(p_filter jsonb)
 returns void
@@ -71,12 +71,12 @@ as $$
 begin
   if (jsonb_typeof(p_filter) = 'object' and p_filter <> '{}') is not true then
     raise exception 'the filter is empty' using errcode = '22023',
-      hint = 'Name at least one of ids, case_id, lane, error_category, error_group, status, failed_before, name.';
+      hint = 'Set at least one of ids, case_id, lane, error_category, error_group, status, failed_before, name.';
   end if;
   perform private.require_known_filter(p_filter);
 end;
 $$;
-comment on function private.require_filter(jsonb) is 'Refuse a filter that is empty or makes no sense (22023).';
+comment on function private.require_filter(jsonb) is 'Reject an empty or invalid filter (22023).';
 
 create function private.matching_dead_letters(
   p_filter jsonb,
@@ -88,10 +88,10 @@ returns setof public.ocr_dead_letter
 language plpgsql
 stable
 security invoker
-rows 50                                   -- a page of them
+rows 50                                   -- reads one page of them
 set search_path = ''
-set plan_cache_mode = force_custom_plan   -- what is not asked for must not be in the way of an index
-set enable_seqscan = off                  -- open letters are few among those that were settled
+set plan_cache_mode = force_custom_plan   -- filters that are null must not prevent an index scan
+set enable_seqscan = off                  -- few dead letters are open, many are settled
 as $$
 declare
   v_all boolean := private.is_service() or private.is_admin();
@@ -122,7 +122,7 @@ begin
     and (v_group is null or l.error_group = v_group)
     and (v_failed_before is null or l.last_failed_at < v_failed_before)
     and (v_name is null or position(v_name in lower(l.document_name)) > 0)
-    -- By name everything is tried, so that what was skipped is told; by property only what is open.
+    -- By name everything is tried, so that skipped ones are reported; by property only what is open.
     and case
       when v_status is not null then l.status = v_status
       when v_by_id then true
@@ -133,7 +133,8 @@ begin
 end;
 $$;
 comment on function private.matching_dead_letters(jsonb, timestamptz, uuid, integer) is
-  'The dead letters that match a filter and that the caller may see, the last failed first; without a status, open ones.';
+  'The dead letters that match a filter and that the caller may see, latest failures first; only open ones if the '
+  'filter has no status.';
 
 create type public.dead_letter_answer as (
   success boolean,
@@ -148,8 +149,8 @@ create type public.dead_letter_answer as (
   investigated_by text
 );
 comment on type public.dead_letter_answer is
-  'A decision about a dead letter (dlq_id as the caller named it). A second decision answers who made the first, which '
-  'and when. investigated_by: another person who was still investigating it. '
+  'A decision about a dead letter (dlq_id as passed by the caller). A second decision is rejected, and the result '
+  'contains the first decision with its user and time. investigated_by: another user who was still investigating it. '
   'Nullable: error, message, document_id, name, status, resolved_by, resolved_at, investigated_by.';
 
 create function private.dead_letter_not_found(p_dlq_id text)
@@ -169,7 +170,8 @@ begin
   return v_answer;
 end;
 $$;
-comment on function private.dead_letter_not_found(text) is 'The answer to a decision about a dead letter that does not exist.';
+comment on function private.dead_letter_not_found(text) is
+  'The result of a decision about a dead letter that does not exist.';
 
 create function private.already_resolved(p_letter public.ocr_dead_letter, p_ocr_status text)
 returns public.dead_letter_answer
@@ -197,7 +199,7 @@ begin
     v_answer.error := 'ALREADY_RESOLVED';
     v_answer.message := format(
       '%s by %s at %s; its document is %s',
-      case p_letter.status when 'manual' then 'sent to be typed' else p_letter.status end,
+      case p_letter.status when 'manual' then 'sent for typing' else p_letter.status end,
       v_answer.resolved_by, private.format_time(p_letter.reviewed_at), replace(p_ocr_status, '_', ' ')
     );
   end if;
@@ -205,7 +207,7 @@ begin
 end;
 $$;
 comment on function private.already_resolved(public.ocr_dead_letter, text) is
-  'The answer to a second decision: who made the first, which and when.';
+  'The error result of a second decision: the first decision with its user and time.';
 
 create function private.apply_decision(p_dlq_id uuid, p_action text, p_notes text, p_now timestamptz)
 returns public.dead_letter_answer
@@ -250,8 +252,8 @@ begin
     end if;
     if p_action = 'manual' then
       perform private.open_task(
-        v_document.case_id, v_document.id, 'review', 'To be typed by hand',
-        format('"%s" could not be read by machine', v_document.name), 'high',
+        v_document.case_id, v_document.id, 'review', 'Type the text by hand',
+        format('"%s" could not be read automatically', v_document.name), 'high',
         jsonb_build_object('dlq_id', p_dlq_id, 'document_id', v_document.id)
       );
     end if;
@@ -273,13 +275,13 @@ begin
 end;
 $$;
 comment on function private.apply_decision(uuid, text, text, timestamptz) is
-  'Carry out one decision about one dead letter; the second of two decisions answers who made the first.';
+  'Apply one decision to one dead letter; a second decision is rejected, naming the user who made the first.';
 
 create function private.resolve_dead_letter(p_dlq_id uuid, p_action text, p_notes text, p_now timestamptz default now())
 returns public.dead_letter_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -297,7 +299,7 @@ create type public.resolve_dead_letters_answer as (
   skipped public.dead_letter_answer[]
 );
 comment on type public.resolve_dead_letters_answer is
-  'How many were resolved, which, and which were not, with the reason.';
+  'The resolved dead letters, with their number; and those that were skipped, with the reason.';
 
 create function private.resolve_dead_letters(
   p_filter jsonb,
@@ -308,7 +310,7 @@ create function private.resolve_dead_letters(
 returns public.resolve_dead_letters_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -362,16 +364,16 @@ create type public.listed_dead_letter as (
   resolution_notes text
 );
 comment on type public.listed_dead_letter is
-  'A dead letter with its document, its case and the decision about it, if there was one. '
-  'Nullable: page_count, last_error_message, reviewed_by, reviewed_at, resolution_notes.';
+  'A dead letter with its document, its case and the decision about it, if any. Nullable: page_count, '
+  'last_error_message, reviewed_by, reviewed_at, resolution_notes.';
 
 create function private.list_dead_letters(p_filter jsonb, p_before timestamptz, p_before_id uuid, p_limit integer)
 returns setof public.listed_dead_letter
 language plpgsql
 stable
-security definer          -- asks who the caller is; names of people are not the caller's to read
+security definer          -- checks the caller; callers may not read the names of users
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off  -- a page of them, by their ids
+set enable_seqscan = off  -- reads one page of them by id
 as $$
 declare
   v_hac boolean := private.is_service() or private.is_admin();
@@ -401,13 +403,13 @@ create type public.dead_letter_group as (
   last_failed_at timestamptz
 );
 comment on type public.dead_letter_group is
-  'Dead letters of one error group: how many, since when, and when the last failed.';
+  'Dead letters in one error group: their number, and when the first and the last of them failed.';
 
 create function private.dead_letter_groups(p_filter jsonb, p_limit integer, p_offset integer)
 returns setof public.dead_letter_group
 language plpgsql
 stable
-security definer          -- asks who the caller is
+security definer          -- checks the caller
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -432,7 +434,7 @@ create function private.count_dead_letters(p_filter jsonb)
 returns bigint
 language plpgsql
 stable
-security definer          -- asks who the caller is
+security definer          -- checks the caller
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -443,14 +445,15 @@ $$;
 comment on function private.count_dead_letters(jsonb) is 'See public.count_dead_letters.';
 grant execute on function private.count_dead_letters(jsonb) to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.resolve_dead_letter(p_dlq_id uuid, p_action text, p_notes text default null)
 returns public.dead_letter_answer
 language sql volatile security invoker set search_path = ''
 as $$ select * from private.resolve_dead_letter(p_dlq_id, p_action, p_notes) $$;
 comment on function public.resolve_dead_letter(uuid, text, text) is
-  'HAC: investigate, requeue (counts at zero, history kept), manual (a person will type it) or abandon.';
+  'HAC: apply an action to a dead letter: investigate, requeue (counts are reset, history is kept), manual (a user '
+  'types the text) or abandon.';
 grant execute on function public.resolve_dead_letter(uuid, text, text) to authenticated, service_role;
 
 create function public.resolve_dead_letters(p_filter jsonb, p_action text, p_notes text default null)
@@ -458,7 +461,8 @@ returns public.resolve_dead_letters_answer
 language sql volatile security invoker set search_path = ''
 as $$ select * from private.resolve_dead_letters(p_filter, p_action, p_notes) $$;
 comment on function public.resolve_dead_letters(jsonb, text, text) is
-  'HAC: the same for all that match a filter (never an empty one). Says how many, and what was skipped and why.';
+  'HAC: apply an action to all dead letters that match a filter, which must not be empty. Returns the number '
+  'resolved, and the skipped ones with the reason.';
 grant execute on function public.resolve_dead_letters(jsonb, text, text) to authenticated, service_role;
 
 create function public.list_dead_letters(
@@ -471,8 +475,9 @@ returns setof public.listed_dead_letter
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_dead_letters(p_filter, p_before, p_before_id, p_limit) $$;
 comment on function public.list_dead_letters(jsonb, timestamptz, uuid, integer) is
-  'Dead letters the caller may see that match a filter as of resolve_dead_letters (an empty one: all that are open), '
-  'the last failed first. Goes on after the one of p_before_id, which failed at p_before. Who decided is told to HAC only.';
+  'Dead letters that the caller may see and that match a filter (see resolve_dead_letters; an empty filter matches '
+  'all open ones), latest failures first. Continues after the dead letter p_before_id, which failed at p_before. Only '
+  'HAC sees who made a decision.';
 grant execute on function public.list_dead_letters(jsonb, timestamptz, uuid, integer) to authenticated, service_role;
 
 create function public.dead_letter_groups(
@@ -484,7 +489,8 @@ returns setof public.dead_letter_group
 language sql stable security invoker set search_path = ''
 as $$ select * from private.dead_letter_groups(p_filter, p_limit, p_offset) $$;
 comment on function public.dead_letter_groups(jsonb, integer, integer) is
-  'The same dead letters as list_dead_letters, by what went wrong: how many, since when, when last; the largest groups first.';
+  'The dead letters of list_dead_letters, grouped by error: their number, and when the first and the last failed; '
+  'largest groups first.';
 grant execute on function public.dead_letter_groups(jsonb, integer, integer) to authenticated, service_role;
 
 create function public.count_dead_letters(p_filter jsonb default '{}')
@@ -492,5 +498,5 @@ returns bigint
 language sql stable security invoker set search_path = ''
 as $$ select private.count_dead_letters(p_filter) $$;
 comment on function public.count_dead_letters(jsonb) is
-  'How many dead letters match a filter as of resolve_dead_letters; ask before acting on all of them.';
+  'The number of dead letters that match a filter (see resolve_dead_letters), to check before acting on all of them.';
 grant execute on function public.count_dead_letters(jsonb) to authenticated, service_role;

@@ -1,8 +1,8 @@
 -- Case actions: cancel, delete, restore or erase a case with its documents; lists of cases.
 --
 -- cancel stops unfinished documents; delete moves the case and its documents to the bin, restore
--- brings both back; erase removes them with files and texts for good. end_case() holds the first,
--- second and fourth: it locks the case, then its documents by id, in the order of all functions.
+-- brings both back; erase permanently removes them with files and texts. end_case() implements cancel,
+-- delete and erase: it locks the case, then its documents by id, the order that all functions use.
 --
 -- Creating and sharing cases are in cases, actions on one document in document_actions.
 
@@ -10,7 +10,7 @@ create function private.end_case(p_case_id uuid, p_how text, p_now timestamptz d
 returns public.case_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -67,7 +67,7 @@ begin
   return v_answer;
 end;
 $$;
-comment on function private.end_case(uuid, text, timestamptz) is 'Cancel, delete or erase everything in a case.';
+comment on function private.end_case(uuid, text, timestamptz) is 'Cancel, delete or erase a case with its documents.';
 grant execute on function private.end_case(uuid, text, timestamptz) to authenticated, service_role;
 
 create function public.cancel_case(p_case_id uuid)
@@ -104,14 +104,14 @@ as $$
   select private.end_case(p_case_id, 'erase');
 $$;
 comment on function public.erase_case(uuid) is
-  'Owner or HAC: remove a case with its documents, files and texts, for good. Audit entries are kept.';
+  'Owner or HAC: permanently remove a case with its documents, files and texts. Audit entries are kept.';
 grant execute on function public.erase_case(uuid) to authenticated, service_role;
 
 create function private.restore_case(p_case_id uuid, p_now timestamptz default now())
 returns public.case_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -165,8 +165,8 @@ create type public.listed_case as (
   attention bigint
 );
 comment on type public.listed_case is
-  'A case in a list. role is the role of the caller; documents and completed count its newest hundred documents, '
-  'are_more says whether it has more, and attention counts open tasks, up to a hundred. Nullable: owner_email.';
+  'A case in a list. role is the caller''s role; documents and completed count its newest 100 documents, are_more is '
+  'true if it has more, and attention is the number of open tasks, up to 100. Nullable: owner_email.';
 
 create function private.list_cases(
   p_search text,
@@ -193,7 +193,7 @@ begin
   perform private.require_page_size(p_limit);
   perform private.require_optional_text('p_search', nullif(p_search, ''), 1000);
   if p_deleted is null then
-    raise exception 'p_deleted must be true or false' using errcode = '22023', hint = 'With true it lists the bin.';
+    raise exception 'p_deleted must be true or false' using errcode = '22023', hint = 'Pass true to list deleted cases.';
   end if;
   v_ids := array(
     select c.id from public.cases as c
@@ -247,14 +247,14 @@ create type public.case_contents_answer as (
   statuses jsonb
 );
 comment on type public.case_contents_answer is
-  'What a case holds: documents in it and in the bin (deleted), their pages, files and bytes, and how many documents '
-  'have which status.';
+  'The contents of a case: documents in it and in the bin (deleted), their pages, files and bytes, and the number of '
+  'documents in each status.';
 
 create function private.case_contents(p_case_id uuid)
 returns setof public.case_contents_answer
 language plpgsql
 stable
-security definer          -- counting through the policies would ask them for every document
+security definer          -- policies would be evaluated for every document counted
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -284,7 +284,7 @@ create type public.case_person as (
   since timestamptz
 );
 comment on type public.case_person is
-  'The owner of a case, or a person it is shared with. Nullable: email.';
+  'The owner of a case, or a user it is shared with. Nullable: email.';
 
 create function private.list_case_people(p_case_id uuid)
 returns setof public.case_person
@@ -310,7 +310,7 @@ $$;
 comment on function private.list_case_people(uuid) is 'See public.list_case_people.';
 grant execute on function private.list_case_people(uuid) to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.restore_case(p_case_id uuid)
 returns public.case_answer
@@ -332,7 +332,7 @@ returns setof public.listed_case
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_cases(p_search, p_kind, p_deleted, p_before, p_before_id, p_limit) $$;
 comment on function public.list_cases(text, text, boolean, timestamptz, uuid, integer) is
-  'Cases the caller may see, newest first, whose name contains p_search; p_deleted lists the bin instead. Continues '
+  'Cases the caller may see, newest first, whose name contains p_search; p_deleted lists deleted cases instead. Continues '
   'after the case p_before_id, created at p_before.';
 grant execute on function public.list_cases(text, text, boolean, timestamptz, uuid, integer)
   to authenticated, service_role;
@@ -342,8 +342,8 @@ returns setof public.case_contents_answer
 language sql stable security invoker set search_path = ''
 as $$ select * from private.case_contents(p_case_id) $$;
 comment on function public.case_contents(uuid) is
-  'For members of a case and HAC: its number of documents, of those in the bin, of pages, files and bytes, and the '
-  'number of documents in each status.';
+  'Members of the case and HAC: the number of its documents, documents in the bin, pages, files and bytes, and of '
+  'documents in each status.';
 grant execute on function public.case_contents(uuid) to authenticated, service_role;
 
 create function public.list_case_people(p_case_id uuid)
@@ -351,5 +351,5 @@ returns setof public.case_person
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_case_people(p_case_id) $$;
 comment on function public.list_case_people(uuid) is
-  'For members of a case and HAC: its owner and the users it is shared with, by address.';
+  'Members of the case and HAC: its owner and the users it is shared with, ordered by address.';
 grant execute on function public.list_case_people(uuid) to authenticated, service_role;

@@ -1,13 +1,13 @@
 -- Corrections: versions of a page made by users, doubtful pages, text typed by hand.
 --
--- A correction replaces the text of an OCR run for readers and is kept when the document is read
+-- A correction replaces the text of an OCR run for readers and survives when the document is read
 -- again; page_texts shows the current text: the latest correction, or else what was read (version 0).
 -- Each save adds a row to page_corrections. A save names the version it is based on and is refused
 -- (EDITED_MEANWHILE) if another was saved since.
 --
 -- page_doubts lists pages of completed documents that failed, have no text or a low confidence; a row
--- is removed when a user approves the page. type_text() completes a document that machines gave up
--- on. The runs and pages themselves are in documents and pages.
+-- is removed when a user approves the page. type_text() completes a document that OCR could not
+-- read. The runs and pages themselves are in documents and pages.
 
 create function private.is_doubtful(p_status text, p_confidence numeric)
 returns boolean
@@ -18,7 +18,8 @@ set search_path = ''
 as $$
   select p_status in ('failed', 'unread') or coalesce(p_confidence < 0.8, false);
 $$;
-comment on function private.is_doubtful(text, numeric) is 'Whether a page needs review: failed, without text, or of low confidence.';
+comment on function private.is_doubtful(text, numeric) is
+  'Whether a page needs review: failed, without text, or with low confidence.';
 
 create table public.page_corrections (
   document_id uuid not null references public.documents (id) on delete cascade,
@@ -40,9 +41,11 @@ create table public.page_corrections (
   constraint page_corrections_number_starts_at_one check (page_number > 0 and version > 0),
   constraint page_corrections_lines_is_a_list check (jsonb_typeof(lines) = 'array')
 );
-comment on table public.page_corrections is 'Every version that users saved of a page, with author and time.';
-comment on column public.page_corrections.run_id is 'The OCR run that was corrected; a later run does not undo the correction.';
-comment on column public.page_corrections.lines is 'As in ocr_pages; empty where only the text was given.';
+comment on table public.page_corrections is 'Every version of a page that a user saved, with author and time.';
+comment on column public.page_corrections.run_id is
+  'The OCR run that was corrected; a later run does not overwrite the correction.';
+comment on column public.page_corrections.lines is
+  'In the format of ocr_pages.lines; empty if only the text was given.';
 comment on column public.page_corrections.width is 'With height: the size of the image that the boxes of lines refer to.';
 comment on column public.page_corrections.approved is 'Whether the author approved the page as correct.';
 create unique index page_corrections_latest_idx on public.page_corrections (document_id, page_number) where is_latest;
@@ -65,7 +68,7 @@ create table public.page_doubts (
   constraint page_doubts_pkey primary key (document_id, page_number)
 );
 comment on table public.page_doubts is
-  'Pages that wait for review: failed, without text, or of low confidence. Approving a page removes its row.';
+  'Pages waiting for review: failed, without text, or with low confidence. Approving a page removes its row.';
 comment on column public.page_doubts.created_at is 'When the document was completed: the same for all of its pages.';
 create index page_doubts_created_idx on public.page_doubts (created_at, document_id);
 create index page_doubts_case_idx on public.page_doubts (case_id, created_at, document_id);
@@ -114,7 +117,7 @@ where not exists (
   select 1 from public.ocr_pages as o where o.run_id = d.run_id and o.page_number = c.page_number
 );
 comment on view public.page_texts is
-  'The current text of each page: the latest correction, or else what was read (version 0). '
+  'The current text of each page: the latest correction, or else the text that was read (version 0). '
   'Nullable: run_id, confidence, width, height, language, error, corrected_by, corrected_at.';
 grant select on public.page_texts to authenticated, service_role;
 
@@ -139,7 +142,7 @@ begin
 end;
 $$;
 comment on function private.record_doubtful_pages(public.documents, bigint, timestamptz) is
-  'Record the pages of a run that wait for review, except those approved before.';
+  'Record the pages of a run that need review, except those already approved.';
 
 create type public.doubtful_document as (
   document_id uuid,
@@ -153,23 +156,23 @@ create type public.doubtful_document as (
   created_at timestamptz
 );
 comment on type public.doubtful_document is
-  'A document with pages that wait for review: how many, how many of them without text (unread), the first of them, '
-  'and the lowest confidence. Nullable: confidence.';
+  'A document with pages waiting for review: their number, the number without text (unread), the first of them, and '
+  'the lowest confidence. Nullable: confidence.';
 
 create function private.list_doubts(p_case_id uuid, p_after timestamptz, p_after_id uuid, p_limit integer)
 returns setof public.doubtful_document
 language plpgsql
 stable
-security definer          -- behind a policy the index of a case cannot be chosen
+security definer          -- a policy would prevent the use of the index by case
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_custom_plan   -- HAC goes by time, others case by case
+set plan_cache_mode = force_custom_plan   -- HAC needs the index by time, others the one by case
 as $$
 declare
   v_all boolean := private.is_admin() or private.is_service();
   v_mine uuid[] := array(select private.my_case_ids());
 begin
   if (p_limit between 1 and 200) is not true then
-    raise exception 'p_limit must be 1 to 200' using errcode = '22023', hint = 'Read the list page by page.';
+    raise exception 'p_limit must be between 1 and 200' using errcode = '22023', hint = 'Use pagination.';
   end if;
   return query
   select w.document_id, d.case_id, c.name::text, d.name::text, w.pages, w.unread, w.first_page, w.confidence, w.created_at
@@ -203,11 +206,11 @@ set search_path = ''
 as $$
 begin
   if octet_length(p_text) > 10000000 then
-    raise exception '% must be at most 10 MB', p_what using errcode = '22023', hint = 'No page has that much text.';
+    raise exception '% must be at most 10 MB', p_what using errcode = '22023', hint = 'Split the text.';
   end if;
 end;
 $$;
-comment on function private.require_page_text(text, text) is 'Refuse a page text of more than 10 MB (22023).';
+comment on function private.require_page_text(text, text) is 'Reject a page text of more than 10 MB (22023).';
 
 create type public.correct_page_answer as (
   success boolean,
@@ -221,8 +224,8 @@ create type public.correct_page_answer as (
   corrected_at timestamptz
 );
 comment on type public.correct_page_answer is
-  'The answer to a correction. After EDITED_MEANWHILE, version, text, corrected_by and corrected_at are those of the page '
-  'as it is now. Nullable: error, message, document_id, page_number, version, text, corrected_by, corrected_at.';
+  'The result of a correction. With EDITED_MEANWHILE, version, text, corrected_by and corrected_at are the current '
+  'values of the page. Nullable: error, message, document_id, page_number, version, text, corrected_by, corrected_at.';
 
 create function private.version_conflict(p_page public.page_texts)
 returns public.correct_page_answer
@@ -236,7 +239,7 @@ declare
 begin
   v_answer.success := false;
   v_answer.error := 'EDITED_MEANWHILE';
-  v_answer.message := 'this page was changed meanwhile; compare, and save again';
+  v_answer.message := 'this page was changed in the meantime; compare the versions, and save again';
   v_answer.document_id := p_page.document_id;
   v_answer.version := p_page.version;
   v_answer.text := p_page.text;
@@ -246,7 +249,7 @@ begin
 end;
 $$;
 comment on function private.version_conflict(public.page_texts) is
-  'The refusal of an edit of an older version, with the current text.';
+  'The error result of an edit based on an outdated version, with the current text.';
 
 create function private.page_search_vector(p_document_id uuid, p_run_id bigint, p_page_number integer)
 returns tsvector
@@ -300,7 +303,7 @@ begin
 end;
 $$;
 comment on function private.add_correction(public.page_texts, text, jsonb, boolean) is
-  'Add a version of a page. The caller has locked the document and checked rights.';
+  'Add a version of a page. The caller must have locked the document and checked permissions.';
 
 create function private.close_review_task(p_document public.documents)
 returns void
@@ -319,7 +322,7 @@ begin
 end;
 $$;
 comment on function private.close_review_task(public.documents) is
-  'Close the review task of a document when all pages that machines could not read are approved.';
+  'Close the review task of a document once all pages that could not be read automatically are approved.';
 
 create function private.correct_page(
   p_document_id uuid,
@@ -332,7 +335,7 @@ create function private.correct_page(
 returns public.correct_page_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -343,7 +346,7 @@ declare
 begin
   perform private.require_page_text('p_text', p_text);
   if jsonb_typeof(p_lines) <> 'array' then
-    raise exception 'p_lines must be a list' using errcode = '22023', hint = 'Send lines as ocr_pages has them, or none.';
+    raise exception 'p_lines must be a list' using errcode = '22023', hint = 'Send lines in the format of ocr_pages, or null.';
   end if;
   if v_document.id is null or v_document.deleted_at is not null then
     return private.refused(
@@ -356,7 +359,7 @@ begin
   if v_page.document_id is null then
     v_answer.success := false;
     v_answer.error := 'PAGE_NOT_FOUND';
-    v_answer.message := 'the document has no such page, or none that was read';
+    v_answer.message := 'the document has no such page, or the page has not been read';
     v_answer.document_id := p_document_id;
     return v_answer;
   end if;
@@ -391,7 +394,7 @@ create type public.page_version as (
   created_at timestamptz
 );
 comment on type public.page_version is
-  'A version that a person made of a page. Nullable: author, author_email.';
+  'A version of a page that a user saved. Nullable: author, author_email.';
 
 create function private.page_versions(p_document_id uuid, p_page_number integer)
 returns setof public.page_version
@@ -427,13 +430,14 @@ create type public.type_text_answer as (
   log_id uuid
 );
 comment on type public.type_text_answer is
-  'The answer to a typed text; log_id is the result it was kept as. Nullable: error, message, document_id, log_id.';
+  'The result of type_text; log_id is the id of the entry in ocr_processing_logs. Nullable: error, message, '
+  'document_id, log_id.';
 
 create function private.type_text(p_document_id uuid, p_pages jsonb, p_now timestamptz default now())
 returns public.type_text_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -443,7 +447,7 @@ begin
   perform private.require_admin();
   perform private.require_pages(p_pages);
   if jsonb_array_length(p_pages) = 0 then
-    raise exception 'p_pages must have a page' using errcode = '22023', hint = 'Send [{"page_number": 1, "text": "…"}, …].';
+    raise exception 'p_pages must not be empty' using errcode = '22023', hint = 'Send [{"page_number": 1, "text": "…"}, …].';
   end if;
   perform private.require_page_text('text', p.text) from jsonb_to_recordset(p_pages) as p (text text);
   select d.* into v_document from public.documents as d where d.id = p_document_id for update;
@@ -472,7 +476,7 @@ $$;
 comment on function private.type_text(uuid, jsonb, timestamptz) is 'See public.type_text.';
 grant execute on function private.type_text(uuid, jsonb, timestamptz) to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.list_doubts(
   p_case_id uuid default null,
@@ -484,8 +488,8 @@ returns setof public.doubtful_document
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_doubts(p_case_id, p_after, p_after_id, p_limit) $$;
 comment on function public.list_doubts(uuid, timestamptz, uuid, integer) is
-  'Documents with pages that wait for review, longest waiting first. Continues after the document p_after_id, '
-  'completed at p_after.';
+  'Documents with pages waiting for review, longest wait first. Continues after the document p_after_id, completed at '
+  'p_after.';
 grant execute on function public.list_doubts(uuid, timestamptz, uuid, integer) to authenticated, service_role;
 
 create function public.correct_page(
@@ -500,9 +504,9 @@ returns public.correct_page_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.correct_page(p_document_id, p_page_number, p_base_version, p_text, p_lines, p_approved) $$;
 comment on function public.correct_page(uuid, integer, integer, text, jsonb, boolean) is
-  'Owner, editor or HAC: correct the text of a page, or approve it; without p_text the text is kept. p_base_version is '
-  'the version that was edited; if it is not the latest, the call is refused and the answer has the latest. A call that '
-  'changes nothing adds no version.';
+  'Owner, editor or HAC: correct the text of a page, or approve it; if p_text is null, the text is kept. '
+  'p_base_version is the version that was edited; if it is not the latest, the call is rejected, and the result '
+  'contains the latest. A call that changes nothing does not add a version.';
 grant execute on function public.correct_page(uuid, integer, integer, text, jsonb, boolean) to authenticated, service_role;
 
 create function public.page_versions(p_document_id uuid, p_page_number integer)
@@ -510,7 +514,8 @@ returns setof public.page_version
 language sql stable security invoker set search_path = ''
 as $$ select * from private.page_versions(p_document_id, p_page_number) $$;
 comment on function public.page_versions(uuid, integer) is
-  'The last 200 versions that users saved of a page, newest first, with author and time; texts are in page_corrections.';
+  'The last 200 versions of a page that users saved, newest first, with author and time; their texts are in '
+  'page_corrections.';
 grant execute on function public.page_versions(uuid, integer) to authenticated, service_role;
 
 create function public.type_text(p_document_id uuid, p_pages jsonb)
@@ -518,6 +523,6 @@ returns public.type_text_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.type_text(p_document_id, p_pages) $$;
 comment on function public.type_text(uuid, jsonb) is
-  'HAC: complete a document in pending_review with text typed by hand: [{"page_number", "text"}, …]. A later OCR run does '
-  'not undo it.';
+  'HAC: complete a document in pending_review with manually typed text: [{"page_number", "text"}, …]. A later OCR run '
+  'does not overwrite it.';
 grant execute on function public.type_text(uuid, jsonb) to authenticated, service_role;

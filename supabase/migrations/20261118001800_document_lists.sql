@@ -1,8 +1,8 @@
 -- Lists of documents, and the progress of one document.
 --
 -- list_documents pages through the documents the caller may see, newest first, with keyset pagination
--- (p_before, p_before_id). It builds its query for the filter that selects most, because a generic plan
--- cannot tell which one that is: the queue's tables for a status with few documents, the trigram index
+-- (p_before, p_before_id). It builds its query around the most selective filter, which a generic plan
+-- cannot know: the queue's tables for a status with few documents, the trigram index
 -- for a name, the index of the case otherwise.
 --
 -- document_progress estimates the remaining time from recent results of the lane. Search in the text of
@@ -28,7 +28,7 @@ as $$
   );
 $$;
 comment on function private.document_ids_by_status(text, integer) is
-  'Ids of the documents with this status, from the queue''s tables, which do not list completed documents.';
+  'Ids of the documents with this status, from the queue tables, which do not contain completed documents.';
 
 create type public.listed_document as (
   document_id uuid,
@@ -57,7 +57,7 @@ create function private.list_documents(
 returns setof public.listed_document
 language plpgsql
 stable
-security definer          -- people hold no rights on the queue, and a policy would prevent the use of the trigram index
+security definer          -- users have no privileges on the queue; a policy would prevent the use of the trigram index
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
@@ -78,13 +78,13 @@ declare
   v_documents text;
 begin
   if (p_limit between 1 and 200) is not true then
-    raise exception 'p_limit must be 1 to 200' using errcode = '22023', hint = 'Read the list page by page.';
+    raise exception 'p_limit must be between 1 and 200' using errcode = '22023', hint = 'Use pagination.';
   end if;
   if p_deleted is null then
-    raise exception 'p_deleted must be true or false' using errcode = '22023', hint = 'Look into the bin, or not.';
+    raise exception 'p_deleted must be true or false' using errcode = '22023', hint = 'Pass true to list deleted documents.';
   end if;
   if length(p_name) > 1000 then
-    raise exception 'p_name must be at most 1000 characters' using errcode = '22023', hint = 'Look for a part of the name.';
+    raise exception 'p_name must be at most 1000 characters' using errcode = '22023', hint = 'Search for part of the name.';
   end if;
   if p_case_id is not null and not v_all and private.case_rank(p_case_id) < 1 then
     return;
@@ -142,7 +142,7 @@ as $$
   ) as r;
 $$;
 comment on function private.mean_processing_seconds(text, timestamptz) is
-  'Mean processing time of recent documents of a lane; null when there are none.';
+  'Mean processing time of recent documents in a lane; null if there are none.';
 
 create function private.documents_ahead(p_document public.documents)
 returns integer
@@ -159,7 +159,8 @@ as $$
     limit 10000
   ) as ahead;
 $$;
-comment on function private.documents_ahead(public.documents) is 'How many documents are claimed before this one.';
+comment on function private.documents_ahead(public.documents) is
+  'The number of documents to be claimed before this one.';
 
 create type public.document_progress_answer as (
   success boolean,
@@ -182,15 +183,15 @@ create type public.document_progress_answer as (
   completed_at timestamptz
 );
 comment on type public.document_progress_answer is
-  'How far a document is. error is what OCR last met, or why there is no answer. '
-  'Nullable: error, message, case_id, name, lane, ocr_status, document_version, pages_done, page_count, attempts, retry_at, '
-  'ahead, seconds_left, created_at, claimed_at, completed_at.';
+  'The progress of a document. error is the last OCR error, or why no progress is returned. Nullable: error, message, '
+  'case_id, name, lane, ocr_status, document_version, pages_done, page_count, attempts, retry_at, ahead, '
+  'seconds_left, created_at, claimed_at, completed_at.';
 
 create function private.document_progress(p_document_id uuid, p_now timestamptz default now())
 returns public.document_progress_answer
 language plpgsql
 stable
-security definer          -- people hold no rights on the queue
+security definer          -- users have no privileges on the queue
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -239,7 +240,7 @@ $$;
 comment on function private.document_progress(uuid, timestamptz) is 'See public.document_progress.';
 grant execute on function private.document_progress(uuid, timestamptz) to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.list_documents(
   p_case_id uuid default null,
@@ -255,9 +256,9 @@ returns setof public.listed_document
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_documents(p_case_id, p_status, p_lane, p_name, p_deleted, p_before, p_before_id, p_limit) $$;
 comment on function public.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer) is
-  'Documents the caller may see, newest first, whose name contains p_name. Goes on after the document of '
-  'p_before_id, which came at p_before. The status queued finds queued_for_pdf, too. p_deleted shows the bin instead. '
-  'A name of one or two characters is looked for among the newest 1000 documents.';
+  'Documents the caller may see, newest first, whose name contains p_name. Continues after the document '
+  'p_before_id, created at p_before. The status queued includes queued_for_pdf. p_deleted lists deleted documents instead. '
+  'A p_name of one or two characters searches only the newest 1000 documents.';
 grant execute on function public.list_documents(uuid, text, text, text, boolean, timestamptz, uuid, integer)
   to authenticated, service_role;
 

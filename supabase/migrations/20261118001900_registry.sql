@@ -2,9 +2,9 @@
 --
 -- It shows the documents of the lanes index and acte with the columns and status ids of the registry's
 -- extractors: 1 EN_ATTENTE (awaiting_file), 2 EN_TRAITEMENT (extracting), 3 COMPLETE (queued),
--- 4 OCR_PROCESSING, 5 EXTRACTION_COMPLETE, 6 ERREUR. An update moves the document through the same
--- functions as any other caller. The trigger re-checks the state under the document's lock and returns
--- no row when the update came late.
+-- 4 OCR_PROCESSING, 5 EXTRACTION_COMPLETE, 6 ERREUR. Updates go through the same functions as those of any
+-- other caller. The trigger re-checks the state under the document's lock and returns no row if another
+-- caller was faster.
 
 create view public.extraction_queue
 with (security_invoker = true)
@@ -43,7 +43,7 @@ from public.documents as d
 where d.lane in ('index', 'acte') and d.deleted_at is null;
 comment on view public.extraction_queue is
   'Documents of the registry: 1 EN_ATTENTE, 2 EN_TRAITEMENT, 3 COMPLETE, 4 OCR_PROCESSING, '
-  '5 EXTRACTION_COMPLETE, 6 ERREUR. Changing status_id moves a document, if it still is where it was seen. '
+  '5 EXTRACTION_COMPLETE, 6 ERREUR. Changing status_id changes the state of a document, unless another caller has changed it first. '
   'Nullable: worker_id, dropbox_path, file_extension, sha256, ocr_worker_id, lock_token, ocr_started_at, ocr_completed_at, '
   'error_message, ocr_error, engine, language.';
 grant select on public.extraction_queue to authenticated;
@@ -53,7 +53,7 @@ create function private.registry_case()
 returns uuid
 language plpgsql
 volatile
-security definer          -- the extractor holds no rights to write tables
+security definer          -- the extractor has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -89,12 +89,12 @@ set search_path = ''
 as $$
 begin
   if p_row.status_id = 3 and nullif(p_row.dropbox_path, '') is null then
-    raise exception 'a document is complete with its file' using errcode = '22023',
+    raise exception 'status 3 requires a file' using errcode = '22023',
       hint = 'Set dropbox_path together with status_id 3.';
   end if;
 end;
 $$;
-comment on function private.require_file(public.extraction_queue) is 'Refuse COMPLETE without a file (22023).';
+comment on function private.require_file(public.extraction_queue) is 'Reject COMPLETE without a file (22023).';
 
 create function private.require_extraction(p_row public.extraction_queue)
 returns void
@@ -110,18 +110,18 @@ begin
   perform private.require_optional_text('worker_id', nullif(p_row.worker_id, ''), 200);
   perform private.require_read_options(p_row.engine, p_row.language, null);
   if (p_row.ocr_max_attempts > 0) is not true then
-    raise exception 'ocr_max_attempts must be 1 or more, got %', coalesce(p_row.ocr_max_attempts::text, 'null')
-      using errcode = '22023', hint = 'Leave it out: the lane has a number of its own.';
+    raise exception 'ocr_max_attempts must be at least 1, got %', coalesce(p_row.ocr_max_attempts::text, 'null')
+      using errcode = '22023', hint = 'Omit it to use the lane''s limit.';
   end if;
 end;
 $$;
-comment on function private.require_extraction(public.extraction_queue) is 'Refuse invalid values (22023).';
+comment on function private.require_extraction(public.extraction_queue) is 'Reject invalid values (22023).';
 
 create function private.insert_extraction(p_row public.extraction_queue, p_now timestamptz default now())
 returns uuid
 language plpgsql
 volatile
-security definer          -- the extractor holds no rights to write tables
+security definer          -- the extractor has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -132,12 +132,12 @@ begin
   p_row.priority := coalesce(p_row.priority, 0);
   p_row.ocr_max_attempts := coalesce(p_row.ocr_max_attempts, v_lane.max_attempts);
   if v_lane.lane not in ('index', 'acte') then
-    raise exception 'the registry has no lane %', v_lane.lane
-      using errcode = '22023', hint = 'document_source is index or acte.';
+    raise exception 'unknown registry lane %', v_lane.lane
+      using errcode = '22023', hint = 'document_source must be index or acte.';
   end if;
   if coalesce(p_row.status_id, 1) not in (1, 3) then
-    raise exception 'a new document has status 1, or 3 with its file'
-      using errcode = '22023', hint = 'Leave status_id out.';
+    raise exception 'a new document must have status 1, or 3 with a file'
+      using errcode = '22023', hint = 'Omit status_id.';
   end if;
   perform private.require_text('document_name', p_row.document_name, 1024);
   perform private.require_extraction(p_row);
@@ -145,7 +145,7 @@ begin
   perform 1 from public.cases as c where c.id = v_case_id and c.deleted_at is null for key share;
   if not found then
     raise exception 'there is no case %', v_case_id
-      using errcode = '22023', hint = 'Leave case_id out: the registry has a case of its own.';
+      using errcode = '22023', hint = 'Omit case_id to use the case of the registry.';
   end if;
   insert into public.documents as d (
     id, case_id, name, lane, ocr_status, dropbox_path, file_extension, sha256, engine, language,
@@ -165,7 +165,7 @@ $$;
 comment on function private.insert_extraction(public.extraction_queue, timestamptz) is 'Insert a registry document.';
 grant execute on function private.insert_extraction(public.extraction_queue, timestamptz) to service_role;
 
--- Only what the statement changed: the rest of its row may be outdated.
+-- Only the columns that the statement changed: the rest of its row may be outdated.
 create function private.write_extraction(
   p_old public.extraction_queue,
   p_new public.extraction_queue,
@@ -189,7 +189,7 @@ as $$
       error_message = case
         when p_new.error_message is distinct from p_old.error_message then p_new.error_message else d.error_message end,
       ocr_error = case
-        -- A claim starts without an error, so that the same one twice is told from a reset.
+        -- A claim starts without an error, so that the same one twice differs from a reset.
         when (p_old.status_id, p_new.status_id) = (3, 4) then null
         when p_new.ocr_error is distinct from p_old.ocr_error then p_new.ocr_error
         else d.ocr_error
@@ -214,7 +214,7 @@ comment on function private.write_extraction(public.extraction_queue, public.ext
   'Write the columns that an update of extraction_queue changed. The caller has locked the row.';
 
 -- Returns whether the document was still in the state that the caller saw. The state is checked again under
--- the document's lock: a version that trusted the row it was called with let 32 of 32 claimers win.
+-- the document's lock: a version that trusted the row it received let 32 of 32 concurrent claims succeed.
 create function private.move_extraction(
   p_old public.extraction_queue,
   p_new public.extraction_queue,
@@ -223,7 +223,7 @@ create function private.move_extraction(
 returns boolean
 language plpgsql
 volatile
-security definer          -- the extractor holds no rights to write tables
+security definer          -- the extractor has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -231,7 +231,7 @@ declare
 begin
   if (p_new.id, p_new.case_id, p_new.document_source, p_new.document_name, p_new.lock_token)
     is distinct from (p_old.id, p_old.case_id, p_old.document_source, p_old.document_name, p_old.lock_token) then
-    raise exception 'id, case, source, name and lock token of a document do not change'
+    raise exception 'the id, case, source, name and lock token of a document cannot be changed'
       using errcode = '22023', hint = 'Cancel the document and insert another.';
   end if;
   perform private.require_extraction(p_new);
@@ -278,18 +278,18 @@ begin
         case p_new.status_id when 6 then 'permanent' else 'unknown' end, null, p_now
       );
     when p_new.status_id = 5 then
-      raise exception 'a document is completed with its result' using errcode = '22023',
+      raise exception 'a document can only be completed with a result' using errcode = '22023',
         hint = 'Call process_ocr_atomic with the lock_token of your claim.';
     else
-      raise exception 'status_id cannot go from % to %', p_old.status_id, p_new.status_id
-        using errcode = '22023', hint = 'HAC sends finished documents round again: read_again, resolve_dead_letter.';
+      raise exception 'status_id cannot change from % to %', p_old.status_id, p_new.status_id
+        using errcode = '22023', hint = 'HAC can requeue finished documents with read_again or resolve_dead_letter.';
   end case;
   perform private.write_extraction(p_old, p_new, p_now);
   return true;
 end;
 $$;
 comment on function private.move_extraction(public.extraction_queue, public.extraction_queue, timestamptz) is
-  'Carry out an update of extraction_queue; false after a concurrent change of the document.';
+  'Apply an update of extraction_queue; returns false if the document was changed concurrently.';
 grant execute on function private.move_extraction(public.extraction_queue, public.extraction_queue, timestamptz)
   to service_role;
 
@@ -314,7 +314,7 @@ begin
 end;
 $$;
 comment on function private.write_extraction_queue() is
-  'Make extraction_queue writable. An update that lost its race changes nothing and returns no row.';
+  'Make extraction_queue writable. An update that loses a race changes nothing and returns no row.';
 create trigger extraction_queue_write
   instead of insert or update on public.extraction_queue
   for each row execute function private.write_extraction_queue();

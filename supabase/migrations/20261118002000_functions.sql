@@ -31,9 +31,9 @@ create policy "Functions are visible to HAC"
   using ((select private.is_admin()));
 grant select on public.edge_function_config to authenticated;
 grant select, insert, update, delete on public.edge_function_config to service_role;
-comment on column public.edge_function_config.lanes is 'Lanes whose documents it reads: it is called when one is queued while no worker reads.';
+comment on column public.edge_function_config.lanes is 'Lanes whose documents it reads: it is called when a document is queued and no worker is reading.';
 comment on column public.edge_function_config.schedule is
-  'When it is called: "30 seconds" (1 to 59), or a cron expression of five fields, in UTC.';
+  'When the function is called: "30 seconds" (1 to 59), or a cron expression of five fields, in UTC.';
 insert into public.edge_function_config (function_name, schedule, lanes, description)
 values
   ('upload-to-dropbox', null, '{}', 'Receives files'),
@@ -41,15 +41,15 @@ values
   ('pdf-worker', '* * * * *', '{pdf}', 'Sends PDFs to the GPU service'),
   ('ocr-universal', null, '{}', 'Reads one image'),
   ('pdf-extract', null, '{}', 'Reads one PDF'),
-  ('stale-monitor', '5 seconds', '{}', 'Reclaims documents of crashed workers; SQL, see public.sweep_documents()'),
+  ('stale-monitor', '5 seconds', '{}', 'Reclaims documents from crashed workers; SQL, see public.sweep_documents()'),
   ('ocr-worker-retry-v2', null, '{}', 'Retries after a version conflict'),
-  ('documents', null, '{}', 'Status and text of a document; cancels, reads again, deletes it'),
+  ('documents', null, '{}', 'Returns the status and text of a document; cancels, re-reads or deletes it'),
   ('retention', '17 * * * *', '{}', 'Removes expired files and rows'),
-  ('webhooks', '10 seconds', '{}', 'Sends webhooks of documents and check jobs that ended'),
+  ('webhooks', '10 seconds', '{}', 'Sends webhooks for documents and check jobs that have ended'),
   ('jobs', null, '{}', 'Submits check jobs, shows their status, cancels and reruns them'),
   ('pubsub', null, '{}', 'Reads the pictures of a check job that Pub/Sub pushes'),
   ('volume-orchestrator', '30 seconds', '{}', 'Moves volumes from stage to stage and recovers stuck ones'),
-  ('alerts', '* * * * *', '{}', 'Measures disk and services, and sends alert messages');
+  ('alerts', '* * * * *', '{}', 'Checks disk space and services, and sends alert notices');
 
 create table private.function_runs (
   id bigint generated always as identity,
@@ -64,7 +64,7 @@ create table private.function_runs (
   constraint function_runs_ended_has_an_outcome check ((ended_at is null) = (outcome is null))
 );
 comment on table private.function_runs is
-  'The last 50 calls of each function that services call. A row without an end is running, or was killed.';
+  'The last 50 runs of each function that services call. A run without an end is still running, or was killed.';
 create index function_runs_function_idx on private.function_runs (function_name, id);
 alter table private.function_runs enable row level security;
 
@@ -72,7 +72,7 @@ create function public.begin_function_run(p_function_name text)
 returns bigint
 language plpgsql
 volatile
-security definer          -- the service role holds no rights on schema private
+security definer          -- the service role has no privileges on schema private
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -105,13 +105,13 @@ create function public.end_function_run(
 returns boolean
 language plpgsql
 volatile
-security definer          -- the service role holds no rights on schema private
+security definer          -- the service role has no privileges on schema private
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   if (p_outcome in ('completed', 'refused', 'failed')) is not true then
-    raise exception 'there is no outcome %', coalesce(p_outcome, 'null')
-      using errcode = '22023', hint = 'Outcomes are completed, refused and failed.';
+    raise exception 'unknown outcome %', coalesce(p_outcome, 'null')
+      using errcode = '22023', hint = 'Valid outcomes are completed, refused and failed.';
   end if;
   update private.function_runs as f
   set ended_at = clock_timestamp(), outcome = p_outcome, error = left(p_error, 1000), result = p_result
@@ -120,7 +120,8 @@ begin
 end;
 $$;
 comment on function public.end_function_run(bigint, text, text, jsonb) is
-  'Record the end of a function run: completed, refused (an error of the caller) or failed. False for an unknown or ended run.';
+  'Record the end of a function run: completed, refused (a caller error) or failed. Returns false if the run is '
+  'unknown or has already ended.';
 grant execute on function public.end_function_run(bigint, text, text, jsonb) to service_role;
 
 create type public.function_run as (
@@ -131,7 +132,7 @@ create type public.function_run as (
   result jsonb
 );
 comment on type public.function_run is
-  'A call of a function; without an outcome it is running, or was killed. Nullable: seconds, outcome, error, result.';
+  'A run of a function; without an outcome it is still running, or was killed. Nullable: seconds, outcome, error, result.';
 
 create type public.listed_function as (
   function_name text,
@@ -144,7 +145,7 @@ create type public.listed_function as (
   runs public.function_run[]
 );
 comment on type public.listed_function is
-  'A function with its switch, its schedule and its last ten runs, newest first. Nullable: schedule, last_run_at.';
+  'A function: whether it is enabled, its schedule and its last ten runs, newest first. Nullable: schedule, last_run_at.';
 
 create function private.list_functions()
 returns setof public.listed_function
@@ -196,8 +197,8 @@ begin
     return;
   end if;
   if cardinality(v_fields) <> 5 then
-    raise exception 'a schedule has five fields (minute, hour, day, month, weekday), got %', p_schedule
-      using errcode = '22023', hint = 'Write it like "*/10 * * * *", or like "30 seconds" (1 to 59).';
+    raise exception 'a schedule must have five fields (minute, hour, day, month, weekday), got %', p_schedule
+      using errcode = '22023', hint = 'For example "*/10 * * * *" or "30 seconds" (1 to 59).';
   end if;
   for n in 1 .. 5 loop
     foreach v_part in array string_to_array(v_fields[n], ',') loop
@@ -206,16 +207,16 @@ begin
         or coalesce(v_match[1], v_match[2], v_lowest[n]::text)::integer not between v_lowest[n] and v_highest[n]
         or coalesce(v_match[3], v_highest[n]::text)::integer
           not between coalesce(v_match[2], v_lowest[n]::text)::integer and v_highest[n] then
-        raise exception '"%" is no % of a schedule', v_part, v_names[n]
+        raise exception 'invalid % "%" in the schedule', v_names[n], v_part
           using errcode = '22023',
-            hint = 'Write *, */n, a range a-b, several with commas, or a number from ' || v_lowest[n] || ' to '
+            hint = 'Use *, */n, a range a-b, a comma-separated list, or a number from ' || v_lowest[n] || ' to '
               || v_highest[n] || '.';
       end if;
     end loop;
   end loop;
 end;
 $$;
-comment on function private.require_schedule(text) is 'Refuse a schedule that pg_cron or the scheduler cannot parse (22023).';
+comment on function private.require_schedule(text) is 'Reject a schedule that pg_cron or the scheduler cannot parse (22023).';
 
 create type public.set_function_answer as (
   success boolean,
@@ -226,13 +227,14 @@ create type public.set_function_answer as (
   schedule text
 );
 comment on type public.set_function_answer is
-  'The switch and the schedule of a function after set_function. Nullable: error, message, function_name, enabled, schedule.';
+  'The result of set_function: whether the function is enabled, and its schedule. Nullable: error, message, '
+  'function_name, enabled, schedule.';
 
 create function private.set_function(p_function_name text, p_enabled boolean, p_schedule text)
 returns public.set_function_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -287,8 +289,8 @@ begin
   end if;
 exception
   when insufficient_privilege or internal_error or object_not_in_prerequisite_state then
-    raise warning 'pg_net cannot be used: %', sqlerrm
-      using hint = 'Workers that listen do not need it. For functions, add it to shared_preload_libraries.';
+    raise warning 'pg_net is unavailable: %', sqlerrm
+      using hint = 'Listening workers do not need it. To call functions, add it to shared_preload_libraries.';
 end;
 $$;
 
@@ -339,8 +341,8 @@ begin
 end;
 $$;
 comment on function private.call_function(text, jsonb) is
-  'Call an enabled function through pg_net, at the URL and with the key that Vault has as pagewarden_url and '
-  'pagewarden_key. Returns the id of the request; null without URL or key.';
+  'Call an enabled function through pg_net, with the URL and the key stored in Vault as pagewarden_url and '
+  'pagewarden_key. Returns the request id, or null if the URL or the key is missing.';
 
 create function private.call_function_or_warn(p_function_name text, p_body jsonb)
 returns void
@@ -356,10 +358,11 @@ exception
   when syntax_error_or_access_rule_violation or invalid_schema_name or data_exception
     or integrity_constraint_violation or object_not_in_prerequisite_state or plpgsql_error or internal_error then
     raise warning 'function % was not called: %', p_function_name, sqlerrm
-      using errcode = sqlstate, hint = 'It is called on its schedule.';
+      using errcode = sqlstate, hint = 'It still runs on its schedule.';
 end;
 $$;
-comment on function private.call_function_or_warn(text, jsonb) is 'Call a function; raise a warning instead of an error of pg_net or Vault.';
+comment on function private.call_function_or_warn(text, jsonb) is
+  'Call a function; if pg_net or Vault fails, raise a warning instead of an error.';
 
 create function private.cron_jobs()
 returns table (name text, schedule text, command text)
@@ -386,7 +389,7 @@ create function private.apply_schedules()
 returns integer
 language plpgsql
 volatile
-security definer          -- the roles that change a schedule have no rights on pg_cron
+security definer          -- roles that change a schedule have no privileges on pg_cron
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -410,12 +413,12 @@ begin
 end;
 $$;
 comment on function private.apply_schedules() is
-  'Set the jobs of pg_cron to private.cron_jobs(), if it is installed. Returns how many changed.';
+  'Update the pg_cron jobs to match private.cron_jobs(), if pg_cron is installed. Returns the number of changed jobs.';
 
 create function private.apply_changed_schedules()
 returns trigger
 language plpgsql
-security definer          -- the roles that change a schedule have no rights on pg_cron
+security definer          -- roles that change a schedule have no privileges on pg_cron
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -423,19 +426,19 @@ begin
   return null;
 end;
 $$;
-comment on function private.apply_changed_schedules() is 'Apply the schedules after a change of edge_function_config.';
+comment on function private.apply_changed_schedules() is 'Apply the schedules after a change to edge_function_config.';
 create trigger edge_function_config_schedules
   after insert or update or delete on public.edge_function_config
   for each statement execute function private.apply_changed_schedules();
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.list_functions()
 returns setof public.listed_function
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_functions() $$;
 comment on function public.list_functions() is
-  'HAC: each function with its switch, its schedule and its last ten runs, newest first.';
+  'HAC: whether each function is enabled, its schedule and its last ten runs, newest first.';
 grant execute on function public.list_functions() to authenticated, service_role;
 
 create function public.set_function(
@@ -447,6 +450,6 @@ returns public.set_function_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.set_function(p_function_name, p_enabled, p_schedule) $$;
 comment on function public.set_function(text, boolean, text) is
-  'HAC: enable or disable a function, set its schedule. A null parameter changes nothing, an empty schedule removes it. '
-  'pg_cron or the scheduler applies it at once.';
+  'HAC: enable or disable a function, or set its schedule. A null parameter leaves its setting unchanged; an empty '
+  'schedule removes the schedule. pg_cron or the scheduler applies the change immediately.';
 grant execute on function public.set_function(text, boolean, text) to authenticated, service_role;

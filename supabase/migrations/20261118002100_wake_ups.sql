@@ -7,21 +7,21 @@
 -- The marks exist for performance: a commit with a notification takes a lock that serializes all such
 -- commits of the server, so uploads into busy lanes send none.
 --
--- Notifications are only a hint. The queue is the truth: a lost one costs a poll interval, or a minute
--- of the schedule.
+-- Notifications are only a hint, and the queue is authoritative: a lost one delays a document by a poll
+-- interval, or by a minute of the schedule.
 
-create unlogged table private.idle_lanes (   -- a crash also ends all listeners, so losing the marks does no harm
+create unlogged table private.idle_lanes (   -- a crash also ends all listeners, so losing the marks is harmless
   lane text not null,
   constraint idle_lanes_pkey primary key (lane)
 );
-comment on table private.idle_lanes is 'Lanes in which a worker waits for the next document.';
+comment on table private.idle_lanes is 'Lanes in which a worker is waiting for the next document.';
 alter table private.idle_lanes enable row level security;
 
 create function public.wait_for_documents(p_lanes text[] default null)
 returns integer
 language plpgsql
 volatile
-security definer          -- workers hold no rights on tables
+security definer          -- workers have no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -45,8 +45,8 @@ end;
 $$;
 comment on function public.wait_for_documents(text[]) is
   'Request a notification when the next document enters one of the lanes (null: all). The channel is '
-  'pagewarden_documents, the payload the lane; functions that serve the lane are called. Claim once more before you '
-  'wait. Returns how many lanes notify; a paused one does not.';
+  'pagewarden_documents, and the payload is the lane; functions that serve the lane are called. Claim once more '
+  'before waiting. Returns the number of lanes that will notify; paused lanes do not.';
 grant execute on function public.wait_for_documents(text[]) to service_role, pagewarden_worker;
 
 create function private.notify_lanes(p_lanes text[])
@@ -77,7 +77,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.notify_lanes(text[]) is 'Notify the workers that wait for documents of these lanes, and call the functions that serve them.';
+comment on function private.notify_lanes(text[]) is
+  'Notify workers waiting for documents in these lanes, and call the functions that serve the lanes.';
 
 create function private.notify_queued()
 returns trigger

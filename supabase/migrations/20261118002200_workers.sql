@@ -5,7 +5,7 @@
 --
 -- Pool: programs whose workers serve any lane. Each reports its workers (report_pool) and receives the
 -- lane of each. One program leads at a time: lead_pool() takes or renews a lease and returns backlog
--- and workers, assign_pool() stores the new lanes. The term increases with each new leader, so a late
+-- and workers, assign_pool() stores the new lanes. The term increases with each new leader, so a delayed
 -- call of a former leader is refused (NOT_LEADER). See docs/decisions/0007.
 --
 -- Rate limit: take_engine_call() reserves the next time slot of an engine for all workers together.
@@ -29,13 +29,13 @@ create function public.report_worker(
 returns boolean
 language plpgsql
 volatile
-security definer          -- workers hold no rights on tables
+security definer          -- workers have no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.require_text('p_worker_id', p_worker_id, 200);
   if p_lanes is null or p_leaves is null then
-    raise exception 'p_lanes and p_leaves must not be null' using errcode = '22023', hint = 'Say which lanes it serves.';
+    raise exception 'p_lanes and p_leaves must not be null' using errcode = '22023', hint = 'List the lanes that the worker serves.';
   end if;
   perform private.require_lane(u.lane) from unnest(p_lanes) as u (lane);
   if p_leaves then
@@ -53,8 +53,8 @@ begin
 end;
 $$;
 comment on function public.report_worker(text, text[], boolean, timestamptz) is
-  'Report a long-lived worker; it repeats this every 30 seconds, and leaves with p_leaves. Only list_workers uses it. '
-  'False if a leaving worker was not known.';
+  'Report a long-lived worker; call it every 30 seconds, and with p_leaves when the worker stops. Only list_workers '
+  'uses the reports. Returns false if p_leaves is set but the worker is not registered.';
 grant execute on function public.report_worker(text, text[], boolean, timestamptz) to service_role, pagewarden_worker;
 
 create type public.worker_document as (
@@ -65,7 +65,7 @@ create type public.worker_document as (
   page_count integer,
   pages_done bigint
 );
-comment on type public.worker_document is 'A document that a worker has claimed, and how far it is. Nullable: page_count.';
+comment on type public.worker_document is 'A document that a worker has claimed, and its progress. Nullable: page_count.';
 
 create type public.listed_worker as (
   worker_id text,
@@ -151,9 +151,11 @@ create table private.pool_workers (
   constraint pool_workers_pkey primary key (worker_id)
 );
 comment on table private.pool_workers is 'The workers of the pool.';
-comment on column private.pool_workers.process is 'The program it belongs to; it reports all its workers.';
+comment on column private.pool_workers.process is
+  'The program that the worker belongs to; a program reports all of its workers.';
 comment on column private.pool_workers.lane is 'The lane it is assigned to; null until a leader assigns one.';
-comment on column private.pool_workers.reads_lane is 'The lane of the document it reads; may differ from its own lane.';
+comment on column private.pool_workers.reads_lane is
+  'The lane of the document that the worker is reading; may differ from its assigned lane.';
 alter table private.pool_workers enable row level security;
 
 create table private.pool_leader (
@@ -166,7 +168,8 @@ create table private.pool_leader (
   constraint pool_leader_one_row check (is_only)
 );
 comment on table private.pool_leader is 'The program that leads the pool, and when its lease expires.';
-comment on column private.pool_leader.term is 'Increases with each new leader; assignments of an earlier term are refused.';
+comment on column private.pool_leader.term is
+  'Increases with each new leader; assignments from an earlier term are rejected.';
 alter table private.pool_leader enable row level security;
 
 create table private.pool_history (
@@ -186,14 +189,14 @@ create type public.report_pool_answer as (
   waiting text[]
 );
 comment on type public.report_pool_answer is
-  'What a program of the pool works by. lanes: the lane of each of its workers, null until one is assigned; reading: '
-  'how many workers of the whole pool read in each lane; waiting: the lanes that have work.';
+  'The assignments of a program in the pool. lanes: the lane of each of its workers, null until one is assigned; '
+  'reading: how many workers in the whole pool are reading in each lane; waiting: the lanes that have work.';
 
 create function public.report_pool(p_process text, p_workers jsonb, p_now timestamptz default now())
 returns public.report_pool_answer
 language plpgsql
 volatile
-security definer          -- workers hold no rights on tables
+security definer          -- workers have no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -238,9 +241,9 @@ begin
 end;
 $$;
 comment on function public.report_pool(text, jsonb, timestamptz) is
-  'Report the pool workers of a program and what each reads. p_workers is [{"worker_id", "lane", "document_id"}, …]; '
-  'an empty list removes the program. Returns the lane of each worker, how many workers of the whole pool read in '
-  'each lane, and which lanes have work.';
+  'Report the pool workers of a program and what each is reading. p_workers is [{"worker_id", "lane", "document_id"}, '
+  '…]; an empty list removes the program. Returns the lane of each worker, how many workers in the whole pool are '
+  'reading in each lane, and which lanes have work.';
 grant execute on function public.report_pool(text, jsonb, timestamptz) to service_role, pagewarden_worker;
 
 create function private.pool_backlog()
@@ -279,7 +282,8 @@ create type public.assignable_worker as (
   seconds numeric
 );
 comment on type public.assignable_worker is
-  'A worker that the leader assigns: its lane, and for how many seconds it has had it. Nullable: lane, seconds.';
+  'A worker that the leader can assign: its lane, and for how many seconds it has been assigned to it. Nullable: '
+  'lane, seconds.';
 
 create type public.lead_pool_answer as (
   term bigint,
@@ -287,8 +291,8 @@ create type public.lead_pool_answer as (
   workers public.assignable_worker[]
 );
 comment on type public.lead_pool_answer is
-  'Backlog by lane and the workers of the pool. All fields are null while another program leads. '
-  'Nullable: term, backlog, workers.';
+  'Backlog by lane and the workers of the pool. All fields are null while another program is the leader. Nullable: '
+  'term, backlog, workers.';
 
 create function public.lead_pool(
   p_process text,
@@ -298,7 +302,7 @@ create function public.lead_pool(
 returns public.lead_pool_answer
 language plpgsql
 volatile
-security definer          -- workers hold no rights on tables
+security definer          -- workers have no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -307,10 +311,10 @@ declare
 begin
   perform private.require_text('p_process', p_process, 200);
   if (p_lease_seconds between 1 and 86400) is not true then
-    raise exception 'p_lease_seconds must be 1 to 86400' using errcode = '22023', hint = 'Two intervals are usual.';
+    raise exception 'p_lease_seconds must be between 1 and 86400' using errcode = '22023', hint = 'The default is two intervals.';
   end if;
   -- One candidate at a time; the others retry at their next interval.
-  if not pg_try_advisory_xact_lock(hashtextextended('pagewarden: the leader of the pool', 0)) then
+  if not pg_try_advisory_xact_lock(hashtextextended('pagewarden: pool leader', 0)) then
     return v_answer;
   end if;
   insert into private.pool_leader as l (process, term, since, expires_at)
@@ -342,8 +346,8 @@ begin
 end;
 $$;
 comment on function public.lead_pool(text, integer, timestamptz) is
-  'Take or renew the lease on leading the pool. Returns backlog and workers, or only nulls while another program leads. '
-  'Deletes workers that have not reported for as long as the lease.';
+  'Acquire or renew the pool leader lease. Returns backlog and workers, or all nulls while another program is the '
+  'leader. Deletes workers that have not reported for as long as the lease.';
 grant execute on function public.lead_pool(text, integer, timestamptz) to service_role, pagewarden_worker;
 
 create type public.assign_pool_answer as (
@@ -353,7 +357,7 @@ create type public.assign_pool_answer as (
   switches integer
 );
 comment on type public.assign_pool_answer is
-  'How many workers changed their lane. Nullable: error, message, switches.';
+  'The number of workers whose lane changed. Nullable: error, message, switches.';
 
 create function public.assign_pool(
   p_process text,
@@ -365,7 +369,7 @@ create function public.assign_pool(
 returns public.assign_pool_answer
 language plpgsql
 volatile
-security definer          -- workers hold no rights on tables
+security definer          -- workers have no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -374,7 +378,7 @@ begin
   perform private.require_text('p_process', p_process, 200);
   perform private.require_list('p_workers', p_workers);
   if jsonb_typeof(p_backlog) is distinct from 'object' then
-    raise exception 'p_backlog must be an object' using errcode = '22023', hint = 'Send what lead_pool said.';
+    raise exception 'p_backlog must be an object' using errcode = '22023', hint = 'Pass the result of lead_pool.';
   end if;
   perform private.require_lane(r.lane) from jsonb_to_recordset(p_workers) as r (lane text);
   -- Locked, so that no other program takes over meanwhile.
@@ -413,7 +417,7 @@ begin
 end;
 $$;
 comment on function public.assign_pool(text, bigint, jsonb, jsonb, timestamptz) is
-  'Assign lanes to workers, as the leader: [{"worker_id", "lane"}, …]. A call with an earlier term is refused '
+  'Assign lanes to workers, as the leader: [{"worker_id", "lane"}, …]. A call with an earlier term is rejected '
   '(NOT_LEADER). p_backlog is stored in the history.';
 grant execute on function public.assign_pool(text, bigint, jsonb, jsonb, timestamptz) to service_role, pagewarden_worker;
 
@@ -439,8 +443,8 @@ create type public.pool_member as (
   claimed_at timestamptz
 );
 comment on type public.pool_member is
-  'A worker of the pool with the document it reads. '
-  'Nullable: lane, lane_since, reads_lane, reads_document, document_name, claimed_at.';
+  'A pool worker and the document it is reading. Nullable: lane, lane_since, reads_lane, reads_document, '
+  'document_name, claimed_at.';
 
 create type public.pool_history_point as (
   at timestamptz,
@@ -449,7 +453,8 @@ create type public.pool_history_point as (
   switches bigint
 );
 comment on type public.pool_history_point is
-  'Documents waiting and workers assigned in each lane at one time. switches: changes of lane since the point before.';
+  'Documents waiting and workers assigned in each lane at one point in time. switches: the number of lane changes '
+  'since the previous point.';
 
 create type public.pool_status_answer as (
   backlog jsonb,
@@ -459,7 +464,7 @@ create type public.pool_status_answer as (
   history public.pool_history_point[]
 );
 comment on type public.pool_status_answer is
-  'Backlog of the lanes, paused lanes, leader, workers, and the last hours. Nullable: leader.';
+  'Lane backlog, paused lanes, leader, workers, and the history of the last hours. Nullable: leader.';
 
 create function private.pool_status(p_hours integer, p_now timestamptz default now())
 returns public.pool_status_answer
@@ -473,7 +478,7 @@ declare
 begin
   perform private.require_admin();
   if (p_hours between 1 and 168) is not true then
-    raise exception 'p_hours must be 1 to 168' using errcode = '22023', hint = 'A week is kept.';
+    raise exception 'p_hours must be between 1 and 168' using errcode = '22023', hint = 'History is kept for a week.';
   end if;
   v_answer.backlog := private.pool_backlog();
   v_answer.paused := private.paused_lanes();
@@ -527,7 +532,7 @@ create function public.take_engine_call(
 returns double precision
 language plpgsql
 volatile
-security definer          -- workers hold no rights on tables
+security definer          -- workers have no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -535,7 +540,7 @@ declare
 begin
   perform private.require_text('p_engine', p_engine, 200);
   if (p_per_second > 0 and p_per_second <= 1e6) is not true then
-    raise exception 'p_per_second must be positive' using errcode = '22023', hint = 'Leave the limit out instead.';
+    raise exception 'p_per_second must be positive' using errcode = '22023', hint = 'Omit the limit instead.';
   end if;
   insert into private.engine_rate_limits as e (engine, next_at)
   values (p_engine, p_now + make_interval(secs => 1 / p_per_second))
@@ -546,18 +551,19 @@ begin
 end;
 $$;
 comment on function public.take_engine_call(text, double precision, timestamptz) is
-  'Reserve the next call slot of an engine, at p_per_second calls of all workers. Returns the seconds to wait for it.';
+  'Reserve the next call slot of an engine, at a rate of p_per_second calls across all workers. Returns the number of '
+  'seconds to wait.';
 grant execute on function public.take_engine_call(text, double precision, timestamptz) to service_role, pagewarden_worker;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.list_workers()
 returns setof public.listed_worker
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_workers() $$;
 comment on function public.list_workers() is
-  'HAC: workers that have claimed documents (the first three of each are listed), that wait, or that completed '
-  'documents in the last ten minutes. state is reading, idle, ended, or silent: no report for too long.';
+  'HAC: workers that hold documents (up to three of each are listed), are waiting, or completed documents in the last '
+  'ten minutes. state is reading, idle, ended, or silent: no report for too long.';
 grant execute on function public.list_workers() to authenticated, service_role;
 
 create function public.pool_status(p_hours integer default 24)
@@ -565,5 +571,5 @@ returns public.pool_status_answer
 language sql stable security invoker set search_path = ''
 as $$ select private.pool_status(p_hours) $$;
 comment on function public.pool_status(integer) is
-  'HAC: backlog of the lanes, leader and workers of the pool, and the history of backlog and allocation.';
+  'HAC: lane backlog, leader and workers of the pool, and the history of backlog and assignments.';
 grant execute on function public.pool_status(integer) to authenticated, service_role;

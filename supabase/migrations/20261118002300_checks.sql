@@ -6,15 +6,15 @@
 --
 -- Life of a job:
 --   submit_check_job   creates case, job and documents; idempotent with an idempotency key
---   get_check          returns to the worker what a picture is compared with
+--   get_check          returns the expected text of a picture to the worker
 --   complete_check     stores the results and completes the document in one transaction
 --   (trigger)          a job ends with its documents: SUCCEEDED when all are completed, FAILED when one
 --                      failed, CANCELLED when one was cancelled; the rest is cancelled
 --   expire_check_jobs  part of the sweep: fails jobs after their deadline
---   cancel_check_job, rerun_check_job, decide_check   what people do with it
+--   cancel_check_job, rerun_check_job, decide_check   actions of users
 --   purge_check_jobs   removes results, and later the whole job
 --
--- Lock order: documents by id, then the job. Where a job ends first, locked documents are skipped
+-- Lock order: documents by id, then the job. If a job ends first, locked documents are skipped
 -- (cancel_pending), and the sweep cancels them.
 --
 -- Answers use the names of the HTTP API (jobId, createdAt, …). Not here: the comparison itself
@@ -48,7 +48,8 @@ create table public.check_jobs (
   constraint check_jobs_seconds_is_positive check (seconds > 0)
 );
 comment on table public.check_jobs is 'Check jobs; each is a case with the same id.';
-comment on column public.check_jobs.language is 'The expected language of the text; null: the language is not checked.';
+comment on column public.check_jobs.language is
+  'The expected language of the text; null if the language is not checked.';
 comment on column public.check_jobs.allowed is 'Words and texts that are allowed in any language.';
 comment on column public.check_jobs.run is 'Number of runs, from 1.';
 comment on column public.check_jobs.outcome is 'How the last run ended; null while it runs.';
@@ -56,7 +57,8 @@ comment on column public.check_jobs.deadline is 'When the run fails unless it ha
 comment on column public.check_jobs.seconds is 'Time limit of each run.';
 comment on column public.check_jobs.cancel_pending is 'Some documents were locked when the job ended; the sweep cancels them.';
 comment on column public.check_jobs.idempotency_key is 'A submission with the same key returns this job.';
-comment on column public.check_jobs.request_digest is 'Digest of the request sent with the key; another request with the same key is refused.';
+comment on column public.check_jobs.request_digest is
+  'Digest of the request sent with the key; another request with the same key is rejected.';
 comment on column public.check_jobs.purged_at is 'When its results were removed; the pictures are kept longer.';
 create unique index check_jobs_idempotency_idx on public.check_jobs (submitted_by, idempotency_key) nulls not distinct
   where idempotency_key is not null;
@@ -86,7 +88,7 @@ create table public.check_images (
   constraint check_images_position_starts_at_one check (position > 0)
 );
 comment on table public.check_images is 'Pictures of jobs. Pictures with the same bytes share a document.';
-comment on column public.check_images.reference is 'The strings expected in it; null: none are compared.';
+comment on column public.check_images.reference is 'The strings expected in the picture; null if none are compared.';
 create index check_images_document_idx on public.check_images (document_id);
 alter table public.check_images enable row level security;
 create policy "Pictures of jobs are visible to the people of the case and to HAC"
@@ -119,7 +121,7 @@ create table public.check_results (
 );
 comment on table public.check_results is 'Results of checks, stored when the document is completed.';
 comment on column public.check_results.match is 'True if all expected strings were found and no others; null if none were expected.';
-comment on column public.check_results.decision is 'The decision of a person about the result.';
+comment on column public.check_results.decision is 'The decision of a user about the result.';
 create index check_results_decided_by_idx on public.check_results (decided_by) where decided_by is not null;
 alter table public.check_results enable row level security;
 create policy "Results of checks are visible to the people of the case and to HAC"
@@ -153,7 +155,7 @@ begin
 end;
 $$;
 comment on function private.cancel_check_documents(uuid, timestamptz) is
-  'Cancel the unfinished documents of a job; false if some are locked.';
+  'Cancel the unfinished documents of a job; returns false if some are locked.';
 
 create function private.end_check_job(p_job_id uuid, p_outcome text, p_error text, p_now timestamptz)
 returns void
@@ -208,12 +210,13 @@ begin
 end;
 $$;
 comment on function private.update_check_job_outcome(uuid, timestamptz) is
-  'End a job when its documents have ended: a failed one fails it; a cancelled one, or having none, cancels it.';
+  'End a job when all its documents have ended: the job fails if any document failed, and is cancelled if any was '
+  'cancelled or there are none.';
 
 create function private.update_check_job_of_document()
 returns trigger
 language plpgsql
-security definer          -- the roles that end documents have no rights on jobs
+security definer          -- roles that end documents have no privileges on jobs
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -230,7 +233,7 @@ create trigger documents_update_check_job
     and new.ocr_status in ('completed', 'failed', 'dead_letter', 'cancelled')
   )
   execute function private.update_check_job_of_document();
--- Triggers fire by name: documents_remove_from_list goes first, so that the queue is locked before the job.
+-- Triggers fire by name: documents_remove_from_list runs first, so that the queue is locked before the job.
 create trigger documents_removed_update_check_job
   after delete on public.documents
   for each row
@@ -255,7 +258,7 @@ begin
     for update skip locked
   loop
     perform private.end_check_job(
-      v_job.id, 'FAILED', format('it did not end in %s', make_interval(secs => v_job.seconds)), p_now
+      v_job.id, 'FAILED', format('the job did not finish within %s', make_interval(secs => v_job.seconds)), p_now
     );
   end loop;
   for v_job in
@@ -282,30 +285,30 @@ begin
   perform private.require_optional_text('p_language', p_language, 200);
   perform private.require_list('p_images', p_images);
   if (jsonb_array_length(p_images) between 1 and 1000) is not true then
-    raise exception 'a job has 1 to 1000 pictures, not %', jsonb_array_length(p_images)
-      using errcode = '22023', hint = 'Submit several jobs.';
+    raise exception 'a job must have 1 to 1000 pictures, got %', jsonb_array_length(p_images)
+      using errcode = '22023', hint = 'Split larger lists into several jobs.';
   end if;
   if exists (
     select 1 from jsonb_array_elements(p_images) as i
     where (jsonb_typeof(i) = 'object' and i ->> 'name' <> '' and i ->> 'dropbox_path' <> '' and i ->> 'sha256' <> '') is not true
       or jsonb_typeof(i -> 'reference') not in ('array', 'null')
   ) then
-    raise exception 'p_images has an invalid picture' using errcode = '22023',
-      hint = 'Each needs name, dropbox_path and sha256; reference is a list of strings, or null.';
+    raise exception 'p_images contains an invalid picture' using errcode = '22023',
+      hint = 'Required: name, dropbox_path and sha256. reference is a list of strings, or null.';
   end if;
   if (select count(distinct i ->> 'name') from jsonb_array_elements(p_images) as i) < jsonb_array_length(p_images) then
-    raise exception 'p_images has a name twice' using errcode = '22023', hint = 'Send each name once.';
+    raise exception 'p_images contains a duplicate name' using errcode = '22023', hint = 'Send each name once.';
   end if;
   if (p_seconds > 0) is not true then
-    raise exception 'p_seconds must be positive' using errcode = '22023', hint = 'It is how long the job may take.';
+    raise exception 'p_seconds must be positive' using errcode = '22023', hint = 'p_seconds is the time limit of the job.';
   end if;
   if cardinality(p_allowed) > 1000 or array_position(p_allowed, null) is not null then
-    raise exception 'p_allowed must be a list of at most 1000 words' using errcode = '22023', hint = 'Allow fewer.';
+    raise exception 'p_allowed must be a list of at most 1000 words' using errcode = '22023', hint = 'Use a shorter list.';
   end if;
 end;
 $$;
 comment on function private.require_check_request(text, jsonb, text[], integer) is
-  'Refuse invalid arguments of a submission (22023).';
+  'Reject invalid arguments of a submission (22023).';
 
 create function private.check_job_refused(p_answer anyelement, p_error text, p_job_id uuid, p_message text)
 returns anyelement
@@ -319,7 +322,7 @@ as $$
   ));
 $$;
 comment on function private.check_job_refused(anyelement, text, uuid, text) is
-  'The refusal of a call about a check job, as an answer of the given type.';
+  'The error result of a call about a check job, in the given type.';
 
 create function private.check_job_not_found(p_answer anyelement, p_job_id uuid)
 returns anyelement
@@ -328,10 +331,10 @@ stable
 security invoker
 set search_path = ''
 as $$
-  select private.check_job_refused(p_answer, 'JOB_NOT_FOUND', p_job_id, 'there is no such job, or no longer');
+  select private.check_job_refused(p_answer, 'JOB_NOT_FOUND', p_job_id, 'the job does not exist or was removed');
 $$;
 comment on function private.check_job_not_found(anyelement, uuid) is
-  'The refusal for a job that is unknown, purged or deleted, as an answer of the given type.';
+  'The error result for a job that is unknown, purged or deleted, in the given type.';
 
 create type public.submit_check_job_answer as (
   success boolean,
@@ -357,7 +360,7 @@ begin
   if (p_job.request_digest = p_request_digest) is not true then
     return private.check_job_refused(
       v_answer, 'IDEMPOTENCY_KEY_REUSED', p_job.id,
-      'this key came with another request before; send a new key for a new job'
+      'this idempotency key was already used with another request; use a new key for a new job'
     );
   end if;
   v_answer.success := true;
@@ -367,7 +370,7 @@ begin
 end;
 $$;
 comment on function private.repeated_submission_answer(public.check_jobs, text) is
-  'The answer to a submission with a known idempotency key.';
+  'The result of a submission with a known idempotency key.';
 
 create function private.add_check_images(p_job_id uuid, p_images jsonb, p_language text, p_engine text, p_now timestamptz)
 returns void
@@ -419,7 +422,7 @@ create function private.submit_check_job(
 returns public.submit_check_job_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -428,13 +431,13 @@ declare
   v_answer public.submit_check_job_answer;
 begin
   if v_user is null and not private.is_service() then
-    raise exception 'a job needs a user' using errcode = '42501', hint = 'Sign in.';
+    raise exception 'a job requires a user' using errcode = '42501', hint = 'Sign in.';
   end if;
   perform private.require_check_request(p_language, p_images, p_allowed, p_seconds);
   perform private.require_optional_text('p_name', p_name, 300);
   perform private.require_optional_text('p_idempotency_key', p_idempotency_key, 200);
   if p_job_id is null then
-    raise exception 'p_job_id must not be null' using errcode = '22023', hint = 'Make a UUID for it.';
+    raise exception 'p_job_id must not be null' using errcode = '22023', hint = 'Generate a UUID.';
   end if;
   if p_idempotency_key is not null then
     -- A concurrent submission with the same key waits, and finds the job.
@@ -457,10 +460,10 @@ begin
     );
   exception
     when unique_violation then
-      raise exception 'there is a case % already', p_job_id using errcode = '22023', hint = 'Make a new UUID.';
+      raise exception 'case % already exists', p_job_id using errcode = '22023', hint = 'Generate a new UUID.';
     when check_violation then
       raise exception 'p_request_digest must be 64 lower-case hexadecimal digits' using errcode = '22023',
-        hint = 'It identifies the request that came with the key.';
+        hint = 'It identifies the request that was sent with the key.';
   end;
   perform private.add_check_images(p_job_id, p_images, p_reading_language, p_engine, p_now);
   if p_callback_url is not null then
@@ -483,7 +486,7 @@ create type public.check_image_expectation as (
   reference text[]
 );
 comment on type public.check_image_expectation is
-  'A name of a picture with the strings expected in it; without a list, none are compared. Nullable: reference.';
+  'A picture name and the strings expected in the picture; null if none are compared. Nullable: reference.';
 
 create type public.check_image_page as (
   run_id bigint,
@@ -516,13 +519,13 @@ create type public.get_check_answer as (
   pages public.check_image_page[]
 );
 comment on type public.get_check_answer is
-  'What a picture is compared with, and its saved pages. Nullable: error, message, document_id, language, allowed, images, pages.';
+  'The expected text of a picture, and its saved pages. Nullable: error, message, document_id, language, allowed, images, pages.';
 
 create function public.get_check(p_document_id uuid, p_lock_token uuid default null)
 returns public.get_check_answer
 language plpgsql
-volatile                  -- a refusal is counted, and PostgREST calls what is stable in a transaction that only reads
-security definer          -- workers hold no rights on tables
+volatile                  -- volatile: it counts refusals; PostgREST calls stable functions in read-only transactions
+security definer          -- workers have no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -560,8 +563,8 @@ begin
 end;
 $$;
 comment on function public.get_check(uuid, uuid) is
-  'Return what a picture is compared with: language, allowed words, the strings expected under each of its names, and '
-  'the saved pages. A document of no job has no images.';
+  'Return the expectations for a picture: language, allowed words, the strings expected for each of its names, and the '
+  'saved pages. A document without a job has no images.';
 grant execute on function public.get_check(uuid, uuid) to service_role, pagewarden_worker;
 
 create type public.complete_check_answer as (
@@ -573,7 +576,7 @@ create type public.complete_check_answer as (
   missing integer[]
 );
 comment on type public.complete_check_answer is
-  'As process_ocr_atomic answers. Nullable: error, message, log_id, missing.';
+  'The same as the result of process_ocr_atomic. Nullable: error, message, log_id, missing.';
 
 create function public.complete_check(
   p_document_id uuid,
@@ -590,7 +593,7 @@ create function public.complete_check(
 returns public.complete_check_answer
 language plpgsql
 volatile
-security definer          -- workers hold no rights on tables
+security definer          -- workers have no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -618,7 +621,7 @@ begin
   exception
     when not_null_violation or check_violation or unique_violation then
       raise exception 'p_results is invalid' using errcode = '22023',
-        hint = 'Each picture of get_check needs one: position, verdict, match, extracted_text, issues, strings.';
+        hint = 'Send one result for each picture returned by get_check: position, verdict, match, extracted_text, issues, strings.';
   end;
   return v_answer;
 end;
@@ -641,7 +644,7 @@ as $$
   ) then 'PROCESSING' else 'PENDING' end);
 $$;
 comment on function private.check_job_status(public.check_jobs) is
-  'PENDING until a worker claims the first picture, then PROCESSING until it ends.';
+  'The status of a job: PENDING until a worker claims the first picture, then PROCESSING until it ends.';
 
 create type public.check_job_summary as (
   "jobId" uuid,
@@ -661,7 +664,7 @@ create type public.check_job_summary as (
   undecided bigint
 );
 comment on type public.check_job_summary is
-  'A check job as the API shows it, without its results. Nullable: language, error, startedAt, endedAt.';
+  'A check job as returned by the API, without its results. Nullable: language, error, startedAt, endedAt.';
 
 create function private.check_job_summary(p_job public.check_jobs)
 returns public.check_job_summary
@@ -688,7 +691,8 @@ as $$
     where c.id = (p_job).id
   ) as x;
 $$;
-comment on function private.check_job_summary(public.check_jobs) is 'A job as the API shows it, without its results.';
+comment on function private.check_job_summary(public.check_jobs) is
+  'A job as returned by the API, without its results.';
 
 create function private.find_check_job(p_job_id uuid, p_rank integer)
 returns public.check_jobs
@@ -708,7 +712,8 @@ begin
 end;
 $$;
 comment on function private.find_check_job(uuid, integer) is
-  'The job, if the caller has that rank in its case (42501 otherwise, also for an unknown id, so ids cannot be probed).';
+  'Return the job if the caller has at least this rank in its case; raise 42501 otherwise, even for an unknown id, so '
+  'that ids cannot be probed.';
 
 create type public.check_job_result as (
   image text,
@@ -727,7 +732,7 @@ create type public.check_job_result as (
   error text
 );
 comment on type public.check_job_result is
-  'What was found in a picture of a check job; without a verdict it has not been checked. Nullable: reference, '
+  'The result of a picture of a check job; without a verdict it has not been checked. Nullable: reference, '
   'extractedText, match, verdict, issues, strings, width, height, decision, languageChecked, error.';
 
 create type public.check_job_details as (
@@ -749,7 +754,7 @@ create type public.check_job_details as (
   results public.check_job_result[]
 );
 comment on type public.check_job_details is
-  'A check job as the API shows it. Nullable: language, error, startedAt, endedAt.';
+  'A check job as returned by the API. Nullable: language, error, startedAt, endedAt.';
 
 create type public.check_job_answer as (
   success boolean,
@@ -759,7 +764,7 @@ create type public.check_job_answer as (
   job public.check_job_details
 );
 comment on type public.check_job_answer is
-  'A check job, or in a refusal the id that was asked for. Nullable: error, message, job_id, job.';
+  'A check job, or the requested id if the call was rejected. Nullable: error, message, job_id, job.';
 
 create function private.check_job(p_job_id uuid)
 returns public.check_job_answer
@@ -808,7 +813,7 @@ create function private.list_check_jobs(
 returns setof public.check_job_summary
 language plpgsql
 stable
-security definer          -- behind a policy the index by time cannot be used
+security definer          -- a policy would prevent the use of the index by time
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan   -- HAC needs the index by time, others the one by user
 as $$
@@ -816,11 +821,11 @@ declare
   v_all boolean := private.is_service() or (p_everybody and private.is_admin());
 begin
   if (p_limit between 1 and 200) is not true then
-    raise exception 'p_limit must be 1 to 200' using errcode = '22023', hint = 'Read the list page by page.';
+    raise exception 'p_limit must be between 1 and 200' using errcode = '22023', hint = 'Use pagination.';
   end if;
   if p_status not in ('PENDING', 'PROCESSING', 'SUCCEEDED', 'FAILED', 'CANCELLED') then
-    raise exception 'no job is %', p_status using errcode = '22023',
-      hint = 'It is PENDING, PROCESSING, SUCCEEDED, FAILED or CANCELLED.';
+    raise exception 'unknown job status %', p_status using errcode = '22023',
+      hint = 'Valid statuses are PENDING, PROCESSING, SUCCEEDED, FAILED, CANCELLED.';
   end if;
   return query
   select h.*
@@ -872,14 +877,14 @@ create type public.check_job_change as (
   images integer
 );
 comment on type public.check_job_change is
-  'A check job that was cancelled or run again. images: how many pictures are read again. '
+  'A check job that was cancelled or rerun. images: the number of pictures to be read again. '
   'Nullable: error, message, status, images.';
 
 create function private.cancel_check_job(p_job_id uuid, p_now timestamptz default now())
 returns public.check_job_change
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -891,7 +896,7 @@ begin
   end if;
   if v_job.outcome is not null then
     return private.check_job_refused(
-      v_answer, 'JOB_HAS_ENDED', p_job_id, format('the job is %s already', v_job.outcome)
+      v_answer, 'JOB_HAS_ENDED', p_job_id, format('the job is already %s', v_job.outcome)
     );
   end if;
   perform private.end_check_job(p_job_id, 'CANCELLED', null, p_now);
@@ -909,7 +914,7 @@ create function private.rerun_check_job(p_job_id uuid, p_all boolean, p_now time
 returns public.check_job_change
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -925,7 +930,7 @@ begin
     return private.check_job_refused(
       v_answer, 'WRONG_STATE', p_job_id,
       case when v_job.outcome is null then 'the job has not ended; cancel it first, or wait'
-        else 'every picture has its result; ask for all of them to be read again' end
+        else 'every picture has a result; pass p_all to read all of them again' end
     );
   end if;
   update public.check_jobs as j
@@ -942,13 +947,13 @@ begin
     using public.check_images as i
     where i.document_id = v_document.id and r.job_id = i.job_id and r.position = i.position;
     update public.documents as d set reading = d.reading + 1, open_run_id = null where d.id = v_document.id;
-    perform private.requeue(v_document, 'the job is run again', p_now);
+    perform private.requeue(v_document, 'the job was rerun', p_now);
   end loop;
   update public.webhooks as w
   set attempts = 0, next_attempt_at = p_now, settled_at = null, delivered = null, error = null
   where w.job_id = p_job_id;
   perform private.update_check_job_outcome(p_job_id, p_now);   -- if no document was left to read
-  perform private.log_act(p_job_id, null, 'check_rerun', format('the check job is run again: %s pictures', v_count));
+  perform private.log_act(p_job_id, null, 'check_rerun', format('the check job was rerun: %s pictures', v_count));
   v_answer.success := true;
   v_answer.job_id := p_job_id;
   v_answer.status := 'PENDING';
@@ -979,7 +984,7 @@ create function private.decide_check(
 returns public.decide_check_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -987,8 +992,8 @@ declare
   v_answer public.decide_check_answer;
 begin
   if p_decision not in ('accepted', 'rejected') then
-    raise exception 'a picture cannot be %', p_decision using errcode = '22023',
-      hint = 'It is accepted or rejected; null takes a decision back.';
+    raise exception 'unknown decision %', p_decision using errcode = '22023',
+      hint = 'Valid decisions are accepted and rejected; null removes the decision.';
   end if;
   if v_job.id is null then
     return private.check_job_not_found(v_answer, p_job_id);
@@ -999,7 +1004,7 @@ begin
       decided_at = case when p_decision is not null then p_now end
   where r.job_id = p_job_id and r.position = p_position;
   if not found then
-    return private.check_job_refused(v_answer, 'NOT_CHECKED', p_job_id, 'there is no result to decide about');
+    return private.check_job_refused(v_answer, 'NOT_CHECKED', p_job_id, 'the picture has no result yet');
   end if;
   perform private.log_act(
     p_job_id, (select i.document_id from public.check_images as i where i.job_id = p_job_id and i.position = p_position),
@@ -1039,8 +1044,8 @@ declare
   v_answer public.check_job_purge;
 begin
   if (0 < p_result_days and p_result_days <= p_input_days and p_limit between 1 and 1000) is not true then
-    raise exception 'p_result_days must be positive, p_input_days no less, and p_limit 1 to 1000'
-      using errcode = '22023', hint = 'Results go with their pictures at the latest.';
+    raise exception 'p_result_days must be positive, p_input_days must not be less, and p_limit must be between 1 and 1000'
+      using errcode = '22023', hint = 'Results cannot be kept longer than their pictures.';
   end if;
   with due as (
     select j.id from public.check_jobs as j
@@ -1079,8 +1084,8 @@ begin
 end;
 $$;
 comment on function public.purge_check_jobs(numeric, numeric, integer, timestamptz) is
-  'Remove the results of jobs p_result_days after their end, and jobs with their pictures after p_input_days. Returns '
-  'how many; call it again while a number reaches p_limit.';
+  'Remove the results of jobs p_result_days after they ended, and jobs with their pictures after p_input_days. '
+  'Returns the number of each; repeat the call while either number equals p_limit.';
 grant execute on function public.purge_check_jobs(numeric, numeric, integer, timestamptz) to service_role;
 
 create function public.count_old_check_jobs(
@@ -1091,15 +1096,15 @@ create function public.count_old_check_jobs(
 returns public.check_job_purge
 language plpgsql
 stable
-security definer          -- as purge_check_jobs
+security definer          -- the same as for purge_check_jobs
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_answer public.check_job_purge;
 begin
   if (0 < p_result_days and p_result_days <= p_input_days) is not true then
-    raise exception 'p_result_days must be positive, and p_input_days no less'
-      using errcode = '22023', hint = 'Results go with their pictures at the latest.';
+    raise exception 'p_result_days must be positive, and p_input_days must not be less'
+      using errcode = '22023', hint = 'Results cannot be kept longer than their pictures.';
   end if;
   select count(*) filter (where j.purged_at is null),
     count(*) filter (where j.ended_at < p_now - make_interval(secs => (p_input_days * 86400)::double precision))
@@ -1112,7 +1117,7 @@ $$;
 comment on function public.count_old_check_jobs(numeric, numeric, timestamptz) is 'How many jobs purge_check_jobs would remove.';
 grant execute on function public.count_old_check_jobs(numeric, numeric, timestamptz) to service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.submit_check_job(
   p_job_id uuid,
@@ -1132,9 +1137,8 @@ language sql volatile security invoker set search_path = ''
 as $$ select private.submit_check_job(p_job_id, p_language, p_images, p_allowed, p_name, p_reading_language, p_engine, p_seconds, p_callback_url, p_idempotency_key, p_request_digest) $$;
 comment on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text) is
   'Submit a check job. p_images is [{"name", "dropbox_path", "sha256", "reference", …}, …]; the files are in the '
-  'folder of p_job_id, a new UUID. Without p_language, the language of the text is not checked. A known idempotency '
-  'key returns the existing job. '
-  'Nullable: p_language.';
+  'folder of p_job_id, a new UUID. If p_language is null, the language of the text is not checked. A known '
+  'idempotency key returns the existing job. Nullable: p_language.';
 grant execute on function public.submit_check_job(uuid, text, jsonb, text[], text, text, text, integer, text, text, text)
   to authenticated, service_role;
 
@@ -1143,7 +1147,7 @@ returns public.check_job_answer
 language sql stable security invoker set search_path = ''
 as $$ select private.check_job(p_job_id) $$;
 comment on function public.check_job(uuid) is
-  'A check job with its results so far, as the API shows it. JOB_NOT_FOUND if it is unknown or purged.';
+  'A check job with its results so far, as returned by the API. JOB_NOT_FOUND if it is unknown or purged.';
 grant execute on function public.check_job(uuid) to authenticated, service_role;
 
 create function public.list_check_jobs(
@@ -1157,7 +1161,8 @@ returns setof public.check_job_summary
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_check_jobs(p_status, p_everybody, p_before, p_before_id, p_limit) $$;
 comment on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) is
-  'The check jobs of the caller without their results, newest first. Services see all jobs, HAC with p_everybody.';
+  'The check jobs of the caller without their results, newest first. Services see all jobs; with p_everybody, so does '
+  'HAC.';
 grant execute on function public.list_check_jobs(text, boolean, timestamptz, uuid, integer) to authenticated, service_role;
 
 create function public.cancel_check_job(p_job_id uuid)
@@ -1165,7 +1170,8 @@ returns public.check_job_change
 language sql volatile security invoker set search_path = ''
 as $$ select private.cancel_check_job(p_job_id) $$;
 comment on function public.cancel_check_job(uuid) is
-  'Editor, owner or HAC: cancel a job. Workers lose its pictures at once; results so far are kept.';
+  'Editor, owner or HAC: cancel a job. Workers lose their locks on its pictures immediately; existing results are '
+  'kept.';
 grant execute on function public.cancel_check_job(uuid) to authenticated, service_role;
 
 create function public.rerun_check_job(p_job_id uuid, p_all boolean default false)
@@ -1173,7 +1179,7 @@ returns public.check_job_change
 language sql volatile security invoker set search_path = ''
 as $$ select private.rerun_check_job(p_job_id, p_all) $$;
 comment on function public.rerun_check_job(uuid, boolean) is
-  'Editor, owner or HAC: run an ended job again, for the pictures without a result; with p_all, for all.';
+  'Editor, owner or HAC: rerun an ended job for the pictures without a result, or with p_all for all pictures.';
 grant execute on function public.rerun_check_job(uuid, boolean) to authenticated, service_role;
 
 create function public.decide_check(p_job_id uuid, p_position integer, p_decision text)

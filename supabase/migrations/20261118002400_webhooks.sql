@@ -3,9 +3,9 @@
 -- request_webhook() registers a URL for a document, submit_check_job() one for a job. The function
 -- webhooks claims those that are due (claim_webhooks), sends them, and reports the result
 -- (settle_webhook). A claim is a lease: next_attempt_at is its end, and the number of the attempt
--- fences late reports. After 15 attempts, with growing pauses (about a day), a webhook is given up.
+-- fences late reports. Delivery stops after 15 attempts with increasing pauses (about a day).
 --
--- Not here: signing and sending (pagewarden/webhooks.py).
+-- Not here: signing and sending (pagewarden/notifications/webhooks.py).
 
 create table public.webhooks (
   id uuid not null default gen_random_uuid(),
@@ -25,14 +25,15 @@ create table public.webhooks (
   constraint webhooks_document_or_job check (num_nonnulls(document_id, job_id) = 1),
   constraint webhooks_job_fkey foreign key (job_id) references public.check_jobs (id) on delete cascade
 );
-comment on column public.webhooks.attempts is 'Number of attempts; settle_webhook names the attempt it reports on.';
+comment on column public.webhooks.attempts is 'Number of attempts; settle_webhook passes the number of the attempt that it reports.';
 comment on column public.webhooks.next_attempt_at is 'The earliest time of the next attempt; during an attempt, the end of its lease.';
-comment on column public.webhooks.delivered is 'False: it was given up.';
+comment on column public.webhooks.delivered is 'False: delivery was abandoned.';
 create index webhooks_open_idx on public.webhooks (next_attempt_at) where settled_at is null;
 create index webhooks_requested_by_idx on public.webhooks (requested_by);
 alter table public.webhooks enable row level security;
 grant select on public.webhooks to authenticated, service_role;
-comment on table public.webhooks is 'URLs that are called when a document or a check job has ended, and their delivery.';
+comment on table public.webhooks is
+  'URLs that are called when a document or a check job has ended, and their delivery status.';
 create index webhooks_job_idx on public.webhooks (job_id);
 create policy "Webhooks are visible to the people of the case and to HAC"
   on public.webhooks for select to authenticated
@@ -59,7 +60,7 @@ as $$
   from public.documents as d
   where d.id = p_document_id;
 $$;
-comment on function private.document_webhook_body(uuid) is 'Body of the webhook of a document that has ended.';
+comment on function private.document_webhook_body(uuid) is 'Body of the webhook for a document that has ended.';
 
 create function private.check_job_webhook_body(p_job_id uuid)
 returns jsonb
@@ -76,7 +77,7 @@ begin
   );
 end;
 $$;
-comment on function private.check_job_webhook_body(uuid) is 'Body of the webhook of a check job that has ended.';
+comment on function private.check_job_webhook_body(uuid) is 'Body of the webhook for a check job that has ended.';
 
 create type public.request_webhook_answer as (
   success boolean,
@@ -92,7 +93,7 @@ create function private.request_webhook(p_document_id uuid, p_url text)
 returns public.request_webhook_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -111,8 +112,8 @@ begin
     returning w.id into v_answer.webhook_id;
   exception
     when check_violation or not_null_violation then
-      raise exception 'p_url must be an address of at most 2000 bytes that begins with https:// or http://'
-        using errcode = '22023', hint = 'Send one like https://example.org/pagewarden.';
+      raise exception 'p_url must be a URL of at most 2000 bytes that begins with https:// or http://'
+        using errcode = '22023', hint = 'For example https://example.org/pagewarden.';
   end;
   v_answer.success := true;
   v_answer.document_id := p_document_id;
@@ -133,11 +134,11 @@ begin
   insert into public.webhooks (job_id, url, requested_by) values (p_job_id, p_url, auth.uid());
 exception
   when check_violation then
-    raise exception 'p_callback_url must be an address of at most 2000 bytes that begins with https:// or http://'
-      using errcode = '22023', hint = 'Send one like https://example.org/pagewarden.';
+    raise exception 'p_callback_url must be a URL of at most 2000 bytes that begins with https:// or http://'
+      using errcode = '22023', hint = 'For example https://example.org/pagewarden.';
 end;
 $$;
-comment on function private.request_job_webhook(uuid, text) is 'Register a webhook of a job.';
+comment on function private.request_job_webhook(uuid, text) is 'Register a webhook for a job.';
 
 create type public.claimed_webhook as (
   id uuid,
@@ -160,7 +161,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
   if (p_limit between 1 and 1000 and p_lease_seconds between 1 and 3600) is not true then
-    raise exception 'p_limit must be 1 to 1000 and p_lease_seconds 1 to 3600'
+    raise exception 'p_limit must be between 1 and 1000, and p_lease_seconds between 1 and 3600'
       using errcode = '22023', hint = 'Claim in smaller batches.';
   end if;
   return query
@@ -189,7 +190,8 @@ begin
 end;
 $$;
 comment on function public.claim_webhooks(integer, integer, timestamptz) is
-  'Claim due webhooks of documents and jobs that have ended. One that is not settled before the lease ends is due again.';
+  'Claim due webhooks for documents and jobs that have ended. A webhook that is not settled before its lease expires '
+  'becomes due again.';
 grant execute on function public.claim_webhooks(integer, integer, timestamptz) to service_role;
 
 create function public.settle_webhook(
@@ -217,16 +219,16 @@ begin
 end;
 $$;
 comment on function public.settle_webhook(uuid, integer, text, boolean, timestamptz) is
-  'Report an attempt: without an error it was delivered; p_final gives it up. False if the webhook was claimed again '
-  'or settled meanwhile.';
+  'Report a delivery attempt: it succeeded if p_error is null; p_final prevents a retry. Returns false if the webhook '
+  'was claimed again or settled in the meantime.';
 grant execute on function public.settle_webhook(uuid, integer, text, boolean, timestamptz) to service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.request_webhook(p_document_id uuid, p_url text)
 returns public.request_webhook_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.request_webhook(p_document_id, p_url) $$;
 comment on function public.request_webhook(uuid, text) is
-  'Register a webhook of a document. Registering the same URL again sends it again.';
+  'Register a webhook for a document. Registering the same URL again sends the webhook again.';
 grant execute on function public.request_webhook(uuid, text) to authenticated, service_role;

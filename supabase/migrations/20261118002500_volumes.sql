@@ -67,8 +67,8 @@ set search_path = ''
 as $$
 begin
   if (p_stage in ('line_detection', 'line_extraction', 'ocr', 'reduce')) is not true then
-    raise exception 'there is no stage %', coalesce(p_stage, 'null')
-      using errcode = '22023', hint = 'Stages are line_detection, line_extraction, ocr, reduce.';
+    raise exception 'unknown stage %', coalesce(p_stage, 'null')
+      using errcode = '22023', hint = 'Valid stages are line_detection, line_extraction, ocr, reduce.';
   end if;
 end;
 $$;
@@ -114,7 +114,7 @@ as $$
   end;
 $$;
 comment on function private.volume_config_problem(jsonb) is
-  'What is wrong with the config of a job; null when it is valid. A key with the value null counts as left out.';
+  'The error in a job config; null if the config is valid. A key whose value is null counts as omitted.';
 
 create function private.require_volume_config(p_config jsonb)
 returns void
@@ -128,7 +128,7 @@ declare
 begin
   if v_problem is not null then
     raise exception '%', v_problem using errcode = '22023',
-      hint = 'Keys are ' || array_to_string(
+      hint = 'Valid keys are ' || array_to_string(
         array(select k.key from jsonb_object_keys(private.volume_config_types()) as k (key) order by k.key), ', '
       ) || '.';
   end if;
@@ -158,8 +158,8 @@ create table public.volume_jobs (
 );
 comment on table public.volume_jobs is 'Requests to read volumes with one config.';
 comment on column public.volume_jobs.user_id is
-  'The owner. Null: a service made the job, or the owner was deleted; then only HAC sees it.';
-comment on column public.volume_jobs.job_key is 'The folder of the job''s artifacts.';
+  'The owner; null if a service created the job or the owner was deleted, in which case only HAC sees the job.';
+comment on column public.volume_jobs.job_key is 'The folder for the job''s artifacts.';
 comment on column public.volume_jobs.max_attempts is 'How often each volume may fail, counted over all stages.';
 comment on column public.volume_jobs.max_rescues is 'How many workers may die during one stage of a volume.';
 comment on column public.volume_jobs.stage_seconds is 'How long a stage may take. SQS allows at most 12 hours.';
@@ -236,16 +236,17 @@ comment on table public.volume_tasks is
   'The stage task of each volume of a job: its stage, its status, and the worker that holds it.';
 comment on column public.volume_tasks.status is
   'pending: new. running: its message is in the queue of the stage, or a worker holds it. done: the stage is done and '
-  'the next one follows, or all are done. failed: tried again while attempts < max_attempts.';
+  'the next one follows, or all are done. failed: retried while attempts < max_attempts.';
 comment on column public.volume_tasks.attempts is 'Failures, counted over all stages.';
 comment on column public.volume_tasks.max_attempts is
-  'With this many failures the task stays failed. A permanent error lowers it to attempts.';
+  'After this many failures, the task stays failed. A permanent error sets max_attempts to attempts.';
 comment on column public.volume_tasks.rescues is 'Workers that died during the current stage.';
 comment on column public.volume_tasks.publications is
-  'Messages published so far. The newest message has this number as its attempt, and only that message is valid.';
-comment on column public.volume_tasks.published_to is 'The kind of queue that has its message.';
+  'Number of messages published so far. The newest message has this number as its attempt, and only that message is '
+  'valid.';
+comment on column public.volume_tasks.published_to is 'The kind of queue that holds its message.';
 comment on column public.volume_tasks.forced_stage is
-  'The stage to run again even if it was done with the same input and config.';
+  'The stage to run again even if it was already done with the same input and config.';
 comment on column public.volume_tasks.last_error is
   'The last error of the current stage; volume_runs has all of them.';
 comment on column public.volume_tasks.token is 'The lock token (fencing token) of the worker that holds the task.';
@@ -263,7 +264,7 @@ create index volume_tasks_retry_idx on public.volume_tasks (job_id, current_stag
 create index volume_tasks_queued_idx on public.volume_tasks (job_id, current_stage)
   where status = 'running' and token is null;
 create index volume_tasks_locked_idx on public.volume_tasks (id) where token is not null;
--- For reading all tasks page by page, in an order that does not change meanwhile.
+-- For reading all tasks in pages, in an order that does not change in between.
 create index volume_tasks_job_id_idx on public.volume_tasks (job_id, id);
 create index volume_tasks_job_rank_idx on public.volume_tasks (job_id, private.volume_status_rank(status), id);
 alter table public.volume_tasks enable row level security;
@@ -296,9 +297,9 @@ create table public.volume_runs (
 );
 comment on table public.volume_runs is 'Each attempt of a worker at a stage of a volume, and its outcome.';
 comment on column public.volume_runs.outcome is
-  'done. skipped: the artifacts existed already. failed, deadline: counted as failures. lost: the worker died. '
-  'given_back: the worker stopped. outage: a store or an engine was away or misconfigured. taken_away: the job was '
-  'cancelled or the stage is run again. Null: the run has not ended.';
+  'done. skipped: the artifacts already existed. failed, deadline: counted as failures. lost: the worker died. '
+  'given_back: the worker stopped. outage: a store or an engine was unavailable or misconfigured. taken_away: the job '
+  'was cancelled or the stage is run again. Null: the run has not ended.';
 create index volume_runs_task_idx on public.volume_runs (task_id, id);
 create index volume_runs_failures_idx on public.volume_runs (ended_at) where outcome in ('failed', 'deadline', 'lost', 'outage');
 create index volume_runs_done_idx on public.volume_runs (job_id, stage, id) where outcome = 'done';
@@ -321,10 +322,10 @@ create table public.volume_results (
   constraint volume_results_pkey primary key (task_id)
 );
 comment on table public.volume_results is
-  'The figures of each finished volume, written when the last stage completes.';
+  'The results of each finished volume, written when the last stage completes.';
 comment on column public.volume_results.processing_duration_ms is
-  'The time of all stages together, each as it was last done.';
-comment on column public.volume_results.metrics is 'Everything that the last stage measured.';
+  'The total time of all stages, based on the last completed run of each.';
+comment on column public.volume_results.metrics is 'All metrics recorded by the last stage.';
 alter table public.volume_results enable row level security;
 create policy "Results of volumes are visible to the owner of the job and to HAC"
   on public.volume_results for select to authenticated
@@ -341,8 +342,8 @@ create table private.volume_outbox (
 );
 comment on table private.volume_outbox is
   'Messages to send to queues outside this database, written in the transaction that moves the task. A row is deleted '
-  'once its message was sent. A newer message of a task replaces an unsent one.';
--- Tried messages come after untried ones, so a queue that is away does not block others.
+  'once its message has been sent. A newer message for a task replaces an unsent one.';
+-- Retried messages come after new ones, so an unavailable queue does not block others.
 create index volume_outbox_order_idx on private.volume_outbox (claimed_until, created_at, task_id);
 alter table private.volume_outbox enable row level security;
 

@@ -67,7 +67,7 @@ begin
 end;
 $$;
 comment on function private.notify_volumes(text) is
-  'Wake the workers of a stage, or the orchestrator (p_recipient) by NOTIFY; on Supabase, also call the '
+  'Wake the workers of a stage, or the orchestrator (p_recipient), with NOTIFY; on Supabase, also call the '
   'orchestrator''s function.';
 
 -- The stage and its message change in one transaction, so neither exists without the other.
@@ -128,7 +128,7 @@ end;
 $$;
 comment on function private.publish_volumes(bigint[], text, text, timestamptz, integer) is
   'Move tasks, which the caller has locked, to a stage and put their messages into its queue, visible after the '
-  'delay. Returns how many.';
+  'delay. Returns the number moved.';
 
 create function private.volume_refusal(p_answer anyelement, p_error text, p_id bigint)
 returns anyelement
@@ -141,15 +141,15 @@ as $$
     'success', false, 'error', p_error, 'id', p_id,
     'message', case p_error
       when 'VOLUME_JOB_NOT_FOUND' then 'there is no such job'
-      when 'JOB_ENDED' then 'the job has ended already'
-      when 'LOCK_LOST' then 'this worker no longer holds the task; publish nothing'
-      when 'STALE_MESSAGE' then 'the message belongs to a stage or an attempt that is over; remove it'
+      when 'JOB_ENDED' then 'the job has already ended'
+      when 'LOCK_LOST' then 'this worker no longer holds the task; do not publish anything'
+      when 'STALE_MESSAGE' then 'the message belongs to a stage or an attempt that has ended; remove it'
       when 'STAGE_HELD' then 'another worker holds the task; leave the message until its lock expires'
     end
   ));
 $$;
 comment on function private.volume_refusal(anyelement, text, bigint) is
-  'An answer of the given type for a call that changed nothing, with the reason.';
+  'A result of the given type for a call that changed nothing, with the reason.';
 
 create function private.end_volume_run(
   p_token uuid,
@@ -201,7 +201,7 @@ create function public.receive_volume_messages(
 returns setof public.volume_stage_message
 language plpgsql
 volatile
-security definer          -- workers hold no rights on queues
+security definer          -- workers have no privileges on queues
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -210,12 +210,12 @@ declare
   v_found integer;
 begin
   if (p_limit between 1 and 100) is not true then
-    raise exception 'p_limit must be 1 to 100, got %', coalesce(p_limit::text, 'null')
-      using errcode = '22023', hint = 'Take one message at a time.';
+    raise exception 'p_limit must be between 1 and 100, got %', coalesce(p_limit::text, 'null')
+      using errcode = '22023', hint = 'Receive fewer messages at a time.';
   end if;
   if (cardinality(p_stages) between 1 and 4) is not true then
-    raise exception 'p_stages must name one to four stages'
-      using errcode = '22023', hint = 'Stages are line_detection, line_extraction, ocr, reduce.';
+    raise exception 'p_stages must be a list of one to four stages'
+      using errcode = '22023', hint = 'Valid stages are line_detection, line_extraction, ocr, reduce.';
   end if;
   perform private.require_seconds('p_visibility', p_visibility, 0);
   perform private.require_volume_stage(s.stage) from unnest(p_stages) as s (stage);
@@ -242,15 +242,15 @@ begin
 end;
 $$;
 comment on function public.receive_volume_messages(text[], integer, integer, timestamptz) is
-  'Receive messages of the first of these stages that has any. They stay hidden from other workers for p_visibility '
-  'seconds. Returns no rows when there is nothing to do.';
+  'Receive messages from the queue of the first of these stages that has any. They stay hidden from other workers for '
+  'p_visibility seconds. Returns no rows if all queues are empty.';
 grant execute on function public.receive_volume_messages(text[], integer, integer, timestamptz) to service_role, pagewarden_worker;
 
 create function public.extend_volume_message(p_stage text, p_handle bigint, p_seconds integer)
 returns boolean
 language plpgsql
 volatile
-security definer          -- workers hold no rights on queues
+security definer          -- workers have no privileges on queues
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -261,15 +261,15 @@ begin
 end;
 $$;
 comment on function public.extend_volume_message(text, bigint, integer) is
-  'Hide a message from other workers for so many seconds from now; 0 shows it at once. False when the message is '
-  'gone.';
+  'Hide a message from other workers for this many seconds from now; 0 makes it visible immediately. Returns false if '
+  'the message no longer exists.';
 grant execute on function public.extend_volume_message(text, bigint, integer) to service_role, pagewarden_worker;
 
 create function public.remove_volume_message(p_stage text, p_handle bigint)
 returns boolean
 language plpgsql
 volatile
-security definer          -- workers hold no rights on queues
+security definer          -- workers have no privileges on queues
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -278,7 +278,7 @@ begin
 end;
 $$;
 comment on function public.remove_volume_message(text, bigint) is
-  'Archive a message that has been handled. False when it is gone already.';
+  'Archive a message that has been handled. Returns false if it no longer exists.';
 grant execute on function public.remove_volume_message(text, bigint) to service_role, pagewarden_worker;
 
 create function private.stage_seconds(p_task_id bigint)
@@ -294,7 +294,7 @@ as $$
   -- A skipped run does not show how long the stage takes.
   order by r.stage, r.outcome = 'skipped', r.id desc;
 $$;
-comment on function private.stage_seconds(bigint) is 'The duration of each stage of a task, as it was last done.';
+comment on function private.stage_seconds(bigint) is 'The duration of each stage of a task in its last completed run.';
 
 create function private.total_stage_seconds(p_task_id bigint)
 returns double precision
@@ -306,7 +306,7 @@ as $$
   select coalesce(sum(s.seconds), 0) from private.stage_seconds(p_task_id) as s;
 $$;
 comment on function private.total_stage_seconds(bigint) is
-  'The duration of all stages of a task together, each as it was last done.';
+  'The total duration of all stages of a task, based on the last completed run of each.';
 
 create type public.start_volume_stage_answer as (
   success boolean,
@@ -326,8 +326,8 @@ create type public.start_volume_stage_answer as (
   seconds_before double precision
 );
 comment on type public.start_volume_stage_answer is
-  'The lock token of a stage and what its worker must know. A refusal has error, message, the id of the task, and for '
-  'STAGE_HELD the seconds until a retry makes sense. Nullable: error, message, id, retry_after, task_id, token, '
+  'The lock token of a stage and the data that its worker needs. An error result has error, message, the task id, and '
+  'for STAGE_HELD the seconds to wait before a retry. Nullable: error, message, id, retry_after, task_id, token, '
   'stage, job_key, bdrc_w_id, bdrc_i_id, config, is_forced, stage_seconds, seconds_before.';
 
 create function public.start_volume_stage(
@@ -341,7 +341,7 @@ create function public.start_volume_stage(
 returns public.start_volume_stage_answer
 language plpgsql
 volatile
-security definer          -- workers hold no rights on tables
+security definer          -- workers have no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -404,9 +404,8 @@ begin
 end;
 $$;
 comment on function public.start_volume_stage(bigint, text, integer, text, integer, timestamptz) is
-  'Start the stage that a message names: returns the lock token and what the stage needs. STALE_MESSAGE: the message '
-  'was handled already; remove it. STAGE_HELD: another worker holds the task; leave the message for retry_after '
-  'seconds.';
+  'Start the stage of a message: returns the lock token and what the stage needs. STALE_MESSAGE: the message was '
+  'already handled; remove it. STAGE_HELD: another worker holds the task; leave the message for retry_after seconds.';
 grant execute on function public.start_volume_stage(bigint, text, integer, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
@@ -422,8 +421,8 @@ create type public.volume_stage_answer as (
 );
 comment on type public.volume_stage_answer is
   'The result of a call for a task that a worker holds. is_counted: a release was counted as a failure. is_final, '
-  'attempts: after a failure, whether it was the last one and how many there were. A refusal has error, message and '
-  'the id of the task. Nullable: error, message, id, task_id, is_counted, is_final, attempts.';
+  'attempts: after a failure, whether it is final, and the number of failures so far. An error result has error, '
+  'message and the task id. Nullable: error, message, id, task_id, is_counted, is_final, attempts.';
 
 create function public.extend_volume_lock(
   p_task_id bigint,
@@ -436,7 +435,7 @@ create function public.extend_volume_lock(
 returns public.volume_stage_answer
 language plpgsql
 volatile
-security definer          -- workers hold no rights on tables
+security definer          -- workers have no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -445,7 +444,7 @@ begin
   perform private.require_seconds('p_lock_seconds', p_lock_seconds, 1);
   if p_pages_done < 0 or p_pages_total < 0 then
     raise exception 'p_pages_done and p_pages_total must not be negative'
-      using errcode = '22023', hint = 'Leave out what is not known.';
+      using errcode = '22023', hint = 'Omit unknown values.';
   end if;
   update public.volume_tasks as t
   set locked_at = p_now, lock_expires_at = least(p_now + make_interval(secs => p_lock_seconds), t.deadline),
@@ -461,8 +460,8 @@ begin
 end;
 $$;
 comment on function public.extend_volume_lock(bigint, uuid, integer, integer, integer, timestamptz) is
-  'Heartbeat: renew the lock and record progress. Also call it right before publishing artifacts, to check that the '
-  'lock still holds. LOCK_LOST: it does not, or the stage is past its deadline.';
+  'Heartbeat: renew the lock and record progress. Also call it immediately before publishing artifacts, to check that '
+  'the lock is still held. LOCK_LOST: the lock was lost, or the stage exceeded its deadline.';
 grant execute on function public.extend_volume_lock(bigint, uuid, integer, integer, integer, timestamptz)
   to service_role, pagewarden_worker;
 
@@ -478,12 +477,12 @@ begin
     jsonb_typeof(p_metrics) = 'object' and octet_length(p_metrics::text) <= 100000
     and not p_metrics @? '$.* ? (@.type() <> "number" && @.type() <> "string" && @.type() <> "null")'
   ) is not true then
-    raise exception 'p_metrics must be an object of numbers and texts, of at most 100000 bytes'
-      using errcode = '22023', hint = 'Send {} when nothing was measured.';
+    raise exception 'p_metrics must be an object of numbers and strings, and at most 100000 bytes long'
+      using errcode = '22023', hint = 'Send {} if nothing was measured.';
   end if;
 end;
 $$;
-comment on function private.require_metrics(jsonb) is 'Raise 22023 unless this is an object of numbers and texts.';
+comment on function private.require_metrics(jsonb) is 'Raise 22023 unless this is an object of numbers and strings.';
 
 create function private.save_volume_result(p_task_id bigint, p_metrics jsonb, p_now timestamptz)
 returns void
@@ -508,7 +507,7 @@ as $$
       processing_duration_ms = excluded.processing_duration_ms, metrics = excluded.metrics, updated_at = p_now;
 $$;
 comment on function private.save_volume_result(bigint, jsonb, timestamptz) is
-  'Insert or replace the figures of a volume.';
+  'Insert or replace the results of a volume.';
 
 create function private.finish_volume_stage(p_task public.volume_tasks, p_metrics jsonb, p_now timestamptz)
 returns void
@@ -534,8 +533,8 @@ begin
 end;
 $$;
 comment on function private.finish_volume_stage(public.volume_tasks, jsonb, timestamptz) is
-  'Mark the current stage of a task, which the caller has locked, as done. After the last stage, store its figures; '
-  'without figures (null) the stored ones stay.';
+  'Mark the current stage of a task, which the caller has locked, as done. After the last stage, store its metrics; '
+  'if they are null, the stored ones are kept.';
 
 create function public.complete_volume_stage(
   p_task_id bigint,
@@ -549,7 +548,7 @@ create function public.complete_volume_stage(
 returns public.volume_stage_answer
 language plpgsql
 volatile
-security definer          -- workers hold no rights on tables
+security definer          -- workers have no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -558,9 +557,9 @@ declare
 begin
   perform private.require_metrics(p_metrics);
   if (p_pages >= 0 and p_failed_pages between 0 and p_pages) is not true then
-    raise exception 'p_failed_pages must be 0 to p_pages, got % of %',
+    raise exception 'p_failed_pages must be between 0 and p_pages, got % of %',
       coalesce(p_failed_pages::text, 'null'), coalesce(p_pages::text, 'null')
-      using errcode = '22023', hint = 'Failed pages count among the pages.';
+      using errcode = '22023', hint = 'p_pages includes the failed pages.';
   end if;
   select t.* into v_task from public.volume_tasks as t where t.id = p_task_id and t.token = p_token for update;
   if not found then
@@ -577,7 +576,7 @@ begin
 end;
 $$;
 comment on function public.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb, timestamptz) is
-  'Complete a stage whose artifacts are published; p_skipped: they existed already. After reduce, p_metrics becomes '
+  'Complete a stage whose artifacts are published; p_skipped: they already existed. After reduce, p_metrics becomes '
   'the result of the volume. LOCK_LOST: another worker holds the task, and nothing has changed.';
 grant execute on function public.complete_volume_stage(bigint, uuid, integer, integer, boolean, jsonb, timestamptz)
   to service_role, pagewarden_worker;
@@ -594,7 +593,7 @@ begin
     jsonb_typeof(p_error) = 'object' and octet_length(p_error::text) <= 100000
     and jsonb_typeof(p_error -> 'message') = 'string'
   ) is not true then
-    raise exception 'p_error must be an object with a message, of at most 100000 bytes'
+    raise exception 'p_error must be an object with a message, and at most 100000 bytes long'
       using errcode = '22023', hint = 'Send {"type": …, "message": …}.';
   end if;
 end;
@@ -639,7 +638,7 @@ begin
 end;
 $$;
 comment on function private.fail_volume(public.volume_tasks, text, jsonb, boolean, integer, timestamptz) is
-  'Count a failure of a task that the caller has locked; p_is_final rules out a retry.';
+  'Count a failure of a task that the caller has locked; p_is_final prevents a retry.';
 
 create function public.fail_volume_stage(
   p_task_id bigint,
@@ -652,7 +651,7 @@ create function public.fail_volume_stage(
 returns public.volume_stage_answer
 language plpgsql
 volatile
-security definer          -- workers hold no rights on tables
+security definer          -- workers have no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -676,7 +675,7 @@ end;
 $$;
 comment on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer, timestamptz) is
   'Fail a stage: {"type", "message", …}. It is retried after a backoff (or p_retry_after seconds), unless the error '
-  'is permanent or the attempts are used up.';
+  'is permanent or no attempts are left.';
 grant execute on function public.fail_volume_stage(bigint, uuid, jsonb, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
@@ -694,8 +693,8 @@ as $$
   );
 $$;
 comment on function private.stage_worked_for_others(public.volume_tasks, text, bigint) is
-  'Whether a worker that reports an outage of a stage has, since this run, done the stage for another volume of the '
-  'job.';
+  'Whether a worker that reports an outage in a stage has completed that stage for another volume of the job since '
+  'this run.';
 
 create function private.postpone_volume(p_task public.volume_tasks, p_error jsonb, p_now timestamptz)
 returns public.volume_stage_answer
@@ -725,7 +724,7 @@ begin
       p_task, 'failed',
       p_error || jsonb_build_object(
         'type', 'OnlyThisVolume', 'category', 'configuration',
-        'message', format('others of the job do not meet this: %s', p_error ->> 'message')
+        'message', format('other volumes of the job are not affected: %s', p_error ->> 'message')
       ),
       false, null, p_now
     );
@@ -747,21 +746,21 @@ begin
 end;
 $$;
 comment on function private.postpone_volume(public.volume_tasks, jsonb, timestamptz) is
-  'Handle an outage: publish a task, which the caller has locked, again with a delay that grows from 30 seconds to 5 '
-  'minutes. The fifth outage in a row counts as a failure if the same worker did the stage for other volumes of the '
-  'job meanwhile.';
+  'Handle an outage: republish a task, which the caller has locked, with a delay that grows from 30 seconds to 5 '
+  'minutes. The fifth outage in a row counts as a failure if the same worker completed the stage for other volumes of '
+  'the job in the meantime.';
 
 create function public.release_volume_stage(
   p_task_id bigint,
   p_token uuid,
-  p_reason text default 'the worker stops',
+  p_reason text default 'the worker is stopping',
   p_outage boolean default false,
   p_now timestamptz default now()
 )
 returns public.volume_stage_answer
 language plpgsql
 volatile
-security definer          -- workers hold no rights on tables
+security definer          -- workers have no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -790,9 +789,10 @@ begin
 end;
 $$;
 comment on function public.release_volume_stage(bigint, uuid, text, boolean, timestamptz) is
-  'Release a stage without counting a failure. Either the worker stops; then the message stays for others. Or a store '
-  'or an engine is away or misconfigured (p_outage); then a new message follows with a delay, and the worker removes '
-  'this one. is_counted: other volumes of the job do not meet the outage, so it counted as a failure of this volume.';
+  'Release a stage without counting a failure. If the worker is stopping, the message stays for other workers. If a '
+  'store or an engine is unavailable or misconfigured (p_outage), a new message is published with a delay, and the '
+  'worker removes this one. is_counted: other volumes of the job are not affected, so the outage counted as a failure '
+  'of this volume.';
 grant execute on function public.release_volume_stage(bigint, uuid, text, boolean, timestamptz) to service_role, pagewarden_worker;
 
 create function private.is_volume_lock_expired(p_task public.volume_tasks, p_now timestamptz)
@@ -836,7 +836,7 @@ begin
       p_task, 'deadline',
       jsonb_build_object(
         'type', 'StageTimedOut', 'category', 'transient',
-        'message', format('the stage did not end in %s', p_task.deadline - p_task.started_at)
+        'message', format('the stage did not finish within %s', p_task.deadline - p_task.started_at)
       ),
       false, null, p_now
     );
@@ -858,7 +858,7 @@ begin
 end;
 $$;
 comment on function private.reclaim_volume(public.volume_tasks, timestamptz) is
-  'Take a task, which the caller has locked, from a worker that died or exceeded the deadline.';
+  'Reclaim a task, which the caller has locked, from a worker that died or exceeded the deadline.';
 
 create function private.sweep_volumes(p_now timestamptz)
 returns integer
@@ -866,7 +866,7 @@ language plpgsql
 volatile
 security invoker
 set search_path = ''
-set enable_seqscan = off   -- a handful of rows by index, whatever the statistics say
+set enable_seqscan = off   -- reads few rows by index, whatever the statistics say
 as $$
 declare
   v_task public.volume_tasks;
@@ -886,4 +886,5 @@ begin
 end;
 $$;
 comment on function private.sweep_volumes(timestamptz) is
-  'Take back tasks whose locks have expired. Returns how many; their messages become visible again by themselves.';
+  'Reclaim tasks whose locks have expired. Returns the number reclaimed; their messages become visible again '
+  'automatically.';

@@ -1,12 +1,12 @@
 -- The orchestrator of volumes: moves them from stage to stage, and repairs what was lost.
 --
--- One pass looks at all running jobs: it takes back tasks of dead workers, publishes messages for stages
--- that may start, and ends jobs. Any process may call it, as often as it likes; an advisory lock lets one
--- pass run at a time. At most 200 messages of a job wait for each stage, so no job blocks others.
+-- One pass processes all running jobs: it reclaims tasks of dead workers, publishes messages for stages
+-- that may start, and ends jobs. Any process may call it at any time; an advisory lock lets one pass run
+-- at a time. At most 200 messages of a job wait for each stage, so no job blocks others.
 --
 -- Messages for queues outside this database are written to an outbox in the same transaction; a process
--- claims them, sends them and settles them. Every 10 minutes a pass reconciles: it publishes tasks again
--- whose message is missing.
+-- claims them, sends them and settles them. Every 10 minutes a pass reconciles: it republishes tasks whose
+-- message is missing.
 
 create function private.require_volume_queue(p_queue text)
 returns void
@@ -17,8 +17,8 @@ set search_path = ''
 as $$
 begin
   if (p_queue in ('pgmq', 'sqs')) is not true then
-    raise exception 'there is no kind of queue %', coalesce(p_queue, 'null')
-      using errcode = '22023', hint = 'Kinds are pgmq and sqs.';
+    raise exception 'unknown queue kind %', coalesce(p_queue, 'null')
+      using errcode = '22023', hint = 'Valid kinds are pgmq and sqs.';
   end if;
 end;
 $$;
@@ -36,10 +36,10 @@ language plpgsql
 volatile
 security invoker
 set search_path = ''
-set enable_seqscan = off   -- a handful of rows by index, whatever the statistics say
+set enable_seqscan = off   -- reads few rows by index, whatever the statistics say
 as $$
 declare
-  -- So many messages of a job wait for a stage, so that no job blocks others.
+  -- The limit of messages of a job that wait for a stage, so that no job blocks others.
   c_max_queued constant integer := 200;
   v_before constant text := private.previous_volume_stage(p_stage);
   v_free integer;
@@ -74,8 +74,8 @@ begin
 end;
 $$;
 comment on function private.publish_ready_volumes(bigint, text, text, integer, timestamptz) is
-  'Publish tasks of a job for a stage: failed ones whose retry is due, and those that have done the stage before. '
-  'Returns how many.';
+  'Publish tasks of a job for a stage: failed ones whose retry is due, and those that have completed the previous '
+  'stage. Returns the number published.';
 
 create function private.volume_job_outcome(p_job_id bigint)
 returns text
@@ -83,7 +83,7 @@ language sql
 stable
 security invoker
 set search_path = ''
-set enable_seqscan = off   -- one row by index, whatever the statistics say
+set enable_seqscan = off   -- reads one row by index, whatever the statistics say
 as $$
   select case
     when exists (
@@ -98,8 +98,8 @@ as $$
   end;
 $$;
 comment on function private.volume_job_outcome(bigint) is
-  'The final status of a job: completed when all its volumes are done, failed when some cannot be. Null while volumes '
-  'are still open.';
+  'The final status of a job: completed when all its volumes are done, failed when some cannot be completed. Null '
+  'while volumes are still open.';
 
 create function private.end_volume_job(p_job_id bigint, p_now timestamptz)
 returns text
@@ -156,7 +156,7 @@ begin
 end;
 $$;
 comment on function private.republish_lost_volumes(text, timestamptz) is
-  'Publish tasks again whose message is missing because a queue was purged or the kind of queue was changed.';
+  'Republish tasks whose message is missing because a queue was purged or the kind of queue was changed.';
 
 create type public.orchestrate_volumes_answer as (
   published integer,
@@ -171,10 +171,11 @@ create type public.orchestrate_volumes_answer as (
   retry_in double precision
 );
 comment on type public.orchestrate_volumes_answer is
-  'What one pass of the orchestrator did: messages published for stages that may start, and again for lost ones; '
-  'tasks taken from dead workers; jobs completed and failed. is_more: p_limit was reached, so call again. '
-  'is_reconciling: compare queues outside this database now, see republish_volumes. is_busy: jobs are running. '
-  'outbox: unsent messages, counted up to 1000. retry_in: seconds until the next retry is due. Nullable: retry_in.';
+  'The result of one orchestrator pass: messages published for stages that can start, and republished for lost ones; '
+  'tasks reclaimed from dead workers; jobs completed and failed. is_more: p_limit was reached, so call it again. '
+  'is_reconciling: external queues should be compared now, see republish_volumes. is_busy: jobs are running. outbox: '
+  'the number of unsent messages, counted up to 1000. retry_in: seconds until the next retry is due. Nullable: '
+  'retry_in.';
 
 create function public.orchestrate_volumes(
   p_queue text default 'pgmq',
@@ -185,7 +186,7 @@ create function public.orchestrate_volumes(
 returns setof public.orchestrate_volumes_answer
 language plpgsql
 volatile
-security definer          -- the orchestrator holds no rights on tables
+security definer          -- the orchestrator has no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -204,11 +205,11 @@ begin
   perform private.require_volume_queue(p_queue);
   perform private.require_text('p_process', p_process, 200);
   if (p_limit between 1 and 10000) is not true then
-    raise exception 'p_limit must be 1 to 10000, got %', coalesce(p_limit::text, 'null')
-      using errcode = '22023', hint = 'Call again when there is more to do.';
+    raise exception 'p_limit must be between 1 and 10000, got %', coalesce(p_limit::text, 'null')
+      using errcode = '22023', hint = 'Call it again while is_more is true.';
   end if;
   -- One pass at a time; a second one would find nothing to do.
-  if not pg_try_advisory_xact_lock(hashtextextended('pagewarden: the orchestrator of volumes', 0)) then
+  if not pg_try_advisory_xact_lock(hashtextextended('pagewarden: volume orchestrator', 0)) then
     return;
   end if;
   perform private.detect_restart(p_now);
@@ -256,9 +257,9 @@ begin
 end;
 $$;
 comment on function public.orchestrate_volumes(text, integer, text, timestamptz) is
-  'Make one pass over all jobs: take back tasks of dead workers, publish messages for stages that may start, end '
-  'jobs. Messages go into the queues of this database (pgmq) or into the outbox (sqs). Returns one row, or none while '
-  'another call is running.';
+  'Run one pass over all jobs: reclaim tasks from dead workers, publish messages for stages that can start, and end '
+  'finished jobs. Messages go to the queues of this database (pgmq) or to the outbox (sqs). Returns one row, or none '
+  'while another call is running.';
 grant execute on function public.orchestrate_volumes(text, integer, text, timestamptz) to service_role, pagewarden_worker;
 
 create type public.volume_outbox_message as (stage text, message jsonb);
@@ -272,12 +273,12 @@ create function public.claim_volume_outbox(
 returns setof public.volume_outbox_message
 language plpgsql
 volatile
-security definer          -- the orchestrator holds no rights on tables
+security definer          -- the orchestrator has no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   if (p_limit between 1 and 1000) is not true then
-    raise exception 'p_limit must be 1 to 1000, got %', coalesce(p_limit::text, 'null')
+    raise exception 'p_limit must be between 1 and 1000, got %', coalesce(p_limit::text, 'null')
       using errcode = '22023', hint = 'Send in smaller batches.';
   end if;
   perform private.require_seconds('p_lease_seconds', p_lease_seconds, 1);
@@ -297,14 +298,14 @@ begin
 end;
 $$;
 comment on function public.claim_volume_outbox(integer, integer, timestamptz) is
-  'Lease messages that are to be sent. A message that is not settled before the lease ends is handed out again.';
+  'Lease messages from the outbox. A message that is not settled before its lease expires can be leased again.';
 grant execute on function public.claim_volume_outbox(integer, integer, timestamptz) to service_role, pagewarden_worker;
 
 create function public.settle_volume_outbox(p_messages jsonb)
 returns integer
 language plpgsql
 volatile
-security definer          -- the orchestrator holds no rights on tables
+security definer          -- the orchestrator has no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -319,7 +320,7 @@ begin
 end;
 $$;
 comment on function public.settle_volume_outbox(jsonb) is
-  'Delete messages that were sent: [{"task_id", "attempt"}, …]. Returns how many of them were still in the outbox.';
+  'Delete sent messages from the outbox: [{"task_id", "attempt"}, …]. Returns the number deleted.';
 grant execute on function public.settle_volume_outbox(jsonb) to service_role, pagewarden_worker;
 
 create function public.republish_volumes(
@@ -330,15 +331,15 @@ create function public.republish_volumes(
 returns integer
 language plpgsql
 volatile
-security definer          -- the orchestrator holds no rights on tables
+security definer          -- the orchestrator has no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.require_volume_stage(p_stage);
   -- No queue keeps a message for longer than 14 days.
   if (p_older_seconds between 0 and 1209600) is not true then
-    raise exception 'p_older_seconds must be 0 to 1209600, got %', coalesce(p_older_seconds::text, 'null')
-      using errcode = '22023', hint = 'It is how long the queue keeps messages, or some minutes if it is empty.';
+    raise exception 'p_older_seconds must be between 0 and 1209600, got %', coalesce(p_older_seconds::text, 'null')
+      using errcode = '22023', hint = 'Pass the retention period of the queue, or a few minutes if the queue is empty.';
   end if;
   return private.publish_volumes(
     array(
@@ -357,7 +358,7 @@ begin
 end;
 $$;
 comment on function public.republish_volumes(text, integer, timestamptz) is
-  'Send again what has waited longer than p_older_seconds in the queue of this stage outside this database, because '
-  'that queue is empty or has dropped older messages. Returns how many.';
+  'Resend messages that were sent to the external queue of this stage more than p_older_seconds ago, because that '
+  'queue is empty or has dropped older messages. Returns the number resent.';
 grant execute on function public.republish_volumes(text, integer, timestamptz) to service_role, pagewarden_worker;
 

@@ -1,6 +1,6 @@
 -- Volume jobs, as people see them: create, cancel, run again, lists and the board.
 --
--- A job belongs to the person who created it; only its owner, HAC and services see and change it. The
+-- A job belongs to the user who created it; only its owner, HAC and services may see and change it. The
 -- functions in private check that and do the work; the functions in public only call them.
 
 create function private.require_volume_job(p_job_id bigint)
@@ -14,7 +14,7 @@ begin
   if not private.is_service() and not private.is_admin() and not exists (
     select 1 from public.volume_jobs as j where j.id = p_job_id and j.user_id = auth.uid()
   ) then
-    raise exception 'job % is not yours', coalesce(p_job_id::text, 'null')
+    raise exception 'no permission for job %', coalesce(p_job_id::text, 'null')
       using errcode = '42501', hint = 'Only its owner and HAC may see and change it.';
   end if;
 end;
@@ -43,13 +43,14 @@ begin
   )
   limit 1;
   if found then
-    raise exception 'the source % is not of a job of yours', left(v_source, 450)
-      using errcode = '42501', hint = 'Name files of jobs that you have ordered, jobs/…/ocr_results.parquet; HAC may name all.';
+    raise exception 'the source % does not belong to one of your jobs', left(v_source, 450)
+      using errcode = '42501', hint = 'Use a file of one of your own jobs (jobs/…/ocr_results.parquet); HAC may use any.';
   end if;
 end;
 $$;
 comment on function private.require_volume_sources(jsonb) is
-  'Raise 42501 unless the caller may read the texts that a config combines: they become part of the job''s artifacts.';
+  'Raise 42501 unless the caller may read the texts that a config combines, because they become part of the job''s '
+  'artifacts.';
 
 create function private.require_volumes(p_volumes jsonb)
 returns void
@@ -66,7 +67,7 @@ begin
     and not p_volumes @? 'strict $[*] ? (@.type() <> "object")'
   ) is not true then
     raise exception 'p_volumes must be a list of 1 to 100000 objects'
-      using errcode = '22023', hint = 'Send [{"bdrc_w_id": …, "bdrc_i_id": …}, …]; make several jobs of more.';
+      using errcode = '22023', hint = 'Send [{"bdrc_w_id": …, "bdrc_i_id": …}, …]; split larger lists into several jobs.';
   end if;
   select coalesce(v.value ->> 'bdrc_w_id', 'null') || '-' || coalesce(v.value ->> 'bdrc_i_id', 'null') into v_wrong
   from jsonb_array_elements(p_volumes) as v
@@ -76,8 +77,8 @@ begin
   ) is not true
   limit 1;
   if found then
-    raise exception 'a volume cannot be called %', left(v_wrong, 450)
-      using errcode = '22023', hint = 'bdrc_w_id and bdrc_i_id are letters, digits, dots, dashes and underscores.';
+    raise exception 'invalid volume name %', left(v_wrong, 450)
+      using errcode = '22023', hint = 'bdrc_w_id and bdrc_i_id may contain only letters, digits, dots, dashes and underscores.';
   end if;
 end;
 $$;
@@ -92,7 +93,7 @@ create type public.create_volume_job_answer as (
   volumes integer
 );
 comment on type public.create_volume_job_answer is
-  'The new job, its key, and how many volumes it has; or a refusal. Nullable: error, message, job_id, volumes.';
+  'The new job, its key and its number of volumes; or an error. Nullable: error, message, job_id, volumes.';
 
 create function private.create_volume_job(
   p_volumes jsonb,
@@ -105,7 +106,7 @@ create function private.create_volume_job(
 returns public.create_volume_job_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -115,19 +116,19 @@ declare
   v_answer public.create_volume_job_answer;
 begin
   if auth.uid() is null and not private.is_service() then
-    raise exception 'only a person or a service may create a volume job'
-      using errcode = '42501', hint = 'Sign in, and send the token.';
+    raise exception 'only a user or a service may create a volume job'
+      using errcode = '42501', hint = 'Sign in and send the access token.';
   end if;
   perform private.require_volumes(p_volumes);
   perform private.require_volume_config(p_config);
   perform private.require_volume_sources(p_config);
   if (octet_length(v_key) <= 200 and v_key ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]*$') is not true then
-    raise exception 'a job cannot be called %', left(v_key, 200)
-      using errcode = '22023', hint = 'Its key is letters, digits, dots, dashes and underscores; leave it out to get one.';
+    raise exception 'invalid job key %', left(v_key, 200)
+      using errcode = '22023', hint = 'A key may contain only letters, digits, dots, dashes and underscores; omit it to generate one.';
   end if;
   if (p_max_attempts between 1 and 100 and p_stage_seconds between 1 and 43200) is not true then
-    raise exception 'p_max_attempts must be 1 to 100 and p_stage_seconds 1 to 43200'
-      using errcode = '22023', hint = 'Leave them out to get the defaults.';
+    raise exception 'p_max_attempts must be between 1 and 100, and p_stage_seconds between 1 and 43200'
+      using errcode = '22023', hint = 'Omit them to use the defaults.';
   end if;
   insert into public.volume_jobs as j (user_id, job_key, config, max_attempts, stage_seconds, created_at, updated_at)
   values (auth.uid(), v_key, jsonb_strip_nulls(p_config), p_max_attempts, p_stage_seconds, p_now, p_now)
@@ -136,7 +137,7 @@ begin
   if not found then
     v_answer.success := false;
     v_answer.error := 'JOB_KEY_TAKEN';
-    v_answer.message := 'there is a job with this key already';
+    v_answer.message := 'a job with this key already exists';
     v_answer.job_key := v_key;
     return v_answer;
   end if;
@@ -156,7 +157,7 @@ begin
   order by v.bdrc_w_id, v.bdrc_i_id;
   get diagnostics v_count = row_count;
   perform private.log_act(
-    null, null, 'volumes_ordered', format('job %s of %s volumes', v_key, v_count), null, null,
+    null, null, 'volumes_ordered', format('job %s with %s volumes', v_key, v_count), null, null,
     jsonb_build_object('job_id', v_job_id, 'config', p_config)
   );
   perform private.notify_volumes('orchestrator');
@@ -202,8 +203,8 @@ begin
 end;
 $$;
 comment on function private.reset_volumes(bigint[], text, boolean, timestamptz) is
-  'Move tasks, which the caller has locked, back to before a stage (null: the current one of each) and remove their '
-  'locks. p_is_forced: run that stage even if it was done before. Messages already sent become stale.';
+  'Reset tasks, which the caller has locked, to the start of a stage (null: the current stage of each) and remove '
+  'their locks. p_is_forced: run that stage even if it was already done. Messages already sent become stale.';
 
 create type public.cancel_volume_job_answer as (
   success boolean,
@@ -214,14 +215,14 @@ create type public.cancel_volume_job_answer as (
   taken_back integer
 );
 comment on type public.cancel_volume_job_answer is
-  'How many volumes were taken from queues and workers; or a refusal, with the id of the job. Nullable: error, '
-  'message, id, job_id, taken_back.';
+  'The number of volumes withdrawn from queues and workers; or an error, with the job id. Nullable: error, message, '
+  'id, job_id, taken_back.';
 
 create function private.cancel_volume_job(p_job_id bigint, p_reason text, p_now timestamptz default now())
 returns public.cancel_volume_job_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -271,8 +272,8 @@ create type public.rerun_volumes_answer as (
   skipped integer
 );
 comment on type public.rerun_volumes_answer is
-  'How many volumes run the stage again, and how many have not reached it; or a refusal, with the id of the job. '
-  'Nullable: error, message, id, job_id, rerun, skipped.';
+  'The number of volumes that will run the stage again, and the number that have not yet reached it; or an error, '
+  'with the job id. Nullable: error, message, id, job_id, rerun, skipped.';
 
 create function private.rerun_volumes(
   p_job_id bigint,
@@ -285,7 +286,7 @@ create function private.rerun_volumes(
 returns public.rerun_volumes_answer
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -366,8 +367,8 @@ create type public.listed_volume_job as (
   finished_at timestamptz
 );
 comment on type public.listed_volume_job is
-  'A job in a list: its owner, and how many of its volumes exist, are done, have failed, and are held by workers. '
-  'Nullable: owner_id, finished_at.';
+  'A job in a list: its owner, and how many volumes it has in total, done, failed, and held by workers. Nullable: '
+  'owner_id, finished_at.';
 
 create function private.list_volume_jobs(
   p_status text,
@@ -378,7 +379,7 @@ create function private.list_volume_jobs(
 returns setof public.listed_volume_job
 language plpgsql
 stable
-security definer          -- counts behind a policy would ask it for every task
+security definer          -- a policy would be evaluated for every task counted
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -386,8 +387,8 @@ declare
 begin
   perform private.require_page_size(p_limit);
   if p_status not in ('running', 'completed', 'failed', 'cancelled') then
-    raise exception 'there is no status % of jobs', p_status
-      using errcode = '22023', hint = 'Statuses are running, completed, failed, cancelled.';
+    raise exception 'unknown job status %', p_status
+      using errcode = '22023', hint = 'Valid statuses are running, completed, failed, cancelled.';
   end if;
   return query
   select j.id, j.job_key::text, j.user_id, j.status, j.config, c.volumes, c.done, c.failed, h.in_hand, j.created_at,
@@ -428,11 +429,11 @@ create type public.volume_in_progress as (
   pages_total integer
 );
 comment on type public.volume_in_progress is
-  'A volume that a worker holds: since when, for how many seconds, and its progress. Nullable: pages_total.';
+  'A volume that a worker holds: when its stage started, the seconds since then, and its progress. Nullable: pages_total.';
 
 create type public.volume_orchestrator_pass as (passed_at timestamptz, by text);
 comment on type public.volume_orchestrator_pass is
-  'The last pass of the orchestrator: its time and its process. Nullable: passed_at, by.';
+  'The last orchestrator pass: its time and the process that ran it. Nullable: passed_at, by.';
 
 create type public.volume_board_answer as (
   success boolean,
@@ -454,15 +455,15 @@ create type public.volume_board_answer as (
 );
 comment on type public.volume_board_answer is
   'A summary of a job. in_hand_by_stage: how many volumes workers hold, by stage. in_hand: at most 200 of them. '
-  'outage: the newest error of a store or an engine that is away. timing: volumes, pages, failed_pages and seconds of '
-  'the last 1000 runs, by stage. Nullable: error, message, id, job_id, job_key, status, config, created_at, '
-  'finished_at, stages, in_hand_by_stage, in_hand, outage, timing, orchestrator.';
+  'outage: the latest error caused by an unavailable store or engine. timing: volumes, pages, failed_pages and '
+  'seconds of the last 1000 runs, by stage. Nullable: error, message, id, job_id, job_key, status, config, '
+  'created_at, finished_at, stages, in_hand_by_stage, in_hand, outage, timing, orchestrator.';
 
 create function private.volume_board(p_job_id bigint, p_now timestamptz default now())
 returns public.volume_board_answer
 language plpgsql
 stable
-security definer          -- reads what the caller may not, after asking who it is
+security definer          -- checks the caller, then reads tables the caller may not
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -579,7 +580,7 @@ create type public.listed_volume_task as (
   result public.volume_figures
 );
 comment on type public.listed_volume_task is
-  'A volume of a job in a list. rank: the place of its status, for the next page. seconds: the duration of each '
+  'A volume of a job in a list. rank: the sort rank of its status, for pagination. seconds: the duration of each '
   'stage, by stage. Nullable: last_error, worker, pages_total, started_at, done_at, result.';
 
 create function private.list_volume_tasks(
@@ -594,7 +595,7 @@ create function private.list_volume_tasks(
 returns setof public.listed_volume_task
 language plpgsql
 stable
-security definer          -- reads what the caller may not, after asking who it is
+security definer          -- checks the caller, then reads tables the caller may not
 set search_path = pg_catalog, pg_temp
 -- A page in the order of its index, whatever the statistics say.
 set enable_seqscan = off
@@ -654,7 +655,7 @@ create function private.volume_history(p_task_id bigint, p_limit integer)
 returns setof public.volume_runs
 language plpgsql
 stable
-security definer          -- reads what the caller may not, after asking who it is
+security definer          -- checks the caller, then reads tables the caller may not
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -667,7 +668,7 @@ $$;
 comment on function private.volume_history(bigint, integer) is 'See public.volume_history.';
 grant execute on function private.volume_history(bigint, integer) to authenticated, service_role;
 
--- What people may call. Each function only calls the private one of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.create_volume_job(
   p_volumes jsonb,
@@ -689,7 +690,8 @@ returns public.cancel_volume_job_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.cancel_volume_job(p_job_id, p_reason) $$;
 comment on function public.cancel_volume_job(bigint, text) is
-  'End a job now. Workers lose its tasks, finished stages stay, and rerun_volumes continues with the rest.';
+  'Cancel a job immediately. Workers lose its tasks, finished stages are kept, and rerun_volumes continues with the '
+  'rest.';
 grant execute on function public.cancel_volume_job(bigint, text) to authenticated, service_role;
 
 create function public.rerun_volumes(
@@ -703,9 +705,9 @@ returns public.rerun_volumes_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.rerun_volumes(p_job_id, p_stage, p_task_ids, coalesce(p_only_failed, false), p_config) $$;
 comment on function public.rerun_volumes(bigint, text, bigint[], boolean, jsonb) is
-  'Run a stage and those after it again, but none before: for all volumes of a job, for some (p_task_ids), or for '
-  'failed ones. Without p_stage, failed volumes continue with the stage in which they failed. p_config replaces keys '
-  'of the job''s config. Volumes that have not reached the stage are skipped. A job that had ended runs again.';
+  'Rerun a stage and all later stages for all volumes of a job, for some (p_task_ids), or for failed ones. If p_stage '
+  'is null, failed volumes continue with the stage in which they failed. p_config overrides keys of the job''s '
+  'config. Volumes that have not reached the stage are skipped. A job that has ended is set to running again.';
 grant execute on function public.rerun_volumes(bigint, text, bigint[], boolean, jsonb) to authenticated, service_role;
 
 create function public.list_volume_jobs(
@@ -728,7 +730,7 @@ language sql stable security invoker set search_path = ''
 as $$ select private.volume_board(p_job_id) $$;
 comment on function public.volume_board(bigint) is
   'A summary of a job: volumes by stage and status, the volumes that workers hold (at most 200) and their progress, '
-  'the durations of stages, and the last pass of the orchestrator.';
+  'the stage durations, and the last orchestrator pass.';
 grant execute on function public.volume_board(bigint) to authenticated, service_role;
 
 create function public.list_volume_tasks(
@@ -745,7 +747,7 @@ language sql stable security invoker set search_path = ''
 as $$ select * from private.list_volume_tasks(p_job_id, p_stage, p_status, p_after_rank, p_after_id, p_limit, coalesce(p_by_id, false)) $$;
 comment on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean) is
   'The volumes of a job, failed ones first, with the duration of each stage and the result. Continues after the given '
-  'rank and task_id. p_by_id: ordered by task_id, which does not change while volumes move on; continues after '
+  'rank and task_id. p_by_id: ordered by task_id, which does not change while volumes progress; continues after '
   'p_after_id.';
 grant execute on function public.list_volume_tasks(bigint, text, text, integer, bigint, integer, boolean)
   to authenticated, service_role;
@@ -755,5 +757,5 @@ returns setof public.volume_runs
 language sql stable security invoker set search_path = ''
 as $$ select * from private.volume_history(p_task_id, p_limit) $$;
 comment on function public.volume_history(bigint, integer) is
-  'Every attempt of a worker at the volume, newest first: stage, times, pages, outcome.';
+  'All attempts to process a volume, newest first: stage, times, pages, outcome.';
 grant execute on function public.volume_history(bigint, integer) to authenticated, service_role;

@@ -1,13 +1,12 @@
 -- Schema volumes: jobs, tasks, volumes and results under the names of the pipeline they come from.
 --
 -- Schema public uses these names for other tables. With search_path = volumes, public the statements of
--- that pipeline's programs run unchanged. Triggers turn an update into the same steps that the functions
--- make: a change that the state machine does not allow is refused, one that comes too late changes
--- nothing. The API does not expose this schema.
+-- that pipeline's programs run unchanged. Triggers map an update to the steps of the functions: a change
+-- that the state machine does not allow is refused, an outdated one has no effect. The API does not expose this schema.
 
 create schema if not exists volumes;
 comment on schema volumes is
-  'Jobs, tasks, volumes and results under their plain names, which have other uses in schema public.';
+  'Jobs, tasks, volumes and results under the names of their original pipeline, which schema public uses for other tables.';
 grant usage on schema volumes to authenticated, service_role;
 
 create view volumes.jobs
@@ -15,7 +14,8 @@ with (security_invoker = true)
 as
 select j.id, j.job_key::text as job_key, j.status, j.config, j.created_at, j.finished_at
 from public.volume_jobs as j;
-comment on view volumes.jobs is 'volume_jobs. An update can end a job only when none of its volumes is open.';
+comment on view volumes.jobs is
+  'The rows of volume_jobs. An update can end a job only when none of its volumes is open.';
 grant select on volumes.jobs to authenticated, service_role;
 grant update on volumes.jobs to service_role;
 
@@ -23,7 +23,7 @@ create view volumes.volumes
 with (security_invoker = true)
 as
 select v.id, v.bdrc_w_id::text as bdrc_w_id, v.bdrc_i_id::text as bdrc_i_id, v.created_at from public.volumes as v;
-comment on view volumes.volumes is 'public.volumes.';
+comment on view volumes.volumes is 'The rows of public.volumes.';
 grant select on volumes.volumes to authenticated, service_role;
 
 create view volumes.tasks
@@ -34,7 +34,7 @@ select t.id, t.job_id, t.volume_id, t.current_stage, t.status, t.attempts::integ
   t.locked_by as worker, t.pages_done::integer as pages_done, t.pages_total::integer as pages_total
 from public.volume_tasks as t;
 comment on view volumes.tasks is
-  'volume_tasks. An update carries no lock token, so it applies only while no worker holds the task.';
+  'The rows of volume_tasks. An update carries no lock token, so it applies only while no worker holds the task.';
 grant select on volumes.tasks to authenticated, service_role;
 grant update on volumes.tasks to service_role;
 
@@ -45,7 +45,7 @@ select t.job_id, t.volume_id, r.task_id, r.total_images, r.total_lines, r.total_
   r.dewarping_applied_count, r.metrics, r.created_at, r.updated_at
 from public.volume_results as r
 join public.volume_tasks as t on t.id = r.task_id;
-comment on view volumes.volume_results is 'public.volume_results, by job and volume.';
+comment on view volumes.volume_results is 'The rows of public.volume_results, by job and volume.';
 grant select on volumes.volume_results to authenticated, service_role;
 grant insert, update on volumes.volume_results to service_role;
 
@@ -70,7 +70,7 @@ create function private.apply_volume_task_update(p_old volumes.tasks, p_new volu
 returns boolean
 language plpgsql
 volatile
-security definer          -- the caller holds no rights on tables
+security definer          -- the caller has no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -80,8 +80,8 @@ begin
   if (p_new.id, p_new.job_id, p_new.volume_id, p_new.worker, p_new.pages_done, p_new.pages_total)
     is distinct from (p_old.id, p_old.job_id, p_old.volume_id, p_old.worker, p_old.pages_done, p_old.pages_total)
     or (p_new.max_attempts > 0) is not true then
-    raise exception 'of a task, stage, status, attempts, max_attempts, last_error and times can be changed'
-      using errcode = '22023', hint = 'Order volumes with create_volume_job.';
+    raise exception 'only the stage, status, attempts, max_attempts, last_error and times of a task can be changed'
+      using errcode = '22023', hint = 'Create jobs with create_volume_job.';
   end if;
   perform 1 from public.volume_jobs as j where j.id = p_old.job_id for no key update;
   -- Waits for a transaction that is changing the task, and reads its new state.
@@ -123,15 +123,15 @@ begin
     when p_new.current_stage = p_old.current_stage and p_new.status in ('running', 'done', 'failed') then
       return false;   -- a late report
     else
-      raise exception 'a task cannot go from % % to % %',
+      raise exception 'a task cannot change from % % to % %',
         p_old.current_stage, p_old.status, p_new.current_stage, p_new.status
-        using errcode = '22023', hint = 'The orchestrator moves tasks on; by hand they go back to an earlier stage that is done.';
+        using errcode = '22023', hint = 'The orchestrator moves tasks forward; manually, they can only be reset to an earlier completed stage.';
   end case;
   return true;
 end;
 $$;
 comment on function private.apply_volume_task_update(volumes.tasks, volumes.tasks, timestamptz) is
-  'Apply an update of volumes.tasks. False when the task has changed meanwhile or a worker holds it.';
+  'Apply an update of volumes.tasks. Returns false if the task has changed in the meantime or a worker holds it.';
 grant execute on function private.apply_volume_task_update(volumes.tasks, volumes.tasks, timestamptz) to service_role;
 
 create function private.write_volume_task()
@@ -149,7 +149,7 @@ begin
 end;
 $$;
 comment on function private.write_volume_task() is
-  'Make volumes.tasks writable. An update that lost a race changes nothing and returns no row.';
+  'Make volumes.tasks writable. An update that loses a race changes nothing and returns no row.';
 create trigger tasks_write
   instead of update on volumes.tasks
   for each row execute function private.write_volume_task();
@@ -158,15 +158,15 @@ create function private.apply_volume_job_update(p_old volumes.jobs, p_new volume
 returns boolean
 language plpgsql
 volatile
-security definer          -- the caller holds no rights on tables
+security definer          -- the caller has no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_job public.volume_jobs;
 begin
   if (p_new.id, p_new.job_key, p_new.created_at) is distinct from (p_old.id, p_old.job_key, p_old.created_at) then
-    raise exception 'of a job, status and config can be changed'
-      using errcode = '22023', hint = 'Order volumes with create_volume_job.';
+    raise exception 'only the status and config of a job can be changed'
+      using errcode = '22023', hint = 'Create jobs with create_volume_job.';
   end if;
   perform private.require_volume_config(p_new.config);
   select j.* into v_job from public.volume_jobs as j where j.id = p_old.id for no key update;
@@ -190,14 +190,14 @@ begin
       update public.volume_jobs as j set status = 'running', finished_at = null, updated_at = p_now where j.id = p_old.id;
       perform private.notify_volumes('orchestrator');
     else
-      raise exception 'a job cannot go from % to %', p_old.status, p_new.status
+      raise exception 'a job cannot change from % to %', p_old.status, p_new.status
         using errcode = '22023', hint = 'Set it to running again first.';
   end case;
   return true;
 end;
 $$;
 comment on function private.apply_volume_job_update(volumes.jobs, volumes.jobs, timestamptz) is
-  'Apply an update of volumes.jobs. False when the job has changed meanwhile, or still has open volumes.';
+  'Apply an update of volumes.jobs. Returns false if the job has changed in the meantime, or still has open volumes.';
 grant execute on function private.apply_volume_job_update(volumes.jobs, volumes.jobs, timestamptz) to service_role;
 
 create function private.write_volume_job()
@@ -215,7 +215,7 @@ begin
 end;
 $$;
 comment on function private.write_volume_job() is
-  'Make volumes.jobs writable. An update that lost a race changes nothing and returns no row.';
+  'Make volumes.jobs writable. An update that loses a race changes nothing and returns no row.';
 create trigger jobs_write
   instead of update on volumes.jobs
   for each row execute function private.write_volume_job();
@@ -224,7 +224,7 @@ create function private.apply_volume_result_write(p_row volumes.volume_results, 
 returns bigint
 language plpgsql
 volatile
-security definer          -- the caller holds no rights on tables
+security definer          -- the caller has no privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -251,8 +251,8 @@ begin
 end;
 $$;
 comment on function private.apply_volume_result_write(volumes.volume_results, timestamptz) is
-  'Store figures written through volumes.volume_results. Null while the volume is not at reduce, or a worker holds '
-  'it.';
+  'Store results written through volumes.volume_results. Returns null if the volume is not at the reduce stage or a '
+  'worker holds it.';
 grant execute on function private.apply_volume_result_write(volumes.volume_results, timestamptz) to service_role;
 
 create function private.write_volume_results()

@@ -1,9 +1,9 @@
 -- Health: the view ocr_system_health (one row for HAC and the services) and results by hour.
 --
--- Both read hourly_results, where the sweep aggregates each hour once after its end, plus the results
+-- Both read hourly_results, into which the sweep aggregates each hour once after its end, plus the results
 -- of the hours since then. The current state is counted in the queue tables. So neither scans the table
 -- documents, however many documents are completed; health answers in milliseconds with a million.
--- The view keeps the columns of the seeds first and adds others behind them.
+-- The view has the columns of the seeds first, followed by others.
 --
 -- The metrics for Prometheus are in 03200_metrics, the alert rules in 03100_alerts.
 
@@ -38,7 +38,7 @@ create function private.aggregate_finished_hours(p_now timestamptz default now()
 returns void
 language plpgsql
 volatile
-security definer          -- the sweep calls it
+security definer          -- called by the sweep
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -75,7 +75,8 @@ as $$
   end
   from (select 1 from private.queue as q limit p_max) as k;
 $$;
-comment on function private.count_queue(integer) is 'Documents that can be claimed now: exact up to p_max, estimated beyond.';
+comment on function private.count_queue(integer) is
+  'Documents that can be claimed now: exact up to p_max, estimated above that.';
 
 create function private.system_health(p_now timestamptz default now())
 returns table (
@@ -115,8 +116,8 @@ declare
 begin
   -- A connection without a token is an operator's own.
   if auth.role() is not null and not private.is_service() and not private.is_admin() then
-    raise exception 'the health of the system is for HAC only'
-      using errcode = '42501', hint = 'Ask an administrator to give you the role "admin".';
+    raise exception 'system health requires the "admin" role (HAC)'
+      using errcode = '42501', hint = 'Ask an administrator to grant you the "admin" role.';
   end if;
   select count(*) filter (where d.ocr_status = 'failed') as failed,
     count(*) filter (where d.ocr_status = 'dead_letter') as in_dlq,
@@ -191,9 +192,9 @@ with (security_invoker = true)
 as
 select * from private.system_health();
 comment on view public.ocr_system_health is
-  'One row for HAC: documents that wait, are being read, were completed in seven days, and need a person. '
-  'queued is exact up to 10,000 and estimated beyond. '
-  'Nullable: avg_retries, avg_processing_seconds, success_rate_24h_pct, oldest_waiting_seconds, oldest_waiting_id.';
+  'One row for HAC: the numbers of documents that are waiting, being read, completed in the last seven days, or '
+  'awaiting a decision. queued is exact up to 10,000 and estimated above that. Nullable: avg_retries, '
+  'avg_processing_seconds, success_rate_24h_pct, oldest_waiting_seconds, oldest_waiting_id.';
 grant select on public.ocr_system_health to authenticated, service_role;
 
 create type public.hourly_result as (
@@ -204,8 +205,8 @@ create type public.hourly_result as (
   avg_seconds_to_text double precision
 );
 comment on type public.hourly_result is
-  'Completed documents and dead letters of an hour. The average is null for an hour without results. '
-  'Nullable: avg_seconds_to_text.';
+  'Completed documents and dead letters in one hour. The average is null for an hour without results. Nullable: '
+  'avg_seconds_to_text.';
 
 create function private.results_by_hour(p_hours integer, p_now timestamptz default now())
 returns setof public.hourly_result
@@ -222,11 +223,11 @@ declare
   );
 begin
   if auth.role() is not null and not private.is_service() and not private.is_admin() then
-    raise exception 'the results of the system are for HAC only'
-      using errcode = '42501', hint = 'Ask an administrator to give you the role "admin".';
+    raise exception 'system results require the "admin" role (HAC)'
+      using errcode = '42501', hint = 'Ask an administrator to grant you the "admin" role.';
   end if;
   if (p_hours between 1 and 720) is not true then
-    raise exception 'p_hours must be 1 to 720' using errcode = '22023', hint = 'Ask for the last month at most.';
+    raise exception 'p_hours must be between 1 and 720' using errcode = '22023', hint = 'The maximum is 30 days.';
   end if;
   return query
   with result as materialized (
@@ -249,12 +250,13 @@ $$;
 comment on function private.results_by_hour(integer, timestamptz) is 'See public.results_by_hour.';
 grant execute on function private.results_by_hour(integer, timestamptz) to authenticated, service_role;
 
--- What people may call. Each function calls the private function of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.results_by_hour(p_hours integer default 24)
 returns setof public.hourly_result
 language sql stable security invoker set search_path = ''
 as $$ select * from private.results_by_hour(p_hours) $$;
 comment on function public.results_by_hour(integer) is
-  'HAC: completed documents and dead letters in each of the last hours, the current one included, oldest first.';
+  'HAC: completed documents and dead letters in each of the last p_hours hours, including the current one, oldest '
+  'first.';
 grant execute on function public.results_by_hour(integer) to authenticated, service_role;

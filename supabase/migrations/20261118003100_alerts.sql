@@ -1,13 +1,13 @@
 -- Alerts: metrics, rules, alerts, silences, and the notices that go out.
 --
 -- Once a minute evaluate_alerts measures the metric of every enabled rule (measure_metric) and records
--- since when the rule is broken or calm (alert_states). A rule that was broken for hold_seconds opens an
--- alert, one that was calm for calm_seconds resolves it; there is one open alert per rule at most. A
+-- since when its condition is true or false (alert_states). A condition that is true for hold_seconds opens
+-- an alert; one that is false for calm_seconds resolves it. A rule has at most one open alert. A
 -- critical alert also opens an urgent task.
 --
 -- Notices are an outbox: firing and resolving write them to alert_notices in the same transaction, and the
--- function alerts claims, sends and settles them, with retries for about a day. A silence holds notices
--- back, not alerts: what is still broken at its end is notified then.
+-- function alerts claims, sends and settles them, with retries for about a day. A silence delays notices,
+-- not alerts: conditions that are still true at its end are notified then.
 --
 -- Metrics that only a process can measure (free disk, GPU service) arrive through report_gauge.
 -- What /metrics exposes is in 03200_metrics; the health view is in 03000_health.
@@ -19,24 +19,25 @@ create table public.alert_metrics (
   over_time boolean not null,
   constraint alert_metrics_pkey primary key (metric)
 );
-comment on table public.alert_metrics is 'The metrics that rules can watch. over_time: counted in a time window, which the rule sets.';
+comment on table public.alert_metrics is
+  'The metrics that rules can watch. over_time: counted over a time window that the rule sets.';
 insert into public.alert_metrics (metric, unit, over_time, description)
 values
-  ('stuck_documents', 'documents', false, 'Claimed for more than 10 minutes, or without a heartbeat for 5'),
+  ('stuck_documents', 'documents', false, 'Documents claimed for more than 10 minutes, or without a heartbeat for 5'),
   ('dead_letter_growth', 'documents', true, 'New dead letters'),
   ('success_rate', 'share', true, 'Share of ended attempts with a result'),
-  ('version_conflict_rate', 'share', true, 'Calls with a lost lock, and serialization conflicts that outlasted all retries, per ended attempt'),
+  ('version_conflict_rate', 'share', true, 'Calls with a lost lock, and serialization conflicts that persisted after all retries, per ended attempt'),
   ('processing_seconds', 'seconds', true, 'Average time to read a document'),
   ('retry_rate', 'share', true, 'Share of ended attempts that failed'),
   ('seconds_to_text', 'seconds', true, 'Time from upload to text, 95th percentile'),
-  ('queue_age_seconds', 'seconds', false, 'Waiting time of the next document, over all lanes that are not paused'),
+  ('queue_age_seconds', 'seconds', false, 'Waiting time of the next document, across all lanes that are not paused'),
   ('paused_lanes', 'lanes', false, 'Lanes paused by an outage'),
-  ('silent_workers', 'workers', false, 'No report for 2 minutes, and not signed off'),
+  ('silent_workers', 'workers', false, 'Workers with no report for 2 minutes that have not signed off'),
   ('failed_webhooks', 'webhooks', true, 'Webhooks that failed after all retries'),
   ('failed_functions', 'runs', true, 'Failed runs of functions'),
-  ('volume_outages', 'turns', true, 'Volume stages released because a store or an engine was away'),
+  ('volume_outages', 'turns', true, 'Volume stages released because a store or an engine was unavailable'),
   ('failed_volumes', 'volumes', true, 'Volumes that failed after all attempts'),
-  ('free_disk_share', 'share', false, 'Free share of the disk with files and database, where a process can measure it'),
+  ('free_disk_share', 'share', false, 'Free share of the disk that holds the files and the database, if a process can measure it'),
   ('gpu_service_down', 'services', false, '1 while the GPU service does not answer');
 alter table public.alert_metrics enable row level security;
 create policy "Metrics are visible to HAC"
@@ -71,31 +72,31 @@ create table public.alert_rules (
 comment on table public.alert_rules is
   'When an alert fires and where its notices go: critical to HAC (task, e-mail, webhook), warning to Slack.';
 comment on column public.alert_rules.window_seconds is 'The window of a metric that is counted over time.';
-comment on column public.alert_rules.hold_seconds is 'How long the rule must be broken without interruption before the alert fires.';
-comment on column public.alert_rules.calm_seconds is 'How long the rule must be calm without interruption before the alert is resolved.';
-comment on column public.alert_rules.at_least is 'With fewer events in the window the rule counts as calm.';
-comment on column public.alert_rules.advice is 'What to do. Details are in docs/handbook.md.';
+comment on column public.alert_rules.hold_seconds is 'How long the condition must be true without interruption before the alert fires.';
+comment on column public.alert_rules.calm_seconds is 'How long the condition must be false without interruption before the alert is resolved.';
+comment on column public.alert_rules.at_least is 'With fewer events in the window the condition counts as false.';
+comment on column public.alert_rules.advice is 'What to do. Details are in docs/how-to/handbook.md.';
 create index alert_rules_metric_idx on public.alert_rules (metric);
 insert into public.alert_rules
   (rule, metric, comparison, threshold, window_seconds, hold_seconds, calm_seconds, at_least, severity, advice)
 values
-  ('stuck-critical', 'stuck_documents', '>', 10, null, 900, 300, 0, 'critical', 'Open page Stuck and check that the workers are alive.'),
-  ('dead-letters-critical', 'dead_letter_growth', '>', 20, 3600, 0, 600, 0, 'critical', 'Open page Dead letters, grouped by error.'),
-  ('success-critical', 'success_rate', '<', 0.5, 3600, 0, 600, 10, 'critical', 'Check page Dead letters and the log of the workers.'),
+  ('stuck-critical', 'stuck_documents', '>', 10, null, 900, 300, 0, 'critical', 'Open the Stuck page and check that the workers are alive.'),
+  ('dead-letters-critical', 'dead_letter_growth', '>', 20, 3600, 0, 600, 0, 'critical', 'Open the Dead letters page, grouped by error.'),
+  ('success-critical', 'success_rate', '<', 0.5, 3600, 0, 600, 10, 'critical', 'Check the Dead letters page and the worker logs.'),
   ('conflicts-critical', 'version_conflict_rate', '>', 0.25, 600, 0, 600, 10, 'critical', 'Workers lose their locks: check whether they are too slow or were suspended.'),
-  ('stuck-warning', 'stuck_documents', '>', 5, null, 600, 300, 0, 'warning', 'Open page Stuck.'),
-  ('slow-warning', 'processing_seconds', '>', 60, 3600, 0, 600, 5, 'warning', 'Reading is slow: check page Workers and the load of the machine.'),
-  ('retries-warning', 'retry_rate', '>', 0.4, 3600, 0, 600, 10, 'warning', 'Check the newest errors of the documents.'),
-  ('waiting-warning', 'queue_age_seconds', '>', 3600, null, 600, 300, 0, 'warning', 'No worker claims documents, or too few do: start more workers.'),
-  ('lane-paused-critical', 'paused_lanes', '>', 0, null, 300, 60, 0, 'critical', 'An engine, the GPU service or the file store is away; page Lanes says which.'),
+  ('stuck-warning', 'stuck_documents', '>', 5, null, 600, 300, 0, 'warning', 'Open the Stuck page.'),
+  ('slow-warning', 'processing_seconds', '>', 60, 3600, 0, 600, 5, 'warning', 'Reading is slow: check the Workers page and the load of the machine.'),
+  ('retries-warning', 'retry_rate', '>', 0.4, 3600, 0, 600, 10, 'warning', 'Check the latest document errors.'),
+  ('waiting-warning', 'queue_age_seconds', '>', 3600, null, 600, 300, 0, 'warning', 'No workers, or too few, are claiming documents: start more.'),
+  ('lane-paused-critical', 'paused_lanes', '>', 0, null, 300, 60, 0, 'critical', 'An engine, the GPU service or the file store is unavailable; the Lanes page shows which.'),
   ('silent-workers-warning', 'silent_workers', '>', 0, null, 300, 120, 0, 'warning', 'A worker died: check its log. The sweep has returned its documents to the queue.'),
-  ('webhooks-warning', 'failed_webhooks', '>', 0, 3600, 0, 600, 0, 'warning', 'A webhook was not delivered: table webhooks has its URL and error.'),
-  ('functions-warning', 'failed_functions', '>', 5, 3600, 0, 600, 0, 'warning', 'Page Functions shows the errors.'),
-  ('volume-outages-critical', 'volume_outages', '>', 2, 1800, 0, 600, 0, 'critical', 'A bucket or an engine is away or misconfigured: the newest stage runs of the volume show which.'),
-  ('volumes-warning', 'failed_volumes', '>', 0, 3600, 0, 600, 0, 'warning', 'Page Volumes shows which failed, and why.'),
+  ('webhooks-warning', 'failed_webhooks', '>', 0, 3600, 0, 600, 0, 'warning', 'A webhook was not delivered: the webhooks table has its URL and error.'),
+  ('functions-warning', 'failed_functions', '>', 5, 3600, 0, 600, 0, 'warning', 'The Functions page shows the errors.'),
+  ('volume-outages-critical', 'volume_outages', '>', 2, 1800, 0, 600, 0, 'critical', 'A bucket or an engine is unavailable or misconfigured: the latest stage runs of the volume show which.'),
+  ('volumes-warning', 'failed_volumes', '>', 0, 3600, 0, 600, 0, 'warning', 'The Volumes page shows which volumes failed, and why.'),
   ('disk-warning', 'free_disk_share', '<', 0.1, null, 300, 300, 0, 'warning', 'Free disk space: remove old files, or use a larger disk.'),
-  ('disk-critical', 'free_disk_share', '<', 0.03, null, 60, 300, 0, 'critical', 'Free disk space at once: uploads and saves will fail.'),
-  ('gpu-service-warning', 'gpu_service_down', '>', 0, null, 300, 120, 0, 'warning', 'PDFs wait: start the GPU service, or check its log.');
+  ('disk-critical', 'free_disk_share', '<', 0.03, null, 60, 300, 0, 'critical', 'Free disk space immediately: uploads and saves are about to fail.'),
+  ('gpu-service-warning', 'gpu_service_down', '>', 0, null, 300, 120, 0, 'warning', 'PDFs are waiting: start the GPU service, or check its log.');
 alter table public.alert_rules enable row level security;
 create policy "Rules are visible to HAC"
   on public.alert_rules for select to authenticated
@@ -113,7 +114,8 @@ create table private.alert_states (
   constraint alert_states_pkey primary key (rule),
   constraint alert_states_one_of_both check (num_nonnulls(broken_since, calm_since) = 1)
 );
-comment on table private.alert_states is 'The last measurement of each rule, and since when it is broken or calm.';
+comment on table private.alert_states is
+  'The last measurement of each rule, and when its condition became true or false.';
 alter table private.alert_states enable row level security;
 
 create table public.alerts (
@@ -132,8 +134,9 @@ create table public.alerts (
   constraint alerts_severity_is_known check (severity in ('critical', 'warning')),
   constraint alerts_end_after_they_began check (broken_since <= fired_at and fired_at <= resolved_at is not false)
 );
-comment on table public.alerts is 'Alerts that fired, and when they were resolved. A rule has one open alert at most.';
-comment on column public.alerts.told is 'Whether notices of its firing were written; only then are there notices of its end.';
+comment on table public.alerts is 'Alerts that fired, and when they were resolved. A rule has at most one open alert.';
+comment on column public.alerts.told is
+  'Whether notices were written when it fired; only then are notices written when it is resolved.';
 create unique index alerts_one_open_of_a_rule on public.alerts (rule) where resolved_at is null;
 create index alerts_fired_idx on public.alerts (fired_at, id);
 create index alerts_rule_idx on public.alerts (rule);
@@ -153,7 +156,7 @@ create table public.alert_silences (
   constraint alert_silences_pkey primary key (id),
   constraint alert_silences_end check (ends_at > begins_at)
 );
-comment on table public.alert_silences is 'Periods without notices of a rule, or of all rules where rule is null.';
+comment on table public.alert_silences is 'Periods without notices for a rule, or for all rules if rule is null.';
 create index alert_silences_rule_idx on public.alert_silences (rule);
 create index alert_silences_ends_idx on public.alert_silences (ends_at);
 create index alert_silences_made_by_idx on public.alert_silences (made_by);
@@ -209,16 +212,16 @@ create function public.report_gauge(
 returns void
 language plpgsql
 volatile
-security definer          -- callers hold no rights to write the table
+security definer          -- callers have no write privileges on the table
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   if (p_gauge in ('free_disk_share', 'gpu_service_down')) is not true then
-    raise exception 'there is no gauge %', coalesce(p_gauge, 'null')
-      using errcode = '22023', hint = 'Gauges are free_disk_share and gpu_service_down.';
+    raise exception 'unknown gauge %', coalesce(p_gauge, 'null')
+      using errcode = '22023', hint = 'Valid gauges are free_disk_share and gpu_service_down.';
   end if;
   if p_value is null or p_value in ('NaN', 'Infinity', '-Infinity') then
-    raise exception 'p_value must be a number' using errcode = '22023', hint = 'Report what was measured.';
+    raise exception 'p_value must be a number' using errcode = '22023', hint = 'Pass the measured value.';
   end if;
   insert into private.gauges as g (gauge, value, reported_at) values (p_gauge, p_value, p_now)
   on conflict on constraint gauges_pkey do update set value = excluded.value, reported_at = excluded.reported_at;
@@ -241,7 +244,7 @@ create function private.report_conflict(p_message text, p_case_id uuid, p_docume
 returns void
 language plpgsql
 volatile
-security definer          -- people hold no rights to write tables
+security definer          -- users have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -274,7 +277,7 @@ as $$
 $$;
 comment on function private.count_ended_attempts(timestamptz, timestamptz) is 'Results and failed attempts between two times.';
 
--- v_value is null where there is no measurement; v_events is the sample size, for rules with at_least.
+-- v_value is null without a measurement; v_events is the sample size, for rules with at_least.
 create function private.measure_metric(
   p_metric text,
   p_window_seconds integer,
@@ -410,7 +413,8 @@ as $$
   from public.alert_metrics as m
   where m.metric = (p_rule).metric;
 $$;
-comment on function private.alert_body(public.alert_rules, text, public.alerts, timestamptz) is 'The body of a notice of an alert.';
+comment on function private.alert_body(public.alert_rules, text, public.alerts, timestamptz) is
+  'The body of an alert notice.';
 
 create function private.create_alert_notices(p_rule public.alert_rules, p_kind text, p_alert public.alerts, p_now timestamptz)
 returns void
@@ -467,7 +471,7 @@ begin
 end;
 $$;
 comment on function private.resolve_alert(public.alert_rules, public.alerts, timestamptz) is
-  'End an alert and its task, with notices if its firing had notices.';
+  'Resolve an alert and close its task, with notices if notices were written when it fired.';
 
 create function private.record_measurement(p_rule public.alert_rules, p_now timestamptz)
 returns private.alert_states
@@ -506,7 +510,7 @@ begin
 end;
 $$;
 comment on function private.record_measurement(public.alert_rules, timestamptz) is
-  'Measure the metric of a rule, and record since when the rule is broken or calm.';
+  'Measure the metric of a rule, and record when its condition became true or false.';
 
 create function private.evaluate_alert_rule(p_rule public.alert_rules, p_now timestamptz)
 returns void
@@ -555,14 +559,14 @@ create type public.evaluate_alerts_answer as (
   open bigint
 );
 comment on type public.evaluate_alerts_answer is
-  'How many rules were evaluated and how many alerts are open. While another call evaluates the rules, evaluated is 0 '
-  'and open is null. Nullable: open.';
+  'The number of rules evaluated and the number of open alerts. While another call is evaluating the rules, evaluated '
+  'is 0 and open is null. Nullable: open.';
 
 create function public.evaluate_alerts(p_now timestamptz default now())
 returns public.evaluate_alerts_answer
 language plpgsql
 volatile
-security definer          -- services hold no rights to write tables
+security definer          -- services have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -590,8 +594,8 @@ begin
 end;
 $$;
 comment on function public.evaluate_alerts(timestamptz) is
-  'Evaluate all enabled rules: measure their metrics, fire and resolve alerts. pg_cron or the local scheduler calls it '
-  'every minute.';
+  'Evaluate all enabled rules: measure their metrics, and fire or resolve alerts. pg_cron or the local scheduler '
+  'calls it every minute.';
 grant execute on function public.evaluate_alerts(timestamptz) to service_role;
 
 create type public.claimed_alert_notice as (
@@ -611,12 +615,12 @@ create function public.claim_alert_notices(
 returns setof public.claimed_alert_notice
 language plpgsql
 volatile
-security definer          -- callers hold no rights to write the table
+security definer          -- callers have no write privileges on the table
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   if (p_limit between 1 and 1000 and p_lease_seconds between 1 and 3600) is not true then
-    raise exception 'p_limit must be 1 to 1000 and p_lease_seconds 1 to 3600'
+    raise exception 'p_limit must be between 1 and 1000, and p_lease_seconds between 1 and 3600'
       using errcode = '22023', hint = 'Claim in smaller batches.';
   end if;
   return query
@@ -635,7 +639,7 @@ begin
 end;
 $$;
 comment on function public.claim_alert_notices(integer, integer, timestamptz) is
-  'Claim notices that are due. A notice that is not settled within its lease is due again.';
+  'Claim notices that are due. A notice that is not settled within its lease becomes due again.';
 grant execute on function public.claim_alert_notices(integer, integer, timestamptz) to service_role;
 
 create function public.settle_alert_notice(
@@ -648,7 +652,7 @@ create function public.settle_alert_notice(
 returns boolean
 language plpgsql
 volatile
-security definer          -- callers hold no rights to write the table
+security definer          -- callers have no write privileges on the table
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -670,8 +674,8 @@ begin
 end;
 $$;
 comment on function public.settle_alert_notice(uuid, integer, text, boolean, timestamptz) is
-  'Record the outcome of a delivery attempt: delivered without p_error, otherwise retried with backoff. False if the '
-  'lease of the attempt has expired and another attempt has begun.';
+  'Record the outcome of a delivery attempt: the notice was delivered if p_error is null; otherwise it is retried '
+  'with backoff. Returns false if the lease of the attempt has expired and another attempt has begun.';
 grant execute on function public.settle_alert_notice(uuid, integer, text, boolean, timestamptz) to service_role;
 
 create type public.listed_alert_rule as (
@@ -758,13 +762,13 @@ declare
 begin
   select r.* into v_rule from public.alert_rules as r where r.rule = p_rule;
   if not found then
-    raise exception 'there is no rule %', coalesce(p_rule, 'null')
-      using errcode = '22023', hint = 'list_alert_rules() names them.';
+    raise exception 'unknown rule %', coalesce(p_rule, 'null')
+      using errcode = '22023', hint = 'list_alert_rules() lists all rules.';
   end if;
   return v_rule;
 end;
 $$;
-comment on function private.require_rule(text) is 'The rule of that name; raises 22023 if there is none.';
+comment on function private.require_rule(text) is 'Return the rule with this name; raises 22023 if there is none.';
 
 create type public.alert_rule_answer as (
   success boolean,
@@ -776,7 +780,7 @@ create function private.set_alert_rule(p_rule text, p_changes jsonb)
 returns public.alert_rule_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -794,11 +798,11 @@ begin
   end if;
   select k into v_unknown from jsonb_object_keys(p_changes) as k where k <> all (c_known) limit 1;
   if found then
-    raise exception 'a rule has no "%"', v_unknown using errcode = '22023', hint = 'Its fields are ' || array_to_string(c_known, ', ') || '.';
+    raise exception 'unknown rule field "%"', v_unknown using errcode = '22023', hint = 'Valid fields are ' || array_to_string(c_known, ', ') || '.';
   end if;
   if p_changes ? 'metric' and not exists (select 1 from public.alert_metrics as m where m.metric = p_changes ->> 'metric') then
-    raise exception 'there is no metric %', coalesce(p_changes ->> 'metric', 'null') using errcode = '22023',
-      hint = 'Metrics are ' || (select string_agg(m.metric, ', ' order by m.metric) from public.alert_metrics as m) || '.';
+    raise exception 'unknown metric %', coalesce(p_changes ->> 'metric', 'null') using errcode = '22023',
+      hint = 'Valid metrics are ' || (select string_agg(m.metric, ', ' order by m.metric) from public.alert_metrics as m) || '.';
   end if;
   select r.* into v_rule from public.alert_rules as r where r.rule = p_rule for update;
   if not found then
@@ -836,14 +840,14 @@ create type public.silence_answer as (
   ends_at timestamptz
 );
 comment on type public.silence_answer is
-  'The silence that was begun or ended, or why it was not. Only silence_alerts fills ends_at. '
-  'Nullable: error, message, silence_id, ends_at.';
+  'The silence that was started or ended, or why it was not. Only silence_alerts sets ends_at. Nullable: error, '
+  'message, silence_id, ends_at.';
 
 create function private.silence_alerts(p_rule text, p_minutes integer, p_reason text, p_now timestamptz default now())
 returns public.silence_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -855,7 +859,7 @@ begin
     perform private.require_rule(p_rule);
   end if;
   if (p_minutes between 1 and 43200) is not true then
-    raise exception 'p_minutes must be 1 to 43200' using errcode = '22023', hint = 'A silence lasts 30 days at most.';
+    raise exception 'p_minutes must be between 1 and 43200' using errcode = '22023', hint = 'The maximum is 30 days.';
   end if;
   insert into public.alert_silences as s (rule, reason, begins_at, ends_at, made_by)
   values (p_rule, p_reason, p_now, p_now + make_interval(mins => p_minutes), auth.uid())
@@ -874,7 +878,7 @@ create function private.end_silence(p_silence_id bigint, p_now timestamptz defau
 returns public.silence_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -887,7 +891,7 @@ begin
   v_answer.silence_id := p_silence_id;
   if not v_answer.success then
     v_answer.error := 'SILENCE_NOT_FOUND';
-    v_answer.message := 'there is no such silence, or it is over';
+    v_answer.message := 'there is no such silence, or it has ended';
     return v_answer;
   end if;
   perform private.log_act(null, null, 'silence_ended', format('silence %s was ended', p_silence_id));
@@ -901,7 +905,7 @@ create function private.test_alert(p_rule text, p_now timestamptz default now())
 returns public.alert_rule_answer
 language plpgsql
 volatile
-security definer          -- HAC holds no rights to write tables
+security definer          -- HAC has no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -918,7 +922,7 @@ $$;
 comment on function private.test_alert(text, timestamptz) is 'See public.test_alert.';
 grant execute on function private.test_alert(text, timestamptz) to authenticated, service_role;
 
--- What people may call. Each function calls the private function of its name, which checks the caller.
+-- Functions for users. Each only calls the private function of the same name, which checks the caller.
 
 create function public.report_conflict(
   p_message text,
@@ -929,7 +933,7 @@ returns void
 language sql volatile security invoker set search_path = ''
 as $$ select private.report_conflict(p_message, p_case_id, p_document_id) $$;
 comment on function public.report_conflict(text, uuid, uuid) is
-  'Record in ocr_errors that a serialization failure outlasted all retries.';
+  'Record in ocr_errors that a serialization failure persisted after all retries.';
 grant execute on function public.report_conflict(text, uuid, uuid) to authenticated, service_role;
 
 create function public.list_alert_rules()
@@ -937,7 +941,8 @@ returns setof public.listed_alert_rule
 language sql stable security invoker set search_path = ''
 as $$ select * from private.list_alert_rules() $$;
 comment on function public.list_alert_rules() is
-  'HAC: every rule with its last measurement, since when it is broken or calm, and its open alert; open alerts first.';
+  'HAC: every rule with its last measurement, when its condition became true or false, and its open alert; open '
+  'alerts first.';
 grant execute on function public.list_alert_rules() to authenticated, service_role;
 
 create function public.list_alerts(
@@ -957,7 +962,7 @@ language sql volatile security invoker set search_path = ''
 as $$ select * from private.set_alert_rule(p_rule, p_changes) $$;
 comment on function public.set_alert_rule(text, jsonb) is
   'HAC: change or create a rule. Fields: {"metric", "comparison", "threshold", "window_seconds", "hold_seconds", '
-  '"calm_seconds", "at_least", "severity", "enabled", "advice"}; omitted fields stay as they are.';
+  '"calm_seconds", "at_least", "severity", "enabled", "advice"}; omitted fields do not change.';
 grant execute on function public.set_alert_rule(text, jsonb) to authenticated, service_role;
 
 create function public.silence_alerts(p_minutes integer, p_reason text, p_rule text default null)
@@ -965,7 +970,8 @@ returns public.silence_answer
 language sql volatile security invoker set search_path = ''
 as $$ select * from private.silence_alerts(p_rule, p_minutes, p_reason) $$;
 comment on function public.silence_alerts(integer, text, text) is
-  'HAC: suppress the notices of a rule, or of all rules, for p_minutes. Alerts that are still open then send theirs.';
+  'HAC: suppress the notices of a rule, or of all rules, for p_minutes. Alerts that are still open afterwards send '
+  'theirs then.';
 grant execute on function public.silence_alerts(integer, text, text) to authenticated, service_role;
 
 create function public.end_silence(p_silence_id bigint)
@@ -980,5 +986,5 @@ returns public.alert_rule_answer
 language sql volatile security invoker set search_path = ''
 as $$ select * from private.test_alert(p_rule) $$;
 comment on function public.test_alert(text) is
-  'HAC: send the notices of a rule as a test, without an alert.';
+  'HAC: send test notices for a rule without firing an alert.';
 grant execute on function public.test_alert(text) to authenticated, service_role;

@@ -16,14 +16,14 @@ create type public.lane_metrics as (
   oldest_seconds double precision
 );
 comment on type public.lane_metrics is
-  'The documents of a lane: waiting for a worker (queued) or for their next attempt (later), being read, and of these '
-  'stuck; and how long the next one has waited.';
+  'The numbers of documents in a lane: waiting for a worker (queued) or for a retry (later), being read, and, among '
+  'those, stuck; and how long the next one has been waiting.';
 
 create type public.labelled_count as (
   label text,
   count bigint
 );
-comment on type public.labelled_count is 'How many there are with this label.';
+comment on type public.labelled_count is 'A count with its label.';
 
 create type public.system_metrics_answer as (
   lanes public.lane_metrics[],
@@ -33,15 +33,15 @@ create type public.system_metrics_answer as (
   workers public.labelled_count[]
 );
 comment on type public.system_metrics_answer is
-  'Current figures: of each lane, open dead letters by category, open alerts by severity, open tasks, workers by state.';
+  'Current values: by lane, open dead letters by category, open alerts by severity, open tasks, workers by state.';
 
 create function public.system_metrics(p_now timestamptz default now())
 returns public.system_metrics_answer
 language sql
 stable
-security definer          -- services hold no rights on the private tables
+security definer          -- services have no privileges on the private tables
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off      -- a plan made for an empty queue must also suit a full one
+set enable_seqscan = off      -- a plan for an empty queue must also suit a full one
 set enable_bitmapscan = off   -- a bitmap scan reads all rows before the limit applies
 as $$
   with held as materialized (
@@ -110,7 +110,7 @@ as $$
     ) as workers;
 $$;
 comment on function public.system_metrics(timestamptz) is
-  'Figures for /metrics: waiting, claimed and stuck documents of each lane, dead letters, open alerts and tasks, and '
+  'Values for /metrics: waiting, claimed and stuck documents in each lane, dead letters, open alerts and tasks, and '
   'workers. Waiting documents are counted up to 100,000 in each lane.';
 grant execute on function public.system_metrics(timestamptz) to service_role;
 

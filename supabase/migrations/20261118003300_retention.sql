@@ -1,6 +1,6 @@
 -- Retention: removal of old rows and files, and the archive of single documents.
 --
--- apply_retention removes only what has a configured term, in batches, so that callers repeat it. Erasing a
+-- apply_retention removes only data with a configured retention period, in batches; callers repeat it. Erasing a
 -- document lists its files in private.file_removals; a service removes them from the store and confirms
 -- with files_removed. unknown_files finds files that no document names; these are reported, never removed,
 -- because the database may be a restored one and the file the only copy.
@@ -20,12 +20,12 @@ create function public.files_to_remove(p_after bigint default 0, p_limit integer
 returns setof public.file_to_remove
 language plpgsql
 stable
-security definer          -- services hold no rights on the private table
+security definer          -- services have no privileges on the private table
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   if (p_limit between 1 and 1000) is not true then
-    raise exception 'p_limit must be 1 to 1000' using errcode = '22023', hint = 'Use smaller batches.';
+    raise exception 'p_limit must be between 1 and 1000' using errcode = '22023', hint = 'Use smaller batches.';
   end if;
   return query
   select f.id, f.path
@@ -36,14 +36,14 @@ begin
 end;
 $$;
 comment on function public.files_to_remove(bigint, integer) is
-  'Files of erased documents that are still stored, in order of id, those after p_after.';
+  'Files of erased documents that are still stored, ordered by id, starting after p_after.';
 grant execute on function public.files_to_remove(bigint, integer) to service_role;
 
 create function public.files_removed(p_ids bigint[])
 returns integer
 language plpgsql
 volatile
-security definer          -- services hold no rights on the private table
+security definer          -- services have no privileges on the private table
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -58,7 +58,8 @@ begin
 end;
 $$;
 comment on function public.files_removed(bigint[]) is
-  'Confirm that files of files_to_remove were removed from the store. Returns how many were still listed.';
+  'Confirm that files returned by files_to_remove were removed from the store. Returns the number that were still '
+  'listed.';
 grant execute on function public.files_removed(bigint[]) to service_role;
 
 create function public.unknown_files(p_paths text[])
@@ -71,10 +72,10 @@ as $$
 begin
   if p_paths is null or cardinality(p_paths) > 10000 then
     raise exception 'p_paths must be a list of at most 10000 paths'
-      using errcode = '22023', hint = 'Ask in smaller batches.';
+      using errcode = '22023', hint = 'Use smaller batches.';
   end if;
   if exists (select 1 from unnest(p_paths) as t (path) where t.path !~ '^[0-9a-f-]{36}/' or t.path is null) then
-    raise exception 'a path of p_paths does not begin with the id of a case'
+    raise exception 'a path in p_paths does not begin with a case id'
       using errcode = '22023', hint = 'Pass paths of uploads only: <case>/<upload>/<name>.';
   end if;
   return query
@@ -90,7 +91,7 @@ begin
 end;
 $$;
 comment on function public.unknown_files(text[]) is
-  'Which of these uploaded files no document names. The document of a file stored a moment ago may follow.';
+  'The given uploaded files that no document refers to. The document for a recent file may still be added.';
 grant execute on function public.unknown_files(text[]) to service_role;
 
 create function private.require_terms(p_terms jsonb)
@@ -109,17 +110,17 @@ begin
   end if;
   for v_term in select t.key, t.value from jsonb_each(p_terms) as t loop
     if v_term.key <> all (c_known) then
-      raise exception 'there is no term "%"', v_term.key using errcode = '22023',
-        hint = 'Terms are ' || array_to_string(c_known, ', ') || '.';
+      raise exception 'unknown term "%"', v_term.key using errcode = '22023',
+        hint = 'Valid terms are ' || array_to_string(c_known, ', ') || '.';
     end if;
     if v_term.value <> 'null' and (jsonb_typeof(v_term.value) = 'number' and v_term.value::numeric > 0) is not true then
-      raise exception 'the term "%" must be a number of days', v_term.key using errcode = '22023',
-        hint = 'Leave it out to keep everything.';
+      raise exception 'the term "%" must be a positive number of days', v_term.key using errcode = '22023',
+        hint = 'Omit it to keep this data forever.';
     end if;
   end loop;
 end;
 $$;
-comment on function private.require_terms(jsonb) is 'Refuse invalid retention terms (22023).';
+comment on function private.require_terms(jsonb) is 'Reject invalid retention terms (22023).';
 
 create type public.apply_retention_answer as (
   documents integer,
@@ -127,7 +128,8 @@ create type public.apply_retention_answer as (
   webhooks integer,
   messages integer
 );
-comment on type public.apply_retention_answer is 'How many of each were removed; with p_dry_run, how many would be.';
+comment on type public.apply_retention_answer is
+  'The number of each that was removed, or with p_dry_run, that would be removed.';
 
 create function public.apply_retention(
   p_terms jsonb,
@@ -138,7 +140,7 @@ create function public.apply_retention(
 returns public.apply_retention_answer
 language plpgsql
 volatile
-security definer          -- services hold no rights to write tables
+security definer          -- services have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -153,7 +155,7 @@ declare
 begin
   perform private.require_terms(p_terms);
   if p_dry_run is null or (p_limit between 1 and 10000) is not true then
-    raise exception 'p_dry_run must be true or false, and p_limit 1 to 10000' using errcode = '22023',
+    raise exception 'p_dry_run must be true or false, and p_limit between 1 and 10000' using errcode = '22023',
       hint = 'Repeat the call while a count equals p_limit.';
   end if;
   v_bin := p_now - make_interval(secs => ((p_terms ->> 'bin_days')::double precision * 86400));
@@ -218,9 +220,9 @@ begin
 end;
 $$;
 comment on function public.apply_retention(jsonb, boolean, integer, timestamptz) is
-  'Remove what is older than {"bin_days", "error_days", "webhook_days", "message_days"}: deleted documents, errors of '
-  'documents without an open dead letter, settled webhooks, archived queue messages of volumes. Returns how many of '
-  'each; p_dry_run only counts. What has no term is kept, and audit lines always are.';
+  'Remove data older than {"bin_days", "error_days", "webhook_days", "message_days"}: deleted documents, errors of '
+  'documents without an open dead letter, settled webhooks, and archived volume queue messages. Returns the number of '
+  'each; p_dry_run only counts them. Data without a term is kept, and audit entries are always kept.';
 grant execute on function public.apply_retention(jsonb, boolean, integer, timestamptz) to service_role;
 
 create function private.archive_sha256(p_archive text)
@@ -232,7 +234,7 @@ set search_path = ''
 as $$
   select encode(sha256(convert_to(p_archive, 'UTF8')), 'hex');
 $$;
-comment on function private.archive_sha256(text) is 'The SHA-256 of an archived text, the same as of its file.';
+comment on function private.archive_sha256(text) is 'The SHA-256 of an archived text, the same as that of its file.';
 grant execute on function private.archive_sha256(text) to service_role;
 
 create function public.document_archive(p_document_id uuid, p_known_sha256 text default null)
@@ -305,9 +307,9 @@ begin
 end;
 $$;
 comment on function public.document_archive(uuid, text) is
-  'A document with everything that erasing it removes, except its file, as JSON of one row a line: its texts, '
-  'corrections and history, for an archive. Null if there is no such document, or if its SHA-256 is p_known_sha256, '
-  'so the copy in the archive is up to date. Nullable: the answer.';
+  'Everything that erasing a document removes except its file, for an archive: its texts, corrections and history, as '
+  'JSON with one row per line. Returns null if the document does not exist, or if the SHA-256 of the JSON is '
+  'p_known_sha256, which means that the archived copy is up to date. Nullable: the answer.';
 grant execute on function public.document_archive(uuid, text) to service_role;
 
 create type public.erase_archived_document_answer as (
@@ -323,7 +325,7 @@ create function public.erase_archived_document(p_document_id uuid, p_archive_sha
 returns public.erase_archived_document_answer
 language plpgsql
 volatile
-security definer          -- services hold no rights to write tables
+security definer          -- services have no write privileges on tables
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -344,7 +346,7 @@ begin
 end;
 $$;
 comment on function public.erase_archived_document(uuid, text) is
-  'Erase a document as erase_document does, if document_archive still returns a text with this SHA-256; otherwise '
-  'ARCHIVE_OUTDATED, and nothing is erased.';
+  'Erase a document as erase_document does, if document_archive still returns a text with this SHA-256; otherwise, '
+  'nothing is erased and the error is ARCHIVE_OUTDATED.';
 grant execute on function public.erase_archived_document(uuid, text) to service_role;
 

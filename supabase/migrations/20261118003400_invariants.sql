@@ -1,7 +1,7 @@
 -- Invariants: private.invariant_violations() returns a row for each violated invariant; none is the norm.
 --
 -- Tests call it after every scenario, `pagewarden doctor` and operators on a running system. Each part
--- covers one topic: documents and lanes, check jobs, volumes, alerts. An invariant is named by the sentence
+-- covers one topic: documents and lanes, check jobs, volumes, alerts. The name of an invariant is the sentence
 -- that should hold.
 --
 -- A violation is a bug or the result of a manual change. Nothing here repairs anything. The queries read
@@ -13,8 +13,8 @@ create type private.violation as (
   detail text
 );
 comment on type private.violation is
-  'An invariant that does not hold, with the document (of check jobs also the job) and details where there are any. '
-  'Nullable: document_id, detail.';
+  'A violated invariant, with the document (for check jobs, also the job) and details, if any. Nullable: document_id, '
+  'detail.';
 
 create function private.document_violations()
 returns setof private.violation
@@ -81,14 +81,14 @@ as $$
     where t.document_id = d.id and t.kind = 'dead_letter' and t.status in ('pending', 'in_progress')
   )
   union all
-  select 'a document that waits for a person has an open task', d.id, d.ocr_status
+  select 'a document waiting for a person has an open task', d.id, d.ocr_status
   from public.documents as d
   where d.ocr_status in ('pending', 'pending_review') and not exists (
     select 1 from public.tasks as t
     where t.document_id = d.id and t.kind in ('routing', 'review') and t.status in ('pending', 'in_progress')
   )
   union all
-  select 'an open task has something to do', t.document_id, t.kind
+  select 'an open task still has a reason to be open', t.document_id, t.kind
   from public.tasks as t
   join public.documents as d on d.id = t.document_id
   where t.status in ('pending', 'in_progress') and (
@@ -105,7 +105,7 @@ as $$
   from public.documents as d
   where d.attempts < d.retry_count + d.rescues + (d.lock_token is not null)::integer
   union all
-  select 'the run of a document is its own', d.id, null
+  select 'the run of a document belongs to that document', d.id, null
   from public.documents as d
   where d.run_id is not null
     and not exists (select 1 from public.ocr_runs as r where r.id = d.run_id and r.document_id = d.id)
@@ -223,7 +223,7 @@ as $$
   join public.volume_tasks as t on t.id = r.task_id
   where t.done_at is null
   union all
-  select 'a failed volume has a retry time exactly while attempts are left', null, format('task %s', t.id)
+  select 'a failed volume has a retry time if and only if attempts are left', null, format('task %s', t.id)
   from public.volume_tasks as t
   where (t.status = 'failed' and t.attempts < t.max_attempts) <> (t.retry_at is not null)
   union all
@@ -288,5 +288,5 @@ begin
 end;
 $$;
 comment on function private.invariant_violations() is
-  'All violated invariants. No rows: the database is consistent.';
+  'All violated invariants. Returns no rows if the database is consistent.';
 grant execute on function private.invariant_violations() to service_role;

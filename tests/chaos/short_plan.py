@@ -1,10 +1,10 @@
-"""A chaos run in short."""
+"""The plan of the short chaos test."""
 
 from __future__ import annotations
 
 from benchmarks.chaos import plan
 
-SEED = 576  # in its first 20 seconds every kind of part is hit, and the database twice
+SEED = 576  # its first 20 seconds hit every kind of part, and the database twice
 FIRE_SECONDS = 20.0
 SHORT = plan.Plan(
     seed=SEED,
@@ -25,4 +25,4 @@ SHORT = plan.Plan(
         "pool": ("pool", "run", "--lanes", "index,acte,check,image", "--size", "4"),
     },
 )
-"""Every time is short, so that a death is over within the test."""
+"""All times are short, so that a document of a dead worker is claimed again within the test."""

@@ -1,4 +1,4 @@
-"""Workers of check jobs that are killed, for real, after each step."""
+"""Workers of check jobs are killed after each step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import uuid
 from typing import TYPE_CHECKING
 
-from tests.chaos import crew
+from tests.chaos import workers
 from tests.support import crowd, worker
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ async def _submit(conn: psycopg.AsyncConnection) -> None:
     )
 
 
-async def test_a_crash_after_each_step_leaves_one_outcome_of_each_job(
+async def test_crash_after_any_step_leaves_one_outcome_per_job(
     database: databases.Database,
 ) -> None:
-    """Never two results, never none; the one that was recorded before the crash counts."""
-    orders = worker.Orders(
+    """Each job has exactly one outcome, even if it was recorded just before the crash."""
+    options = worker.WorkerOptions(
         url=database.url("pagewarden_worker"),
         lanes=["check"],
         pages=1,
@@ -51,14 +51,14 @@ async def test_a_crash_after_each_step_leaves_one_outcome_of_each_job(
         for _ in STEPS:
             await _submit(conn)
 
-        async def die(number: int) -> None:
+        async def run_until_killed(number: int) -> None:
             update = STEPS[number] | {"name": f"victim-{number}"}
-            async with crew.started(orders.model_copy(update=update)) as victim:
+            async with workers.start_worker(options.model_copy(update=update)) as victim:
                 await victim.wait()
 
-        await asyncio.gather(*(die(number) for number in range(len(STEPS))))
-        async with crew.started(orders.model_copy(update={"name": "heir"})):
-            await crew.until(conn, ENDED)
+        await asyncio.gather(*(run_until_killed(number) for number in range(len(STEPS))))
+        async with workers.start_worker(options.model_copy(update={"name": "successor"})):
+            await workers.wait_until(conn, ENDED)
 
         outcomes = await (await conn.execute("select outcome from check_jobs")).fetchall()
         assert outcomes == [("SUCCEEDED",)] * len(STEPS)
@@ -67,5 +67,5 @@ async def test_a_crash_after_each_step_leaves_one_outcome_of_each_job(
               (select count(*) from documents where rescues = 1),
               (select count(*) from private.invariant_violations())
         """
-        found = await (await conn.execute(counts)).fetchone()
-        assert found == (len(STEPS), len(STEPS), len(STEPS) - 1, 0)
+        row = await (await conn.execute(counts)).fetchone()
+        assert row == (len(STEPS), len(STEPS), len(STEPS) - 1, 0)

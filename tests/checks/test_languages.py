@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pagewarden.checks import languages
+from pagewarden.checks.rules import languages
 
 
 def foreign(text: str, expected: str, *allowed: str) -> str | None:
     """Name the language of a text, if it is certainly another one."""
-    found = languages.foreign(text, languages.find(expected), allowed)
+    found = languages.find_foreign_language(text, languages.find_language(expected), allowed)
     return found.code if found else None
 
 
@@ -81,10 +81,14 @@ def test_allowed_words_are_left_alone() -> None:
 
 def test_languages_have_regions_and_old_names() -> None:
     """A region does not matter, an old code is understood, and another one is refused."""
-    assert languages.find("pt-BR") is languages.find("PT_br") is languages.LANGUAGES["pt"]
-    assert languages.find("no").code == "nb"
-    with pytest.raises(languages.Unknown, match=r"'tlh' is no language .* choose ar, bg"):
-        languages.find("tlh")
+    assert (
+        languages.find_language("pt-BR")
+        is languages.find_language("PT_br")
+        is languages.LANGUAGES["pt"]
+    )
+    assert languages.find_language("no").code == "nb"
+    with pytest.raises(languages.UnsupportedLanguage, match=r"'tlh' is not .* choose from ar"):
+        languages.find_language("tlh")
 
 
 def test_every_language_is_one_that_lingua_knows() -> None:

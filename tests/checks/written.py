@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pagewarden.reading import pages
+from pagewarden.ocr import pages
 
 WIDTH, HEIGHT, LETTER, STEP = 1000, 800, 10, 50
 
@@ -10,7 +10,7 @@ WIDTH, HEIGHT, LETTER, STEP = 1000, 800, 10, 50
 def page(*lines: str) -> pages.ReadPage:
     """Write lines below each other; each letter is 10 pixels wide, the first one at x = 100."""
     written = tuple(_line(text, number) for number, text in enumerate(lines))
-    return pages.ReadPage(1, WIDTH, HEIGHT, 96, pages.Source.OCR, written)
+    return pages.ReadPage(1, WIDTH, HEIGHT, 96, pages.TextSource.OCR, written)
 
 
 def box(line: int, start: int, end: int) -> pages.Quad:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pagewarden import database as gateways
-from pagewarden.local.sign_in import service
+from pagewarden.auth.embedded import service
 from tests.client import desk as desks
 from tests.functions import house
 from tests.functions.conftest import chosen
@@ -38,7 +38,9 @@ async def desk(
     tmp_path: Path,
 ) -> AsyncIterator[desks.Desk]:
     """Serve all functions and the sign-in, with a reader of the test's."""
-    signing = service.Service(database.url(), house.KEYS, site_url="http://x", hasher=houses.CHEAP)
+    signing = service.AuthService(
+        database.url(), house.KEYS, site_url="http://x", hasher=houses.CHEAP
+    )
     async with (
         await gateways.connect_direct(database.url()) as gateway,
         house.opened(database, gateway, chosen, recorder, signing_in=signing) as opened,

@@ -13,7 +13,7 @@ from typer import testing
 
 from pagewarden import cli, client, errors, retry, settings
 from pagewarden.client import auth
-from pagewarden.documents import read_pages
+from pagewarden.documents.pages import to_saved_page
 from tests.documents import readers
 from tests.exports import samples
 from tests.functions import house as houses
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from pagewarden.local.sign_in import service
+    from pagewarden.auth.embedded import service
 
 ADA = "ada@example.org"
 PASSWORD = "correct horse battery staple"
@@ -37,7 +37,7 @@ def recorder(**changes: Any) -> readers.Recorder:
         samples.page(samples.line(f"{word} page"), number=number)
         for number, word in enumerate(("first", "second"), 1)
     ]
-    pages = [read_pages.to_page(page, of=2, language=None) for page in read]
+    pages = [to_saved_page(page, page_count=2, language=None) for page in read]
     return readers.Recorder(pages, **changes)
 
 
@@ -69,7 +69,7 @@ class Desk:
     """A server, and the folders of a person who uses it."""
 
     house: houses.House
-    signing: service.Service
+    signing: service.AuthService
     folder: Path
     naps: Naps = field(default_factory=Naps)
 
@@ -85,7 +85,7 @@ class Desk:
 
     async def sign_in(self) -> None:
         """Sign in as Ada, who is added before."""
-        with contextlib.suppress(errors.SignInRefused):
+        with contextlib.suppress(errors.SignInRejected):
             await self.signing.users.add(ADA, PASSWORD, is_admin=False)
         async with client.open_connection(self.chosen()) as server, self.sessions.locked():
             session = await auth.sign_in(server, ADA, PASSWORD, {})
@@ -137,7 +137,7 @@ class Desk:
     ) -> AsyncIterator[asyncio.subprocess.Process]:
         """Start a command in a process of its own, and see to it that it ends."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "pagewarden.cli", *words,
+            sys.executable, "-m", "pagewarden", *words,
             env=os.environ | self.environment() | {"TERM": "xterm"},
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=stderr,
         )  # fmt: skip
@@ -178,4 +178,4 @@ class Desk:
             assert process.returncode is None, await process.communicate()
             return False
 
-        await polling.until(is_so, seconds=PATIENCE)
+        await polling.wait_until(is_so, seconds=PATIENCE)

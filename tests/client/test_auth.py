@@ -73,7 +73,7 @@ async def test_session_lock_is_exclusive(tmp_path: Path) -> None:
         cancelled.cancel()
         await asyncio.gather(cancelled, return_exceptions=True)
         assert not entered.is_set()
-    await polling.until(entered.is_set)
+    await polling.wait_until(entered.is_set)
     await waiting
 
 

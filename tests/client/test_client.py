@@ -17,7 +17,7 @@ from pagewarden.database import tables
 from tests.client import breaking
 from tests.client.desk import TEXT, Desk
 from tests.functions import house
-from tests.support.serving import serving
+from tests.support.serving import serve_app
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,10 @@ async def test_upload_wait_and_download_text(desk: Desk) -> None:
     assert sent[0] == 0
     assert sent == sorted(sent)
     assert sent[-1] == path.stat().st_size
-    assert (before.state, after.state) == (client.State.IN_PROGRESS, client.State.READ)
+    assert (before.state, after.state) == (
+        client.DocumentState.IN_PROGRESS,
+        client.DocumentState.READ,
+    )
     assert (after.pages_done, after.page_count, after.unread) == (2, 2, 0)
     assert text.getvalue().decode() == TEXT
     (document,) = await desk.house.documents()
@@ -67,7 +70,7 @@ async def test_cancelled_document_ends_the_wait(desk: Desk) -> None:
         progress = await client.wait_until_finished(
             ada, accepted.document_id, on_progress=lambda _progress: None
         )
-    assert progress.state is client.State.NOT_READ
+    assert progress.state is client.DocumentState.NOT_READ
     assert "upload it again" in progress.problem
 
 
@@ -75,7 +78,7 @@ async def test_upload_with_the_secret_key(desk: Desk) -> None:
     """Without a case the document goes to the inbox of the first administrator."""
     admin = await desk.house.factory.user(admin=True)
     async with desk.connected(supabase_key=house.KEYS.secret_key + "x" * 20) as stranger:
-        with pytest.raises(errors.NotSignedIn, match="does not know the secret key"):
+        with pytest.raises(errors.NotSignedIn, match="rejects the secret key"):
             await stranger.upload(desk.file())
     (desk.folder / "home").mkdir(parents=True)
     (desk.folder / "home" / "secret_key").write_text(house.KEYS.secret_key)
@@ -118,13 +121,13 @@ async def test_an_unreachable_server_is_retried_for_one_call_only(desk: Desk) ->
         accepted = await ada.upload(desk.file())
         line.cuts, line.after = 100, 0
         for naps in (3, 3):
-            with pytest.raises(errors.ServerAway, match="was lost"):
+            with pytest.raises(errors.ServerUnavailable, match="was lost"):
                 await ada.status(accepted.document_id)
             assert len(desk.naps.taken) == naps
         line.cuts = 0
         assert await ada.status(accepted.document_id)
         line.cuts = 101 + line.broken
-        with pytest.raises(errors.ServerAway):
+        with pytest.raises(errors.ServerUnavailable):
             await ada.status(accepted.document_id)
         assert len(desk.naps.taken) == 6
 
@@ -132,7 +135,9 @@ async def test_an_unreachable_server_is_retried_for_one_call_only(desk: Desk) ->
 async def test_open_client_fails_without_a_server(desk: Desk) -> None:
     """The message says what to do."""
     await desk.sign_in()
-    with pytest.raises(errors.ServerAway, match=r"no server at .*`pagewarden up`.*--url"):
+    with pytest.raises(
+        errors.ServerUnavailable, match=r"no server is listening at .*`pagewarden up`.*--url"
+    ):
         async with desk.connected("http://127.0.0.1:1"):
             pass
 
@@ -153,18 +158,18 @@ async def test_refused_upload_has_status_code_and_message(desk: Desk) -> None:
             (large, clients.DEFAULT_OPTIONS, 413, "FILE_TOO_LARGE"),
             (desk.file(), elsewhere, 404, "CASE_NOT_FOUND"),
         ):
-            with pytest.raises(errors.CallRefused) as caught:
+            with pytest.raises(errors.CallRejected) as caught:
                 await ada.upload(path, options=options)
             assert (caught.value.status, caught.value.code) == (status, code)
         accepted = await ada.upload(desk.file())
-        with pytest.raises(errors.CallRefused, match="no text yet"):
+        with pytest.raises(errors.CallRejected, match="no text yet"):
             await ada.save_text(accepted.document_id, "txt", io.BytesIO())
 
 
 async def test_server_that_is_not_pagewarden(desk: Desk) -> None:
     """The message asks whether the URL is that of a Pagewarden server."""
-    async with serving(FastAPI()) as url, desk.connected(url) as ada:
-        with pytest.raises(errors.CallRefused, match=r"answered 404; is there a Pagewarden|Not"):
+    async with serve_app(FastAPI()) as url, desk.connected(url) as ada:
+        with pytest.raises(errors.CallRejected, match=r"responded with 404; check that|Not"):
             await ada.upload(desk.file())
 
 
@@ -183,7 +188,7 @@ async def test_file_that_changes_during_the_upload(
         path = desk.file("grows.png", content)
         await ada.upload(path, on_sent=lambda _position: change(path, len(content) * 2))
         shrinking = desk.file("shrinks.png", content)
-        with pytest.raises(errors.LocalFileError, match="became shorter"):
+        with pytest.raises(errors.LocalFileError, match="was truncated during the upload"):
             await ada.upload(shrinking, on_sent=lambda _position: change(shrinking, 1000))
         with pytest.raises(errors.LocalFileError, match="No such file"):
             await ada.upload(desk.folder / "none.png")

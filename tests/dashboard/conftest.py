@@ -1,19 +1,19 @@
-"""A dashboard on loopback, with a database of the test's own."""
+"""A dashboard on loopback, with a database per test."""
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright import async_api as playwright
 
-from pagewarden.local.sign_in import service
-from tests.dashboard import place as places
+from pagewarden.auth.embedded import service
+from tests.dashboard import site as sites
 from tests.documents import readers
 from tests.functions import house
 from tests.functions.conftest import chosen, gateway
 from tests.functions.sign_in import houses
+from tests.support import chromium as browsers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,41 +25,36 @@ if TYPE_CHECKING:
 
 __all__ = ["chosen", "gateway"]
 
-# On a machine that does much else at once; what never comes is told all the same.
+# Long enough for a busy machine.
 playwright.expect.set_options(timeout=20_000)
 
 
 @pytest.fixture
-def reader() -> documents.Reader:
-    """Read one page of everything."""
+def reader() -> documents.DocumentReader:
+    """Return a reader that reads one page of each document."""
     return readers.Recorder()
 
 
 @pytest.fixture(scope="session")
 async def chromium() -> AsyncIterator[playwright.Browser]:
-    """Run the one browser of these tests; each opens windows of its own, with its own cookies."""
-    found = shutil.which("chromium-headless-shell") or shutil.which("chromium")
-    assert found, "there is no chromium; install it with `make setup` as root, or by hand"
-    async with playwright.async_playwright() as programs:
-        options = ["--no-sandbox", "--disable-gpu"]
-        browser = await programs.chromium.launch(executable_path=found, args=options)
+    """Run one browser for all tests; each test opens its own context, with its own cookies."""
+    async with browsers.run_chromium() as browser:
         yield browser
-        await browser.close()
 
 
 @pytest.fixture
-async def place(
+async def site(
     database: databases.Database,
     gateway: gateways.Database,  # a fixture
     chosen: settings_module.Settings,  # a fixture
-    reader: documents.Reader,
+    reader: documents.DocumentReader,
     chromium: playwright.Browser,  # a fixture
-) -> AsyncIterator[places.Place]:
-    """Serve the dashboard with a sign-in whose clock can be moved."""
-    clock = places.Clock()
-    signing_in = service.Service(
+) -> AsyncIterator[sites.Site]:
+    """Serve the dashboard, with a sign-in service whose clock the test controls."""
+    clock = sites.Clock()
+    signing_in = service.AuthService(
         database.url(), house.KEYS, site_url=chosen.site_url, now=clock.now, hasher=houses.CHEAP
     )
     async with house.opened(database, gateway, chosen, reader, signing_in=signing_in) as opened:
-        yield places.Place(opened, signing_in, clock, chromium)
+        yield sites.Site(opened, signing_in, clock, chromium)
     await signing_in.aclose()

@@ -1,4 +1,4 @@
-"""Documents that were read, with their file and the places of their lines."""
+"""Documents with a file and recognised lines at known positions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
-from tests.reading import samples
+from tests.ocr import samples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.dashboard import place as places
+    from tests.dashboard import site as sites
 
 WIDTH, HEIGHT = 1275, 1650
 _SCALE = WIDTH / samples.LETTER[0]
@@ -22,7 +22,7 @@ _LETTER_WIDTH, _ABOVE, _BELOW, _FIRST, _LEADING, _LEFT = 7.4, 14, 5, 72, 30, 72
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line as a machine read it, and how sure it was."""
+    """A recognised line, with its confidence."""
 
     text: str
     confidence: float = 0.98
@@ -30,7 +30,7 @@ class Line:
 
 
 def _row(number: int, line: Line) -> dict[str, Any]:
-    """Place a line where samples.text_pdf draws it."""
+    """Return a line at the position where samples.text_pdf draws it."""
     baseline = _FIRST + number * _LEADING
     edges = (_LEFT, baseline - _ABOVE, _LEFT + _LETTER_WIDTH * len(line.text), baseline + _BELOW)
     left, top, right, bottom = (round(edge * _SCALE, 1) for edge in edges)
@@ -56,25 +56,25 @@ def _page(number: int, lines: Sequence[Line], **details: object) -> dict[str, An
         "confidence": sum(sure) / len(sure) if sure else None,
         "width": WIDTH,
         "height": HEIGHT,
-        "lines": [_row(place, line) for place, line in enumerate(lines)],
+        "lines": [_row(number, line) for number, line in enumerate(lines)],
         "details": {"source": "ocr", "dpi": 150.0, "rotation": 0, **details},
     }
 
 
-async def scanned(
-    place: places.Place,
-    person: places.Person,
+async def upload_scan(
+    site: sites.Site,
+    person: sites.Person,
     *pages: Sequence[Line],
     content: bytes | None = None,
     name: str = "letter.pdf",
     **details: object,
 ) -> uuid.UUID:
-    """Upload a file that shows these lines, unless it is another, and have it read so."""
-    shown = [[line.text for line in lines] for lines in pages]
-    made = content if content is not None else samples.text_pdf(*shown)
-    answer = await place.functions.upload(person.id, made, name, case_id=str(person.case))
+    """Upload a PDF of these lines, or other content, and save them as its recognised text."""
+    texts = [[line.text for line in lines] for lines in pages]
+    file = content if content is not None else samples.text_pdf(*texts)
+    answer = await site.functions.upload(person.id, file, name, case_id=str(person.case))
     document = uuid.UUID(answer.json()["document_id"])
-    call = place.functions.factory.call
+    call = site.functions.factory.call
     claim = await call("acquire_document_lock", p_document_id=document, p_worker_id="w")
     rows = [_page(number, lines, **details) for number, lines in enumerate(pages, 1)]
     done = await call(

@@ -1,4 +1,4 @@
-"""Pictures of check jobs: what is drawn in them is what the reader of the tests reads."""
+"""Pictures of check jobs, and a reader that returns the lines drawn in them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 from PIL import Image, ImageDraw, ImageFont
 
 from pagewarden import documents
-from pagewarden.documents import read_pages
+from pagewarden.documents import pages
 from tests.checks import written
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
-    from tests.dashboard import place as places
+    from tests.dashboard import site as sites
 
 EXPECTED = ("Enregistrer", "Annuler")
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """A picture with these lines, of which others are expected."""
+    """A picture with these lines, and the lines expected in it."""
 
     lines: Sequence[str]
     expected: Sequence[str] = EXPECTED
@@ -37,55 +37,55 @@ BAD = Screen(
 
 @dataclass(slots=True)
 class Reader:
-    """Reads in each picture what was drawn there, by its name; an error is raised."""
+    """Returns the lines of a picture by its name; raises them if they are an error."""
 
     lines: dict[str, Sequence[str] | Exception] = field(default_factory=dict)
 
-    async def run_for(self, claim: documents.Claim) -> documents.Run:
-        """Name a run that is always the same."""
+    async def reading_run(self, claim: documents.Claim) -> documents.ReadingRun:
+        """Return the same run for all claims."""
         assert claim.lock_token
-        return documents.Run("screens", "1")
+        return documents.ReadingRun("screens", "1")
 
     async def read(
         self, claim: documents.Claim, done: frozenset[int]
     ) -> AsyncGenerator[documents.Page]:
-        """Give the lines, each at its place."""
+        """Yield the page with its lines."""
         lines = self.lines.get(claim.name, EXPECTED)
         if isinstance(lines, Exception):
             raise lines
         if 1 not in done:
-            yield read_pages.to_page(written.page(*lines), of=1, language=None)
+            yield pages.to_saved_page(written.page(*lines), page_count=1, language=None)
 
 
-def drawn(lines: Sequence[str]) -> bytes:
-    """Draw a picture with these lines at the places where written.page has them."""
+def draw(lines: Sequence[str]) -> bytes:
+    """Return a PNG with these lines at their positions in written.page."""
     picture = Image.new("RGB", (written.WIDTH, written.HEIGHT), "white")
-    draw = ImageDraw.Draw(picture)
+    canvas = ImageDraw.Draw(picture)
     for number, text in enumerate(lines):
         left, top, *_ = written.box(number, 0, len(text))[0]
         font = ImageFont.load_default(size=18)
-        draw.text((left, top), text, fill="black", font=font)
+        canvas.text((left, top), text, fill="black", font=font)
     file = io.BytesIO()
     picture.save(file, "PNG")
     return file.getvalue()
 
 
-async def submitted(
-    place: places.Place,
+async def submit_job(
+    site: sites.Site,
     reader: Reader,
-    person: places.Person,
+    person: sites.Person,
     screens: Mapping[str, Screen],
     **fields: str,
 ) -> str:
-    """Submit a job of these pictures, which will be read as they were drawn."""
+    """Submit a job of these pictures, and return its id."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for number, (name, screen) in enumerate(screens.items()):
             reader.lines[name] = screen.lines
-            # No two have the same bytes, which would be read once.
-            archive.writestr(name, drawn((*screen.lines, "", str(number))))
+            # Identical pictures would be read only once.
+            archive.writestr(name, draw((*screen.lines, "", str(number))))
             archive.writestr(name.rpartition(".")[0] + ".txt", "\n".join(screen.expected))
-    answer = await place.functions.post(
+    answer = await site.functions.post(
         "jobs",
         user=person.id,
         data={"language": "fr", "name": "Release 7"} | fields,

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard import app
+from pagewarden.dashboard import app
 from tests.dashboard import scans, screens
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-    from tests.dashboard import place as places
+    from tests.dashboard import site as sites
 
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @pytest.fixture
 def reader() -> screens.Reader:
-    """Read in pictures what was drawn in them."""
+    """Return a reader of the drawn lines."""
     return screens.Reader()
 
 
 async def require_usable(page: Page, path: str) -> None:
-    """See that axe finds nothing serious on a page, and that it is no wider than a phone.
+    """Check that axe finds nothing serious on a page, and that it fits on a phone.
 
     In dark mode nothing but the colours differs.
     """
@@ -45,16 +45,16 @@ async def _serious(page: Page, run: str) -> list[Any]:
     return [x for x in found if x["impact"] in {"serious", "critical"}]
 
 
-async def test_axe_finds_nothing_serious(place: places.Place, reader: screens.Reader) -> None:
-    """On no page, and none is wider than a phone."""
-    person, factory = await place.person(admin=True), place.functions.factory
+async def test_axe_finds_nothing_serious(site: sites.Site, reader: screens.Reader) -> None:
+    """On all pages; and no page is wider than a phone."""
+    person, factory = await site.add_person(admin=True), site.functions.factory
     pictures = {"a.png": screens.BAD, "b.png": screens.GOOD}
-    job = await screens.submitted(place, reader, person, pictures)
-    await place.functions.read()
-    await screens.submitted(place, reader, person, pictures, name="under way")
+    job = await screens.submit_job(site, reader, person, pictures)
+    await site.functions.read()
+    await screens.submit_job(site, reader, person, pictures, name="under way")
     document = await factory.completed(person.case, text="the treaty")
-    unsure = await scans.scanned(
-        place, person, (scans.Line("sure"), scans.Line("unsure", 0.7), scans.Line("bad", 0.2))
+    unsure = await scans.upload_scan(
+        site, person, (scans.Line("sure"), scans.Line("unsure", 0.7), scans.Line("bad", 0.2))
     )
     letter, typed = [await factory.dead_letter(person.case) for _ in range(2)]
     await factory.call("resolve_dead_letter", p_dlq_id=typed.dlq_id, p_action="manual")
@@ -85,7 +85,7 @@ async def test_axe_finds_nothing_serious(place: places.Place, reader: screens.Re
         f"/checks/{job}/pictures/1",
         f"/checks/{job}/pictures/2",
     )
-    async with place.browser(person) as page:
+    async with site.browser(person) as page:
         for path in pages:
             await require_usable(page, path)
-        place.problems.clear()  # the browser tells of the page that is not there
+        site.problems.clear()  # the browser tells of the page that is not there

@@ -15,8 +15,8 @@ from pagewarden import errors
 from pagewarden.database import tables
 from tests.checks import written
 from tests.dashboard import browsing, screens
-from tests.dashboard.test_doors import csrf
 from tests.dashboard.test_guards import EVIL
+from tests.dashboard.test_login import csrf
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
     from pagewarden.database import rows
-    from tests.dashboard import place as places
+    from tests.dashboard import site as sites
 
 GOOD, BAD = screens.GOOD, screens.BAD
 
@@ -37,12 +37,12 @@ CORNERS = """(polygon) => [...polygon.points].map((point) => {
 
 @pytest.fixture
 def reader() -> screens.Reader:
-    """Read in pictures what was drawn in them."""
+    """Return a reader of the drawn lines."""
     return screens.Reader()
 
 
 async def _drop(page: Page, *paths: Path) -> None:
-    """Drop files and folders as a person does, with the mouse."""
+    """Drop files and folders with the mouse."""
     session = await page.context.new_cdp_session(page)
     carried = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
     for kind in ("dragEnter", "dragOver", "drop"):
@@ -50,47 +50,47 @@ async def _drop(page: Page, *paths: Path) -> None:
         await session.send("Input.dispatchDragEvent", event)
 
 
-async def _job(place: places.Place, job: str) -> rows.CheckJobDetails:
-    found = (await place.functions.used.database.check_job(job_id=job))["job"]
+async def _job(site: sites.Site, job: str) -> rows.CheckJobDetails:
+    found = (await site.functions.used.database.check_job(job_id=job))["job"]
     assert found is not None
     return found
 
 
-async def _decisions(place: places.Place, job: str) -> list[str | None]:
-    return [one["decision"] for one in (await _job(place, job))["results"]]
+async def _decisions(site: sites.Site, job: str) -> list[str | None]:
+    return [one["decision"] for one in (await _job(site, job))["results"]]
 
 
-async def test_a_dropped_folder_becomes_a_job_that_is_watched_to_its_end(
-    place: places.Place, reader: screens.Reader, tmp_path: Path
+async def test_a_dropped_folder_becomes_a_job(
+    site: sites.Site, reader: screens.Reader, tmp_path: Path
 ) -> None:
-    """Pictures and their texts go together; page and list change by themselves."""
-    person = await place.person()
+    """Pictures are submitted with their texts; job and list update live."""
+    person = await site.add_person()
     folder = tmp_path / "écrans"
     folder.mkdir()
     for name, screen in {"a.png": GOOD, "b.png": BAD, "c.png": GOOD}.items():
-        (folder / name).write_bytes(screens.drawn((*screen.lines, name)))
+        (folder / name).write_bytes(screens.draw((*screen.lines, name)))
         reader.lines[f"écrans/{name}"] = screen.lines
     (folder / "b.txt").write_text("\n".join(BAD.expected))
     (folder / ".DS_Store").write_bytes(b"?")
-    async with place.browser(person) as page:
+    async with site.browser(person) as page:
         await page.goto("/checks")
-        await expect(page.locator("#results")).to_contain_text("There are no jobs of yours yet")
+        await expect(page.locator("#results")).to_contain_text("You have no jobs yet")
         await _drop(page, folder)
         files = page.locator("#files li")
         await expect(files).to_have_count(4)
         await page.get_by_role("button", name="Remove écrans/c.png").click()
-        await page.get_by_label("Language of the text").select_option("fr")
-        await page.get_by_label("Name of the job").fill("Release 7")
-        await page.get_by_text("What should be in them", exact=True).click()
-        await page.get_by_label("Strings that should be in each").fill("Enregistrer\nAnnuler")
-        await page.get_by_label("Words that may stand").fill("Acme\nZeta")
+        await page.get_by_label("Text language").select_option("fr")
+        await page.get_by_label("Job name").fill("Release 7")
+        await page.get_by_text("Expected text", exact=True).click()
+        await page.get_by_label("Expected strings for pictures").fill("Enregistrer\nAnnuler")
+        await page.get_by_label("Words allowed in any language").fill("Acme\nZeta")
         asked = []
         page.on("request", lambda request: asked.append(request.url))
         await page.get_by_role("button", name="Check 3 files").click()
         await page.wait_for_url("**/checks/*-*")
         await expect(page.locator("h1")).to_have_text("Release 7")
         await expect(page.locator(".facts .pending")).to_be_visible()
-        await place.functions.read()
+        await site.functions.read()
         await expect(page.locator(".facts .succeeded")).to_be_visible()
         await expect(page.locator(".facts")).to_contain_text("2 of 2")
         await expect(page.locator(".pictures .pass")).to_have_count(1)
@@ -101,58 +101,56 @@ async def test_a_dropped_folder_becomes_a_job_that_is_watched_to_its_end(
         await expect(row.locator("td")).to_have_text(
             ["French (fr)", "succeeded", "2 of 2", "1", "1", "1", re.compile("UTC")]
         )
-    (job,) = await place.functions.used.database.select(tables.check_jobs)
+    (job,) = await site.functions.used.database.select(tables.check_jobs)
     assert (job["submitted_by"], job["allowed"]) == (str(person.id), ["Acme", "Zeta"])
-    results = (await _job(place, job["id"]))["results"]
+    results = (await _job(site, job["id"]))["results"]
     assert [(one["image"], one["reference"]) for one in results] == [
         ("écrans/a.png", list(GOOD.expected)),
         ("écrans/b.png", list(BAD.expected)),
     ]
 
 
-async def test_every_problem_stands_beside_the_picture_it_is_about(
-    place: places.Place, tmp_path: Path
-) -> None:
-    """What is mended is sent again; a broken connection makes no second job."""
-    person = await place.person()
+async def test_problems_are_shown_beside_their_picture(site: sites.Site, tmp_path: Path) -> None:
+    """The corrected job is submitted; an interrupted connection creates no second job."""
+    person = await site.add_person()
     evil = '<img src=x onerror=alert(1)>".png'
-    for name, content in {"a.png": screens.drawn("a"), evil: b"hello", "lone.txt": b"x"}.items():
+    for name, content in {"a.png": screens.draw("a"), evil: b"hello", "lone.txt": b"x"}.items():
         (tmp_path / name).write_bytes(content)
-    async with place.browser(person) as page:
+    async with site.browser(person) as page:
         await page.goto("/checks")
         button = page.get_by_role("button", name=re.compile("^Check"))
         problems, files = page.locator("#problems"), page.locator("#files li")
-        await page.get_by_label("Language of the text").select_option("fr")
+        await page.get_by_label("Text language").select_option("fr")
         await button.click()
-        await expect(problems).to_have_text("Choose pictures first, or drop them on this page.")
+        await expect(problems).to_have_text("Select pictures first, or drop them on this page.")
         inputs = [tmp_path / name for name in ("a.png", evil, "lone.txt")]
         await page.set_input_files("input[name=images]", inputs)
-        await page.get_by_text("What should be in them", exact=True).click()
-        await page.get_by_label("Take the job only if").check()
+        await page.get_by_text("Expected text", exact=True).click()
+        await page.get_by_label("Reject the job unless").check()
         await button.click()
         await expect(problems).to_be_focused()
-        await expect(problems).to_contain_text("4 things are wrong")
-        await expect(files.nth(0)).to_contain_text("it has no reference, and references are req")
+        await expect(problems).to_contain_text("4 problems found")
+        await expect(files.nth(0)).to_contain_text("the picture has no reference, and references")
         await expect(files.nth(1).locator(".problem")).to_have_text(
-            [re.compile("no reference"), re.compile("plain text, and no picture")]
+            [re.compile("no reference"), re.compile("plain text, not a supported picture")]
         )
-        await expect(files.nth(2)).to_contain_text("it belongs to no picture")
+        await expect(files.nth(2)).to_contain_text("this text file matches no picture")
         assert await page.locator("main img").count() == 0
         for name in (evil, "lone.txt"):
             await page.get_by_role("button", name=f"Remove {name}").click()
-        await page.get_by_label("Take the job only if").uncheck()
+        await page.get_by_label("Reject the job unless").uncheck()
         async with _answers_lost(page, "/checks"):
             await button.click()
-            await expect(problems).to_contain_text("The connection broke")
+            await expect(problems).to_contain_text("The connection was interrupted")
         await button.click()
         await page.wait_for_url("**/checks/*-*")
-        place.problems.clear()  # the browser tells of what was refused
-    assert len(await place.functions.used.database.select(tables.check_jobs)) == 1
+        site.problems.clear()  # the browser tells of what was refused
+    assert len(await site.functions.used.database.select(tables.check_jobs)) == 1
 
 
 @contextlib.asynccontextmanager
 async def _answers_lost(page: Page, path: str) -> AsyncIterator[None]:
-    """Let the server have what is sent there, and the browser no answer."""
+    """Let requests reach the server, but drop its responses."""
     session = await page.context.new_cdp_session(page)
     losing = set()
 
@@ -169,75 +167,75 @@ async def _answers_lost(page: Page, path: str) -> AsyncIterator[None]:
 
 
 async def test_everything_but_dropping_works_without_scripts(
-    place: places.Place, reader: screens.Reader, tmp_path: Path
+    site: sites.Site, reader: screens.Reader, tmp_path: Path
 ) -> None:
-    """Submit, be told what is wrong, look, decide, run again."""
-    person = await place.person()
-    for name, content in {"a.png": screens.drawn(BAD.lines), "b.png": b"?"}.items():
+    """Submit, see the problems, decide and rerun."""
+    person = await site.add_person()
+    for name, content in {"a.png": screens.draw(BAD.lines), "b.png": b"?"}.items():
         (tmp_path / name).write_bytes(content)
     reader.lines["a.png"] = BAD.lines
-    async with place.browser(person, script=False) as page:
+    async with site.browser(person, script=False) as page:
         for names in (["a.png", "b.png"], ["a.png"]):
             await page.goto("/checks")
-            await page.get_by_label("Language of the text").select_option("fr")
-            await page.get_by_text("What should be in them", exact=True).click()
-            await page.get_by_label("Strings that should be in each").fill("\n".join(BAD.expected))
+            await page.get_by_label("Text language").select_option("fr")
+            await page.get_by_text("Expected text", exact=True).click()
+            await page.get_by_label("Expected strings for pictures").fill("\n".join(BAD.expected))
             paths = [tmp_path / name for name in names]
             await page.set_input_files("input[name=images]", paths)
-            await page.get_by_role("button", name="Check them").click()
+            await page.get_by_role("button", name="Check pictures").click()
             if "b.png" in names:
-                await expect(page.locator("h1")).to_have_text("The job was not taken")
-                await expect(page.locator(".refusal")).to_contain_text("b.png: it is")
-                place.problems.clear()  # the browser tells of what was refused
-        await expect(page.locator("#notice")).to_have_text("The pictures are in the queue.")
-        await place.functions.read()
+                await expect(page.locator("h1")).to_have_text("Job not accepted")
+                await expect(page.locator(".problems")).to_contain_text("b.png: the file is")
+                site.problems.clear()  # the browser tells of what was refused
+        await expect(page.locator("#notice")).to_have_text("The pictures were queued.")
+        await site.functions.read()
         await page.reload()
-        await page.get_by_role("link", name="Decide about 1").click()
+        await page.get_by_role("link", name="Decide 1 picture").click()
         await page.get_by_role("link", name="Issue 1: show it").click()
         assert page.url.endswith("#mark-1")
         await page.get_by_role("button", name="Accept").click()
-        await expect(page.locator("#notice")).to_have_text("a.png is accepted. Nothing else waits.")
-        await page.get_by_role("button", name="Run all again").click()
+        await expect(page.locator("#notice")).to_have_text(
+            "a.png is accepted. No undecided pictures are left."
+        )
+        await page.get_by_role("button", name="Rerun all").click()
         await expect(page.locator(".facts .pending")).to_be_visible()
 
 
-async def test_issues_are_drawn_where_they_are_and_go_in_step_with_the_list(
-    place: places.Place, reader: screens.Reader
-) -> None:
-    """At any zoom; hover and focus of one light the other; differences are told by letters."""
-    person = await place.person()
-    job = await screens.submitted(place, reader, person, {"a.png": BAD})
-    await place.functions.read()
-    issues = (await _job(place, job))["results"][0]["issues"]
+async def test_issues_are_marked_in_the_picture(site: sites.Site, reader: screens.Reader) -> None:
+    """At any zoom; marks and issues highlight each other; differences are shown by letter."""
+    person = await site.add_person()
+    job = await screens.submit_job(site, reader, person, {"a.png": BAD})
+    await site.functions.read()
+    issues = (await _job(site, job))["results"][0]["issues"]
     kinds = [issue["kind"] for issue in issues]
     assert kinds == ["placeholder", "different", "truncated", "missing"]
-    async with place.browser(person) as page:
+    async with site.browser(person) as page:
         await page.goto(f"/checks/{job}/pictures/1")
-        await place.becomes(page, "document.getElementById('picture').naturalWidth > 500")
-        marks, said = page.locator("#marks .mark"), page.locator(".issues > li")
+        await site.wait_until(page, "document.getElementById('picture').naturalWidth > 500")
+        marks, listed = page.locator("#marks .mark"), page.locator(".issues > li")
         await _drawn_rightly(page, issues[:3])
         await page.keyboard.press("+")
         await page.get_by_role("button", name="Zoom in").click()
         await _drawn_rightly(page, issues[:3])
         await page.keyboard.press("0")
         await expect(marks).to_have_text(["1", "2", "3"])
-        await said.nth(1).hover()
-        await expect(marks.nth(1)).to_have_class(re.compile("lit"))
+        await listed.nth(1).hover()
+        await expect(marks.nth(1)).to_have_class(re.compile("highlighted"))
         await marks.nth(0).locator("polygon").hover()
-        await expect(said.nth(0)).to_have_class(re.compile("lit"))
-        await expect(marks.nth(1)).not_to_have_class(re.compile("lit"))
+        await expect(listed.nth(0)).to_have_class(re.compile("highlighted"))
+        await expect(marks.nth(1)).not_to_have_class(re.compile("highlighted"))
         await marks.nth(0).locator("polygon").click()
         await expect(page.get_by_role("link", name="Issue 1: show it")).to_be_focused()
         await page.keyboard.press("i")
         await page.keyboard.press("i")
-        await expect(marks.nth(2)).to_have_class(re.compile("lit"))
+        await expect(marks.nth(2)).to_have_class(re.compile("highlighted"))
         await page.keyboard.press("Shift+I")
-        await expect(marks.nth(1)).to_have_class(re.compile("lit"))
+        await expect(marks.nth(1)).to_have_class(re.compile("highlighted"))
         for _ in range(2):
             await page.keyboard.press("i")
-        await expect(said.nth(3)).to_have_class(re.compile("lit"))  # which is nowhere
-        different = said.nth(1)
-        await expect(different).to_contain_text("'Enregistrer' was expected")
+        await expect(listed.nth(3)).to_have_class(re.compile("highlighted"))  # which is nowhere
+        different = listed.nth(1)
+        await expect(different).to_contain_text("Expected 'Enregistrer'")
         await expect(different.locator("del")).to_have_text("r")
         await expect(different.locator("ins")).to_have_text("z")
         await expect(page.locator(".references .status")).to_have_text(
@@ -259,20 +257,20 @@ async def _drawn_rightly(page: Page, issues: list[dict[str, Any]]) -> None:
             assert corner == pytest.approx(wanted, abs=0.5), number
 
 
-async def test_pictures_are_decided_about_without_a_mouse(
-    place: places.Place, reader: screens.Reader
+async def test_pictures_are_decided_with_the_keyboard(
+    site: sites.Site, reader: screens.Reader
 ) -> None:
-    """From one that waits to the next; a decision is taken back; the filter is in the address."""
-    person = await place.person()
+    """From one undecided picture to the next; decisions are undone; the URL keeps the filter."""
+    person = await site.add_person()
     names = {"a.png": BAD, "b.png": GOOD, "c.png": BAD, "d.png": BAD}
-    job = await screens.submitted(place, reader, person, names)
-    await place.functions.read()
-    async with place.browser(person) as page:
+    job = await screens.submit_job(site, reader, person, names)
+    await site.functions.read()
+    async with site.browser(person) as page:
         title, notice, keys = page.locator("h1"), page.locator("#notice"), page.keyboard
 
         async def press(key: str, then: str) -> None:
-            await expect(page.get_by_role("button", name="Keys")).to_be_visible()
-            await place.becomes(page, "document.getElementById('picture').complete")
+            await expect(page.get_by_role("button", name="Shortcuts")).to_be_visible()
+            await site.wait_until(page, "document.getElementById('picture').complete")
             await keys.press(key)
             await expect(title).to_have_text(then)
 
@@ -289,130 +287,130 @@ async def test_pictures_are_decided_about_without_a_mouse(
         await expect(notice).to_have_text("d.png is rejected.")
         await press("p", "a.png")  # which is the first
         await keys.press("?")
-        await page.get_by_label("Use these keys").uncheck()
+        await page.get_by_label("Enable these shortcuts").uncheck()
         await page.get_by_role("button", name="Close").click()
         await press("n", "a.png")  # switched off
-        await page.get_by_role("button", name="Keys").click()
-        await page.get_by_label("Use these keys").check()
+        await page.get_by_role("button", name="Shortcuts").click()
+        await page.get_by_label("Enable these shortcuts").check()
         await keys.press("Escape")
         await press("a", "Release 7")
-        await expect(notice).to_have_text("a.png is accepted. Nothing else waits.")
-        assert await _decisions(place, job) == ["accepted", None, "accepted", "rejected"]
+        await expect(notice).to_have_text("a.png is accepted. No undecided pictures are left.")
+        assert await _decisions(site, job) == ["accepted", None, "accepted", "rejected"]
         await page.goto(f"/checks/{job}?show=undecided")
-        await expect(page.locator(".empty")).to_have_text("No picture waits for a decision.")
+        await expect(page.locator(".empty")).to_have_text("No pictures need a decision.")
         await page.goto(f"/checks/{job}/pictures/4")
         await expect(page.locator(".state .rejected")).to_be_visible()
         await press("u", "d.png")
-        await expect(notice).to_have_text("It is undecided again.")
-    assert await _decisions(place, job) == ["accepted", None, "accepted", None]
+        await expect(notice).to_have_text("The decision was undone.")
+    assert await _decisions(site, job) == ["accepted", None, "accepted", None]
 
 
-async def test_a_job_is_cancelled_fails_in_words_and_is_run_again(
-    place: places.Place, reader: screens.Reader
-) -> None:
-    """Cancelling is confirmed; running again reads what has no result; reports are downloads."""
-    person = await place.person()
-    job = await screens.submitted(place, reader, person, {"a.png": BAD, "b.png": GOOD})
-    async with place.browser(person) as page:
+async def test_a_job_is_cancelled_and_rerun(site: sites.Site, reader: screens.Reader) -> None:
+    """Cancelling asks for confirmation; a rerun reads what has no result; errors are shown."""
+    person = await site.add_person()
+    job = await screens.submit_job(site, reader, person, {"a.png": BAD, "b.png": GOOD})
+    async with site.browser(person) as page:
         await page.goto(f"/checks/{job}")
         await page.get_by_role("button", name="Cancel").click()  # dialogs are dismissed
-        assert (await _job(place, job))["status"] == "PENDING"
+        assert (await _job(site, job))["status"] == "PENDING"
         page.on("dialog", lambda dialog: dialog.accept())
         await page.get_by_role("button", name="Cancel").click()
-        await expect(page.locator("#notice")).to_contain_text("The job is cancelled")
+        await expect(page.locator("#notice")).to_contain_text("The job was cancelled")
         await expect(page.locator(".facts .cancelled")).to_be_visible()
         reader.lines["b.png"] = errors.DamagedFile("it breaks off in the middle")
-        await page.get_by_role("button", name="Run again").click()
-        await expect(page.locator("#notice")).to_contain_text("What has no result is in the queue")
-        await place.functions.read()
+        await page.get_by_role("button", name="Rerun", exact=True).click()
+        await expect(page.locator("#notice")).to_contain_text(
+            "Pictures without a result were queued again"
+        )
+        await site.functions.read()
         await page.reload()
         await expect(page.locator(".notice.bad")).to_contain_text(
             "The job failed: b.png: it breaks off in the middle."
         )
         await expect(page.locator(".pictures > li").nth(1)).to_contain_text("it breaks off")
         reader.lines["b.png"] = GOOD.lines
-        await page.get_by_role("button", name="Run again").click()
-        await place.functions.read()
+        await page.get_by_role("button", name="Rerun", exact=True).click()
+        await site.functions.read()
         await page.reload()
         await expect(page.locator(".facts .succeeded")).to_be_visible()
-        await page.get_by_role("button", name="Run all again").click()
+        await page.get_by_role("button", name="Rerun all").click()
         await expect(page.locator(".facts .pending")).to_be_visible()
-        await expect(page.locator(".facts")).to_contain_text("4 times")
-        await place.functions.read()
+        await expect(page.locator(".facts")).to_contain_text("Runs4")
+        await site.functions.read()
         for kind in ("HTML", "CSV", "JSON"):
             async with page.expect_download() as download:
                 await page.get_by_role("link", name=kind).click()
-            content = (await browsing.downloaded(await download.value)).decode()
-            assert "'Enregistrer' was expected" in content.replace("&#39;", "'")
+            content = (await browsing.read_download(await download.value)).decode()
+            assert "Expected 'Enregistrer'" in content.replace("&#39;", "'")
 
 
-async def test_what_was_run_again_is_not_decided_about_unseen(
-    place: places.Place, reader: screens.Reader
+async def test_decisions_about_an_earlier_run_are_rejected(
+    site: sites.Site, reader: screens.Reader
 ) -> None:
-    """Nor what has no result; both are told."""
-    person = await place.person()
-    job = await screens.submitted(place, reader, person, {"a.png": BAD})
+    """So are decisions about pictures without a result."""
+    person = await site.add_person()
+    job = await screens.submit_job(site, reader, person, {"a.png": BAD})
     path = f"/checks/{job}/pictures/1"
-    async with place.visitor(person) as client:
+    async with site.client(person) as client:
         form = {"csrf": await csrf(client), "decision": "accepted", "run": "1"}
         await client.post(path, data=form)
-        assert "there is no result to decide about" in (await client.get(path)).text
-        await place.functions.read()
+        assert "the picture has no result yet" in (await client.get(path)).text
+        await site.functions.read()
         again = {"csrf": form["csrf"]}
         assert (await client.post(f"/checks/{job}/rerun-all", data=again)).status_code == 303
-        await place.functions.read()
+        await site.functions.read()
         await client.post(path, data=form)
-        assert "run again meanwhile" in (await client.get(path)).text
-        assert await _decisions(place, job) == [None]
+        assert "rerun in the meantime" in (await client.get(path)).text
+        assert await _decisions(site, job) == [None]
         await client.post(path, data=form | {"run": "2"})
-        assert await _decisions(place, job) == ["accepted"]
+        assert await _decisions(site, job) == ["accepted"]
         nowhere = await client.get(f"/checks/{job}/pictures/2")
         assert (nowhere.status_code, "no such picture" in nowhere.text) == (404, True)
 
 
-async def test_jobs_are_for_their_people_and_hac(
-    place: places.Place, reader: screens.Reader
+async def test_jobs_are_visible_to_members_and_hac(
+    site: sites.Site, reader: screens.Reader
 ) -> None:
-    """Strangers find nothing, viewers only look, HAC sees everybody's when it asks for them."""
-    owner, stranger, viewer = [await place.person() for _ in range(3)]
-    admin = await place.person(admin=True)
-    job = await screens.submitted(place, reader, owner, {"a.png": BAD})
-    await place.functions.read()
+    """Viewers cannot act; HAC sees the jobs of all users on request."""
+    owner, stranger, viewer = [await site.add_person() for _ in range(3)]
+    admin = await site.add_person(admin=True)
+    job = await screens.submit_job(site, reader, owner, {"a.png": BAD})
+    await site.functions.read()
     picture = f"/checks/{job}/pictures/1"
     paths = (f"/checks/{job}", picture, f"/checks/{job}/report/csv", f"/checks/{uuid.uuid4()}")
     acts = (picture, f"/checks/{job}/cancel", f"/checks/{job}/rerun-all")
-    async with place.visitor(stranger) as client:
+    async with site.client(stranger) as client:
         form = {"csrf": await csrf(client), "decision": "accepted", "run": "1"}
         answers = [await client.get(path) for path in paths]
         answers += [await client.post(path, data=form) for path in acts]
         assert {answer.status_code for answer in answers} == {404}
         for query in ("", "?everybody=true"):
             assert job not in (await client.get(f"/checks{query}")).text
-    share = place.functions.used.database.share_case
+    share = site.functions.used.database.share_case
     await share(case_id=job, user_id=str(viewer.id), role="viewer")
-    async with place.visitor(viewer) as client:
+    async with site.client(viewer) as client:
         form["csrf"] = await csrf(client)
         shown = (await client.get(picture)).text
         assert "Accept" not in shown
         assert "Enregistrez" in shown
         assert {(await client.post(path, data=form)).status_code for path in acts} == {403}
-    async with place.visitor(admin) as client:
+    async with site.client(admin) as client:
         assert job not in (await client.get("/checks")).text
         assert job in (await client.get("/checks?everybody=true")).text
         assert job in (await client.get("/checks?everybody=true&status=SUCCEEDED")).text
         assert job not in (await client.get("/checks?everybody=true&status=FAILED")).text
         form["csrf"] = await csrf(client)
         assert (await client.post(picture, data=form)).status_code == 303
-    assert await _decisions(place, job) == ["accepted"]
+    assert await _decisions(site, job) == ["accepted"]
 
 
-async def test_a_job_of_another_site_is_not_taken(place: places.Place) -> None:
-    """Nor one without the token of the session, or of nobody; and nothing is kept."""
-    person = await place.person()
-    files = [("images", ("a.png", screens.drawn(["a"])))]
-    async with place.visitor(person) as client:
+async def test_a_job_from_another_site_is_rejected(site: sites.Site) -> None:
+    """So is one without the token of the session, or without a session; nothing is saved."""
+    person = await site.add_person()
+    files = [("images", ("a.png", screens.draw(["a"])))]
+    async with site.client(person) as client:
         right = await csrf(client)
-        attempts = [("", place.url), ("0" * 64, place.url), (right, "https://evil.example")]
+        attempts = [("", site.url), ("0" * 64, site.url), (right, "https://evil.example")]
         for token, origin in attempts:
             answer = await client.post(
                 "/checks",
@@ -426,15 +424,15 @@ async def test_a_job_of_another_site_is_not_taken(place: places.Place) -> None:
         client.cookies.clear()
         answer = await client.post("/checks", data={"language": "fr", "csrf": right}, files=files)
         assert answer.headers["location"].startswith("/sign-in")
-    assert await place.functions.used.database.select(tables.check_jobs) == []
-    assert place.functions.stored() == []
+    assert await site.functions.used.database.select(tables.check_jobs) == []
+    assert site.functions.stored() == []
 
 
-async def test_a_job_without_a_language_says_that_it_is_not_checked(place: places.Place) -> None:
+async def test_a_job_without_a_language_is_marked(site: sites.Site) -> None:
     """In the list, on the page of the job, and in the form."""
-    person = await place.person()
-    files = [("images", ("a.png", screens.drawn(["a"])))]
-    async with place.visitor(person) as client:
+    person = await site.add_person()
+    files = [("images", ("a.png", screens.draw(["a"])))]
+    async with site.client(person) as client:
         form = {"language": "", "csrf": await csrf(client)}
         answer = await client.post("/checks", data=form, files=files)
         assert answer.status_code == 303, answer.text
@@ -444,15 +442,13 @@ async def test_a_job_without_a_language_says_that_it_is_not_checked(place: place
     assert '<option value="">Do not check the language</option>' in shown
 
 
-async def test_the_list_goes_on_where_it_ended(
-    place: places.Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Page by page, with the filter kept."""
-    monkeypatch.setattr("dashboard.pages.checks.ROWS", 2)
-    admin = await place.person(admin=True)
-    jobs = [str(await place.functions.factory.check_job()) for _ in range(5)]
+async def test_the_list_of_jobs_is_paged(site: sites.Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the filter in the URL of the next page."""
+    monkeypatch.setattr("pagewarden.dashboard.pages.checks.ROWS", 2)
+    admin = await site.add_person(admin=True)
+    jobs = [str(await site.functions.factory.check_job()) for _ in range(5)]
     seen, path = [], "/checks?everybody=true&status=PENDING"
-    async with place.visitor(admin) as client:
+    async with site.client(admin) as client:
         while path:
             html = (await client.get(path)).text
             seen += re.findall(r'id="job-([^"]+)"', html)
@@ -461,19 +457,17 @@ async def test_the_list_goes_on_where_it_ended(
     assert seen == jobs[::-1]
 
 
-async def test_nothing_in_pictures_names_or_strings_runs(
-    place: places.Place, reader: screens.Reader
-) -> None:
-    """Markup in what was read, expected, or called so is shown as it is, to HAC as well."""
-    person, admin = await place.person(), await place.person(admin=True)
+async def test_markup_in_jobs_is_escaped(site: sites.Site, reader: screens.Reader) -> None:
+    """In recognised text, expected strings and names, for HAC too."""
+    person, admin = await site.add_person(), await site.add_person(admin=True)
     name = '"><img src=x onerror=document.title=1>.png'
     lines = (EVIL, "</pre><script>document.title='ran'</script>")
     screen = screens.Screen(lines, (f"{EVIL}{EVIL}", lines[1], "</td><b>missing</b>"))
-    job = await screens.submitted(place, reader, person, {name: screen}, name=EVIL)
-    await place.functions.read()
-    async with place.browser(admin) as page:
+    job = await screens.submit_job(site, reader, person, {name: screen}, name=EVIL)
+    await site.functions.read()
+    async with site.browser(admin) as page:
         await page.goto("/checks")
-        await page.get_by_label("Everybody's").check()
+        await page.get_by_label("All users").check()
         await expect(page.get_by_text("onerror")).to_be_visible()
         await expect(page).to_have_url(re.compile("everybody=true"))
         for path in ("/checks?everybody=true", f"/checks/{job}", f"/checks/{job}/pictures/1"):

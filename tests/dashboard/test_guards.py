@@ -8,29 +8,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard import app, vendor
+from pagewarden.dashboard import app, rendering
 from tests.dashboard import screens
-from tests.dashboard.test_doors import csrf
+from tests.dashboard.test_login import csrf
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.dashboard import place as places
+    from tests.dashboard import site as sites
 
 EVIL = '<script>document.title="ran"</script><img src=x onerror="document.title=\'ran\'">'
 
 
 @pytest.fixture
 def reader() -> screens.Reader:
-    """Read in pictures what was drawn in them."""
+    """Return a reader of the drawn lines."""
     return screens.Reader()
 
 
-async def test_every_answer_is_guarded(place: places.Place) -> None:
-    """Pages, redirects, refusals and files alike tell the browser what must not be."""
-    person = await place.person(admin=True)
+async def test_every_response_has_security_headers(site: sites.Site) -> None:
+    """Pages, redirects, errors and files."""
+    person = await site.add_person(admin=True)
     paths = ("/sign-in", "/", "/overview", "/documents", "/documents/x", "/static/style.css")
-    async with place.visitor(person) as client:
+    async with site.client(person) as client:
         answers = {path: (await client.get(path)).headers for path in paths}
 
     for path, headers in answers.items():
@@ -43,16 +41,16 @@ async def test_every_answer_is_guarded(place: places.Place) -> None:
         assert headers["cache-control"] == ("no-cache" if "static" in path else "no-store"), path
 
 
-async def test_no_page_has_code_or_style_of_its_own(
-    place: places.Place, reader: screens.Reader
+async def test_no_page_has_inline_scripts_or_styles(
+    site: sites.Site, reader: screens.Reader
 ) -> None:
-    """All of it comes from files of ours."""
-    person = await place.person(admin=True)
-    job = await screens.submitted(place, reader, person, {"a.png": screens.BAD})
-    await place.functions.read()
-    document = await place.functions.factory.completed(person.case)
-    letter = await place.functions.factory.dead_letter(person.case)
-    await place.functions.factory.queued(person.case, lane=None)
+    """All scripts and styles are served as files."""
+    person = await site.add_person(admin=True)
+    job = await screens.submit_job(site, reader, person, {"a.png": screens.BAD})
+    await site.functions.read()
+    document = await site.functions.factory.completed(person.case)
+    letter = await site.functions.factory.dead_letter(person.case)
+    await site.functions.factory.queued(person.case, lane=None)
     paths = (entry.path for entry in app.MENU)
     behind = (
         f"/documents/{document}",
@@ -60,20 +58,20 @@ async def test_no_page_has_code_or_style_of_its_own(
         f"/checks/{job}",
         f"/checks/{job}/pictures/1",
     )
-    async with place.visitor(person) as client:
+    async with site.client(person) as client:
         for path in ("/sign-in", *paths, *behind):
             html = (await client.get(path)).text
             assert re.findall(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", html) == []
             assert re.findall(r'(?:src|href)="(?!/|#)', html) == []
 
 
-async def test_a_foreign_form_does_nothing(place: places.Place) -> None:
-    """From elsewhere, or without the token of the session, nothing is done."""
-    person = await place.person()
-    document = await place.functions.factory.completed(person.case)
-    async with place.visitor(person) as client:
+async def test_forms_of_other_sites_are_rejected(site: sites.Site) -> None:
+    """So are forms without the token of the session."""
+    person = await site.add_person()
+    document = await site.functions.factory.completed(person.case)
+    async with site.client(person) as client:
         right = await csrf(client)
-        attempts = [("", place.url), ("0" * 64, place.url), (right + "0", place.url)]
+        attempts = [("", site.url), ("0" * 64, site.url), (right + "0", site.url)]
         attempts += [(right, origin) for origin in ("https://evil.example", "null", "", "http://")]
         for token, origin in attempts:
             answer = await client.post(
@@ -83,20 +81,20 @@ async def test_a_foreign_form_does_nothing(place: places.Place) -> None:
         assert "in the bin" not in (await client.get(f"/documents/{document}")).text
 
 
-async def test_the_token_of_another_session_does_not_count(place: places.Place) -> None:
+async def test_tokens_of_other_sessions_are_rejected(site: sites.Site) -> None:
     """A token is bound to its session."""
-    person, other = await place.person(), await place.person()
-    document = await place.functions.factory.completed(person.case)
-    async with place.visitor(person) as client, place.visitor(other) as another:
+    person, other = await site.add_person(), await site.add_person()
+    document = await site.functions.factory.completed(person.case)
+    async with site.client(person) as client, site.client(other) as another:
         path = f"/documents/{document}/delete"
         refused = await client.post(path, data={"csrf": await csrf(another)})
         done = await client.post(path, headers={"X-CSRF-Token": await csrf(client)})
     assert (refused.status_code, done.status_code) == (403, 303)
 
 
-async def test_a_foreign_form_signs_nobody_in(place: places.Place) -> None:
-    """Nobody is made to work in somebody else's account."""
-    async with place.visitor() as client:
+async def test_other_sites_cannot_sign_users_in(site: sites.Site) -> None:
+    """Otherwise users could work in the account of an attacker."""
+    async with site.client() as client:
         form = {"email": "a@example.org", "password": "x"}
         answer = await client.post(
             "/sign-in", data=form, headers={"Origin": "https://evil.example"}
@@ -104,11 +102,11 @@ async def test_a_foreign_form_signs_nobody_in(place: places.Place) -> None:
     assert answer.status_code == 403
 
 
-async def test_a_stranger_finds_nothing(place: places.Place) -> None:
-    """Another's document, page and export are answered as if they were not there."""
-    owner, stranger = await place.person(), await place.person()
-    document = await place.functions.factory.completed(owner.case, text="secret")
-    async with place.visitor(stranger) as client:
+async def test_documents_of_other_users_are_not_found(site: sites.Site) -> None:
+    """Document, page and export respond as if they did not exist."""
+    owner, stranger = await site.add_person(), await site.add_person()
+    document = await site.functions.factory.completed(owner.case, text="secret")
+    async with site.client(stranger) as client:
         paths = [f"/documents/{document}", f"/documents/{document}/export/txt"]
         paths += [f"/documents/{document}/progress", f"/documents/{uuid.uuid4()}/progress"]
         paths.append(f"/documents/{uuid.uuid4()}")
@@ -123,15 +121,15 @@ async def test_a_stranger_finds_nothing(place: places.Place) -> None:
     assert str(document) not in listed.text
 
 
-async def test_nothing_in_names_or_texts_runs(place: places.Place) -> None:
-    """Markup in a name or a text is shown as it is, in lists, hits and pages."""
-    person = await place.person(admin=True)
-    factory = place.functions.factory
+async def test_markup_in_names_and_texts_is_escaped(site: sites.Site) -> None:
+    """In lists, search results and pages."""
+    person = await site.add_person(admin=True)
+    factory = site.functions.factory
     document = await factory.completed(person.case, text=f"treaty {EVIL}")
     await factory.conn.execute(
         "update public.documents set name = %s where id = %s", (EVIL, document)
     )
-    async with place.browser(person) as page:
+    async with site.browser(person) as page:
         for path in ("/documents", "/documents?q=treaty", f"/documents/{document}"):
             await page.goto(path)
             assert await page.get_by_text("onerror").count() > 0
@@ -139,11 +137,11 @@ async def test_nothing_in_names_or_texts_runs(place: places.Place) -> None:
             assert await page.locator("main script, main img").count() == 0
 
 
-async def test_what_is_missing_is_told(
-    place: places.Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+async def test_missing_vendor_files_are_reported(
+    site: sites.Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the packages of Node, pages say how to get them."""
-    monkeypatch.setattr(vendor, "_PACKAGES", tmp_path)
-    async with place.visitor() as client:
+    """Without the npm packages, pages tell how to install them."""
+    monkeypatch.setitem(rendering._VENDOR_FILES, "htmx.min.js", "node_modules/missing.js")  # noqa: SLF001
+    async with site.client() as client:
         assert "make setup" in (await client.get("/sign-in")).text
         assert (await client.get("/static/vendor/htmx.min.js")).status_code == 404

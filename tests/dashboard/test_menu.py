@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.async_api import expect
 
-from dashboard import app
+from pagewarden.dashboard import app
 from tests.dashboard.test_accessibility import AXE
 
 if TYPE_CHECKING:
-    from tests.dashboard import place as places
+    from tests.dashboard import site as sites
 
 TOPS = """() => [...document.querySelectorAll("header nav > *, header nav .entries > *")]
     .map((entry) => Math.round(entry.getBoundingClientRect().bottom))"""
 
 
 @pytest.mark.parametrize("width", [1024, 1280, 1440])
-async def test_the_menu_is_one_line(place: places.Place, width: int) -> None:
-    """Also for HAC, who have most entries; wherever they are, they see where that is."""
-    person = await place.person(admin=True)
-    async with place.browser(person) as page:
+async def test_the_menu_is_one_line(site: sites.Site, width: int) -> None:
+    """Also for HAC, who have the most entries; the current page is marked."""
+    person = await site.add_person(admin=True)
+    async with site.browser(person) as page:
         await page.set_viewport_size({"width": width, "height": 800})
         for path in ("/overview", "/dead-letters", "/functions"):
             await page.goto(path)
@@ -29,10 +29,10 @@ async def test_the_menu_is_one_line(place: places.Place, width: int) -> None:
             assert max(bottoms) - min(bottoms) <= 2, (path, bottoms)
 
 
-async def test_operation_is_opened_by_keyboard_and_closed_again(place: places.Place) -> None:
-    """Escape leads back to it; its name says which of its pages is shown."""
-    person = await place.person(admin=True)
-    async with place.browser(person) as page:
+async def test_the_group_opens_and_closes_by_keyboard(site: sites.Site) -> None:
+    """Escape returns the focus; the label names the current page."""
+    person = await site.add_person(admin=True)
+    async with site.browser(person) as page:
         await page.goto("/")
         more = page.locator("header nav details")
         summary, entry = more.locator("summary"), more.get_by_role("link", name="Workers")
@@ -59,10 +59,10 @@ async def test_operation_is_opened_by_keyboard_and_closed_again(place: places.Pl
         await expect(more.locator("[aria-current=page]")).to_have_attribute("href", "/workers")
 
 
-async def test_every_page_is_in_the_menu_once(place: places.Place) -> None:
-    """Without scripts, too; who is not of HAC has no second menu."""
-    person, admin = await place.person(), await place.person(admin=True)
-    async with place.browser(admin, script=False) as page:
+async def test_every_page_is_in_the_menu_once(site: sites.Site) -> None:
+    """Without scripts too; other users do not see the group Operation."""
+    person, admin = await site.add_person(), await site.add_person(admin=True)
+    async with site.browser(admin, script=False) as page:
         await page.goto("/")
         links = await page.locator("header nav a").all()
         paths = [await link.get_attribute("href") for link in links]
@@ -70,7 +70,7 @@ async def test_every_page_is_in_the_menu_once(place: places.Place) -> None:
         await page.locator("header nav summary").click()
         await page.get_by_role("link", name="Lanes").click()
         await expect(page.locator("h1")).to_have_text("Lanes")
-    async with place.browser(person) as page:
+    async with site.browser(person) as page:
         await page.goto("/")
         await expect(page.locator("header nav details")).to_have_count(0)
         await expect(page.locator("header nav a")).to_have_count(6)

@@ -7,52 +7,52 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from playwright.async_api import expect
 
-from dashboard import plots
-from dashboard.pages import overview
+from pagewarden.dashboard import rendering
+from pagewarden.dashboard.pages import overview
 
 if TYPE_CHECKING:
     from pagewarden.database import rows
-    from tests.dashboard import place as places
+    from tests.dashboard import site as sites
 
 QUIET: dict[str, Any] = {"queued": 0, "processing": 0, "stuck": 0, "oldest_waiting_seconds": None}
 PAUSED = {"lane": "pdf", "paused_at": "2026-01-01T00:00:00Z", "pause_reason": "the GPU is away"}
 
 
 @pytest.mark.parametrize(
-    ("changes", "lanes", "state", "why"),
+    ("changes", "lanes", "state", "reason"),
     [
-        ({}, [], "idle", "nothing waits"),
+        ({}, [], "idle", "no documents are waiting"),
         ({"processing": 1}, [], "running", "1 document is being read"),
         ({"queued": 2, "oldest_waiting_seconds": 5}, [], "running", "0 documents are"),
-        ({"queued": 2, "oldest_waiting_seconds": 90}, [], "stalled", "nobody reads"),
+        ({"queued": 2, "oldest_waiting_seconds": 90}, [], "stalled", "no worker is processing"),
         ({"queued": 2}, [PAUSED], "stalled", "lane pdf is paused (the GPU is away)"),
         ({"processing": 3, "stuck": 1}, [], "stalled", "1 document is stuck"),
     ],
 )
-def test_one_line_says_how_things_stand(
-    changes: dict[str, Any], lanes: list[rows.Lanes], state: str, why: str
+def test_the_verdict_has_a_state_and_a_reason(
+    changes: dict[str, Any], lanes: list[rows.Lanes], state: str, reason: str
 ) -> None:
-    """Running, idle, or stalled and why."""
-    verdict = overview.judge(cast("rows.OcrSystemHealth", QUIET | changes), lanes)
+    """The state is running, idle or stalled."""
+    verdict = overview.assess_health(cast("rows.OcrSystemHealth", QUIET | changes), lanes)
     assert verdict.state == state
-    assert why in verdict.why
+    assert reason in verdict.reason
 
 
-def test_bars_fill_the_plot_and_stay_within() -> None:
-    """The tallest bar has the height of the plot, what was given up on top of it."""
-    plot = plots.bars("Title", "Summary", [("a", 3, 1), ("b", 0, 0), ("c", 2, 0)])
-    assert plot.bad_bars[0].y == 0
-    assert plot.bars[0].y == plot.bad_bars[0].height
-    assert all(bar.y + bar.height == plots.HEIGHT for bar in plot.bars)
-    assert plot.bars[-1].x + plot.bars[-1].width <= plots.WIDTH
+def test_bars_fit_their_chart() -> None:
+    """The tallest bar has the height of the chart; bad values are stacked on good ones."""
+    chart = rendering.make_bar_chart("Title", "Summary", [("a", 3, 1), ("b", 0, 0), ("c", 2, 0)])
+    assert chart.bad_bars[0].y == 0
+    assert chart.bars[0].y == chart.bad_bars[0].height
+    assert all(bar.y + bar.height == rendering.HEIGHT for bar in chart.bars)
+    assert chart.bars[-1].x + chart.bars[-1].width <= rendering.WIDTH
 
 
-async def test_the_overview_changes_when_a_document_completes(place: places.Place) -> None:
-    """Nothing is reloaded; while it is paused nothing changes."""
-    person = await place.person(admin=True)
-    factory = place.functions.factory
+async def test_the_overview_updates_live(site: sites.Site) -> None:
+    """Without a reload, unless it is paused."""
+    person = await site.add_person(admin=True)
+    factory = site.functions.factory
     await factory.completed(person.case)
-    async with place.browser(person) as page:
+    async with site.browser(person) as page:
         await page.goto("/")
         completed = page.locator("#go-completed\\,-7-days")
         await expect(page.locator("#live-state")).to_have_text("Live")
@@ -63,7 +63,7 @@ async def test_the_overview_changes_when_a_document_completes(place: places.Plac
         await page.get_by_role("button", name="Pause").click()
         await expect(page.locator("#live-state")).to_have_text("Paused")
         await factory.dead_letter(person.case)
-        await page.get_by_role("button", name="Go on").click()
+        await page.get_by_role("button", name="Resume").click()
         await expect(page.locator("#go-dead-letters")).to_have_text("1")
 
         first = await factory.queued(person.case)
@@ -72,9 +72,9 @@ async def test_the_overview_changes_when_a_document_completes(place: places.Plac
         await expect(oldest).to_have_attribute("href", f"/documents/{first}")
 
 
-async def test_the_overview_is_for_hac(place: places.Place) -> None:
-    """Others begin with their documents, and see no entry of it in the menu."""
-    person = await place.person()
-    async with place.visitor(person) as client:
+async def test_the_overview_is_for_hac(site: sites.Site) -> None:
+    """Other users start with their documents, and have no menu entry for it."""
+    person = await site.add_person()
+    async with site.client(person) as client:
         assert (await client.get("/")).headers["location"] == "/documents"
         assert 'href="/overview"' not in (await client.get("/documents")).text

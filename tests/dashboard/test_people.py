@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from playwright.async_api import expect
 
-from dashboard.pages import people
-from tests.dashboard.test_doors import csrf
+from pagewarden.dashboard.pages import people
+from tests.dashboard.test_login import csrf
 
 if TYPE_CHECKING:
     import pytest
 
-    from tests.dashboard import place as places
+    from tests.dashboard import site as sites
 
 
-async def test_a_role_is_given_and_taken(place: places.Place) -> None:
-    """It counts at once, and the log names who, whom and what."""
-    admin, other = await place.person(admin=True), await place.person()
-    async with place.browser(admin) as page, place.visitor(other) as theirs:
+async def test_the_role_is_granted_and_revoked(site: sites.Site) -> None:
+    """With immediate effect, and entries in the audit log."""
+    admin, other = await site.add_person(admin=True), await site.add_person()
+    async with site.browser(admin) as page, site.client(other) as theirs:
         page.on("dialog", lambda dialog: dialog.accept())
         await page.goto("/people")
         await page.get_by_role("searchbox").fill(other.email[:6])
@@ -27,37 +27,39 @@ async def test_a_role_is_given_and_taken(place: places.Place) -> None:
         await expect(row).to_have_count(1)
         await expect(row.locator("[data-label=Cases]")).to_have_text("1")
         assert (await theirs.get("/people")).status_code == 403
-        await page.get_by_role("button", name=f"Make HAC: {other.email}").click()
-        await expect(page.locator("#notice")).to_contain_text(f"{other.email} is one of HAC now")
+        await page.get_by_role("button", name=f"Make admin: {other.email}").click()
+        await expect(page.locator("#notice")).to_contain_text(
+            f"{other.email} now has the admin role"
+        )
         assert (await theirs.get("/people")).status_code == 200
-        await page.get_by_role("button", name=f"Take the role: {other.email}").click()
-        await expect(page.locator("#notice")).to_contain_text("not one of HAC any more")
+        await page.get_by_role("button", name=f"Revoke admin: {other.email}").click()
+        await expect(page.locator("#notice")).to_contain_text("no longer has the admin role")
         assert (await theirs.get("/people")).status_code == 403
         await page.goto("/audit?action=role_taken")
         await expect(page.locator("tbody tr")).to_contain_text(admin.email)
         await expect(page.locator("tbody tr")).to_contain_text(f"({other.email})")
 
 
-async def test_nobody_takes_their_own_role(place: places.Place) -> None:
-    """There is no button for it, and whoever sends the form is told to ask another."""
-    admin = await place.person(admin=True)
-    async with place.visitor(admin) as client:
-        assert f"Take the role: {admin.email}" not in (await client.get("/people")).text
-        for said in ("last administrator", "ask another administrator"):
+async def test_users_cannot_revoke_their_own_role(site: sites.Site) -> None:
+    """There is no button for it, and the database rejects it."""
+    admin = await site.add_person(admin=True)
+    async with site.client(admin) as client:
+        assert f"Revoke admin: {admin.email}" not in (await client.get("/people")).text
+        for message in ("last administrator", "ask another administrator"):
             form = {"csrf": await csrf(client), "email": admin.email}
             answer = await client.post(f"/people/{admin.id}/take", data=form)
-            assert said in (await client.get(answer.headers["location"])).text
-            await place.person(admin=True)
+            assert message in (await client.get(answer.headers["location"])).text
+            await site.add_person(admin=True)
         assert (await client.get("/people")).status_code == 200
 
 
-async def test_the_list_of_people_goes_on_where_it_ended(
-    place: places.Place, monkeypatch: pytest.MonkeyPatch
+async def test_the_list_of_people_is_paged(
+    site: sites.Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everybody is on one page; the filter tells HAC from the others."""
+    """Each user is on one page; the filter selects HAC."""
     monkeypatch.setattr(people, "ROWS", 2)
-    admin, others = await place.person(admin=True), [await place.person() for _ in range(4)]
-    async with place.visitor(admin) as client:
+    admin, others = await site.add_person(admin=True), [await site.add_person() for _ in range(4)]
+    async with site.client(admin) as client:
         for query, wanted in (
             ("", {admin.email, *(person.email for person in others)}),
             ("?role=admin", {admin.email}),

@@ -8,15 +8,15 @@ from playwright.async_api import expect
 from psycopg.types.json import Jsonb
 
 if TYPE_CHECKING:
-    from tests.dashboard import place as places
+    from tests.dashboard import site as sites
 
 
-async def test_the_pool_is_seen_while_it_changes(place: places.Place) -> None:
-    """Empty at first; then lanes, workers, who helps where, and the last hours."""
-    person, factory = await place.person(admin=True), place.functions.factory
-    async with place.browser(person) as page:
+async def test_the_pool_updates_live(site: sites.Site) -> None:
+    """Empty at first, then with lanes, workers and charts."""
+    person, factory = await site.add_person(admin=True), site.functions.factory
+    async with site.browser(person) as page:
         await page.goto("/pool")
-        await expect(page.locator("#pool")).to_contain_text("The pool is empty")
+        await expect(page.locator("#pool")).to_contain_text("The pool has no workers")
         claim = await factory.claimed(person.case, lane="acte")
         await factory.queued(person.case, lane="index")
         workers = [
@@ -32,13 +32,13 @@ async def test_the_pool_is_seen_while_it_changes(place: places.Place) -> None:
             p_workers=Jsonb([{"worker_id": name, "lane": "index"} for name in ("a-1", "a-2")]),
             p_backlog=Jsonb({"index": 1, "acte": 0}),
         )
-        await expect(page.locator("#pool")).to_contain_text("2 workers, led by a")
-        await expect(page.locator("#pool")).to_contain_text("helps in acte")
-        await expect(page.locator("svg[aria-label^='Workers of index']")).to_be_visible()
-        await expect(page.locator("svg[aria-label^='Changes of lane']")).to_be_visible()
+        await expect(page.locator("#pool")).to_contain_text("2 workers; leader: a")
+        await expect(page.locator("#pool")).to_contain_text("from lane acte")
+        await expect(page.locator("svg[aria-label^='Workers in index']")).to_be_visible()
+        await expect(page.locator("svg[aria-label^='Reassigned workers']")).to_be_visible()
 
 
-async def test_the_pool_is_for_hac(place: places.Place) -> None:
-    """Nobody else sees it."""
-    async with place.visitor(await place.person()) as client:
+async def test_the_pool_is_for_hac(site: sites.Site) -> None:
+    """Other users cannot open it."""
+    async with site.client(await site.add_person()) as client:
         assert (await client.get("/pool")).status_code == 403

@@ -10,9 +10,9 @@ import pytest
 from playwright.async_api import expect
 
 from pagewarden.database import tables
-from tests.dashboard import place as places
 from tests.dashboard import scans
-from tests.dashboard.test_doors import csrf
+from tests.dashboard import site as sites
+from tests.dashboard.test_login import csrf
 from tests.functions import house
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ ARABIC = "بسم الله الرحمن الرحيم"
 TIBETAN = "བཀྲ་ཤིས་བདེ་ལེགས། ཨོཾ་མ་ཎི་པདྨེ་ཧཱུྃ།"
 
 
-async def _text(place: places.Place, document: uuid.UUID) -> tuple[str, int]:
-    (row,) = await place.functions.used.database.select(
+async def _text(site: sites.Site, document: uuid.UUID) -> tuple[str, int]:
+    (row,) = await site.functions.used.database.select(
         tables.page_texts,
         columns="text,version",
         where={"document_id": str(document), "page_number": 1},
@@ -43,14 +43,14 @@ async def _open(page: Page, document: uuid.UUID) -> None:
     await expect(page.locator("#review")).to_be_visible()
 
 
-async def test_two_people_at_one_page_lose_nothing(place: places.Place) -> None:
-    """The second is told, sees both texts, and may put the own one on top or take the other."""
-    owner, editor = await place.person(), await place.person()
-    document = await scans.scanned(place, owner, LETTER)
-    await place.functions.factory.call(
+async def test_concurrent_edits_lose_nothing(site: sites.Site) -> None:
+    """The second user sees both texts, and can save or discard their own."""
+    owner, editor = await site.add_person(), await site.add_person()
+    document = await scans.upload_scan(site, owner, LETTER)
+    await site.functions.factory.call(
         "share_case", p_case_id=owner.case, p_user_id=editor.id, p_role="editor"
     )
-    async with place.browser(owner) as page, place.browser(editor) as other:
+    async with site.browser(owner) as page, site.browser(editor) as other:
         for browser in (page, other):
             await _open(browser, document)
         await other.locator("#lines textarea").nth(1).fill("we write to you")
@@ -59,128 +59,128 @@ async def test_two_people_at_one_page_lose_nothing(place: places.Place) -> None:
         await page.locator("#lines textarea").nth(1).fill("we wrote to yon")
         await page.keyboard.press("Control+Enter")
         conflict = page.locator(".conflict")
-        await expect(conflict).to_contain_text("this page was changed meanwhile")
+        await expect(conflict).to_contain_text("this page was changed in the meantime")
         await expect(conflict).to_contain_text(f"version 1 by {editor.email}")
         await expect(conflict.locator("td")).to_have_text(["we wrote to yon", "we write to you"])
         await expect(page.locator("#lines textarea").nth(1)).to_have_value("we wrote to yon")
-        assert (await _text(place, document))[1] == 1
-        await page.get_by_role("link", name="take theirs").click()
+        assert (await _text(site, document))[1] == 1
+        await page.get_by_role("link", name="discard your changes").click()
         await expect(page.locator("#lines textarea").nth(1)).to_have_value("we write to you")
-        await page.get_by_role("button", name="Take it back").click()
+        await page.get_by_role("button", name="Restore").click()
         await expect(page.locator("#lines textarea").nth(1)).to_have_value("we wrote to yon")
         await page.keyboard.press("Control+s")
         await expect(page.locator("#notice")).to_have_text("Saved as version 2.")
         await expect(page.locator("#draft")).to_be_hidden()
-        place.problems.clear()  # the browser tells of the refusal
-    assert await _text(place, document) == ("Dear Ms Mueller,\n\nwe wrote to yon", 2)
+        site.problems.clear()  # the browser tells of the refusal
+    assert await _text(site, document) == ("Dear Ms Mueller,\n\nwe wrote to yon", 2)
 
 
-async def test_a_session_that_ends_in_mid_edit_takes_nothing_along(place: places.Place) -> None:
-    """Who signs in again is back on the page, and gets back what was typed."""
-    person = await place.person()
-    document = await scans.scanned(place, person, LETTER)
-    async with place.browser(person) as page:
+async def test_edits_survive_the_end_of_the_session(site: sites.Site) -> None:
+    """After signing in, the draft is offered on the same page."""
+    person = await site.add_person()
+    document = await scans.upload_scan(site, person, LETTER)
+    async with site.browser(person) as page:
         await _open(page, document)
         await page.locator("#lines textarea").nth(1).fill("we write to you")
-        place.clock.ahead = dt.timedelta(days=90)
+        site.clock.ahead = dt.timedelta(days=90)
         await page.context.clear_cookies(name="pagewarden-access")
         await page.keyboard.press("Control+s")
         await expect(page).to_have_url(re.compile("/sign-in"))
-        place.clock.ahead = dt.timedelta(0)
+        site.clock.ahead = dt.timedelta(0)
         await page.get_by_label("E-mail").fill(person.email)
-        await page.get_by_label("Password").fill(places.PASSWORD)
+        await page.get_by_label("Password").fill(sites.PASSWORD)
         await page.get_by_role("button", name="Sign in").click()
         await expect(page).to_have_url(re.compile(f"/documents/{document}/review"))
         second = page.locator("#lines textarea").nth(1)
         await expect(second).to_have_value("we write to yon")
-        await expect(page.locator("#draft")).to_contain_text("did not save it")
-        await page.get_by_role("button", name="Take it back").click()
+        await expect(page.locator("#draft")).to_contain_text("You have unsaved text")
+        await page.get_by_role("button", name="Restore").click()
         await expect(second).to_have_value("we write to you")
         await page.keyboard.press("Control+s")
         await expect(page.locator("#notice")).to_have_text("Saved as version 1.")
         await expect(page.locator("#draft")).to_be_hidden()
-        await place.becomes(page, "localStorage.length === 0")
-    assert await _text(place, document) == ("Dear Ms Mueller,\n\nwe write to you", 1)
+        await site.wait_until(page, "localStorage.length === 0")
+    assert await _text(site, document) == ("Dear Ms Mueller,\n\nwe write to you", 1)
 
 
-async def test_what_was_typed_and_left_is_offered_or_dropped(place: places.Place) -> None:
-    """Also when somebody just went away; what was dropped does not come back."""
-    person = await place.person()
-    document = await scans.scanned(place, person, LETTER)
-    async with place.browser(person) as page:
+async def test_drafts_are_restored_or_discarded(site: sites.Site) -> None:
+    """Also after leaving the page; discarded drafts do not return."""
+    person = await site.add_person()
+    document = await scans.upload_scan(site, person, LETTER)
+    async with site.browser(person) as page:
         await _open(page, document)
         await page.locator("#lines textarea").first.fill("Dear Ms Müller,")
         await page.goto("/documents")
         await _open(page, document)
         await expect(page.locator("#draft")).to_be_visible()
-        await page.get_by_role("button", name="Drop it").click()
+        await page.get_by_role("button", name="Discard").click()
         await expect(page.locator("#draft")).to_be_hidden()
         await _open(page, document)
         await expect(page.locator("#lines textarea").first).to_have_value("Dear Ms Mueller,")
         await expect(page.locator("#draft")).to_be_hidden()
 
 
-async def test_a_page_of_a_million_characters_stays_usable(place: places.Place) -> None:
-    """It is edited as one text, kept as a draft, saved whole, and approved."""
-    person = await place.person()
+async def test_a_page_of_a_million_characters_stays_usable(site: sites.Site) -> None:
+    """It is edited as plain text, kept as a draft, saved completely and approved."""
+    person = await site.add_person()
     lines = [Line(f"{number:05} " + "x" * 93) for number in range(10_000)]
-    document = await scans.scanned(place, person, lines, content=house.READABLE_PDF)
-    async with place.browser(person) as page:
+    document = await scans.upload_scan(site, person, lines, content=house.READABLE_PDF)
+    async with site.browser(person) as page:
         await _open(page, document)
-        whole = page.locator("#whole")
+        whole = page.locator("#plain-text")
         await expect(whole).to_be_focused()
         await page.keyboard.type("Title ")
-        await place.becomes(page, "localStorage.length === 1")
+        await site.wait_until(page, "localStorage.length === 1")
         await page.keyboard.press("Control+s")
         await expect(page.locator("#notice")).to_have_text("Saved as version 1.")
         await expect(page.locator("#draft")).to_be_hidden()
         await page.keyboard.press("Control+Enter")
-        await expect(page.locator("#notice")).to_have_text("Page 1 is approved.")
-    text, version = await _text(place, document)
+        await expect(page.locator("#notice")).to_have_text("Page 1 was approved.")
+    text, version = await _text(site, document)
     assert (len(text), version) == (10_000 * 100 - 1 + 6, 2)
     assert text.startswith("Title 00000 xx")
     assert text.endswith("x" * 93)
-    (row,) = await place.functions.used.database.select(tables.page_texts, columns="lines")
+    (row,) = await site.functions.used.database.select(tables.page_texts, columns="lines")
     assert len(row["lines"]) == 10_000
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         (house.PDF, "scan.pdf"),
         (None, "there is no file"),
     ],
     ids=["broken", "missing"],
 )
-async def test_without_a_picture_the_text_can_still_be_mended(
-    place: places.Place, content: bytes | None, said: str
+async def test_text_can_be_edited_without_a_picture(
+    site: sites.Site, content: bytes | None, reason: str
 ) -> None:
-    """In place of the picture stands why there is none."""
-    person = await place.person()
-    document = await scans.scanned(
-        place, person, LETTER, content=content or house.READABLE_PDF, name="scan.pdf"
+    """The reason is shown instead of the picture."""
+    person = await site.add_person()
+    document = await scans.upload_scan(
+        site, person, LETTER, content=content or house.READABLE_PDF, name="scan.pdf"
     )
     if content is None:
-        for file in place.functions.stored():
+        for file in site.functions.stored():
             file.unlink()
-    async with place.browser(person) as page:
+    async with site.browser(person) as page:
         await _open(page, document)
         problem = page.locator("#picture-problem")
         await expect(problem).to_contain_text("The picture cannot be shown: ")
-        await expect(problem).to_contain_text(said)
+        await expect(problem).to_contain_text(reason)
         await page.locator("#lines textarea").nth(1).fill("we write to you")
         await page.keyboard.press("Control+s")
         await expect(page.locator("#notice")).to_have_text("Saved as version 1.")
         await page.goto("/documents")
-        place.problems.clear()  # the browser tells of the picture
+        site.problems.clear()  # the browser tells of the picture
 
 
-async def test_every_script_runs_its_own_way(place: places.Place) -> None:
-    """From right to left where it does, and no sign of it is lost."""
-    person = await place.person()
+async def test_all_writing_systems_are_supported(site: sites.Site) -> None:
+    """Right-to-left text has its direction, and no character is lost."""
+    person = await site.add_person()
     lines = (Line(ARABIC, 0.5), Line(TIBETAN, 0.5), Line("אהבה and peace", 0.5))
-    document = await scans.scanned(place, person, lines, content=house.READABLE_PDF)
-    async with place.browser(person) as page:
+    document = await scans.upload_scan(site, person, lines, content=house.READABLE_PDF)
+    async with site.browser(person) as page:
         await _open(page, document)
         fields = page.locator("#lines textarea")
         directions = [
@@ -197,20 +197,20 @@ async def test_every_script_runs_its_own_way(place: places.Place) -> None:
         await page.keyboard.type("!")
         await fields.nth(1).fill(f"{TIBETAN}ཀ")
         await page.keyboard.press("Control+Enter")
-        await expect(page.locator("#notice")).to_have_text("Page 1 is approved.")
-    assert (await _text(place, document))[0] == f"{ARABIC}!\n{TIBETAN}ཀ\nאהבה and peace"
+        await expect(page.locator("#notice")).to_have_text("Page 1 was approved.")
+    assert (await _text(site, document))[0] == f"{ARABIC}!\n{TIBETAN}ཀ\nאהבה and peace"
 
 
-async def test_nothing_in_texts_or_names_runs(place: places.Place) -> None:
-    """Markup is shown as it is: in lines, in one text, in versions, in conflicts, as a draft."""
-    person = await place.person()
-    document = await scans.scanned(
-        place, person, (Line(EVIL, 0.2), Line("</textarea>" + EVIL)), content=house.READABLE_PDF
+async def test_markup_in_the_review_is_escaped(site: sites.Site) -> None:
+    """In lines, plain text, versions, conflicts and drafts."""
+    person = await site.add_person()
+    document = await scans.upload_scan(
+        site, person, (Line(EVIL, 0.2), Line("</textarea>" + EVIL)), content=house.READABLE_PDF
     )
-    await place.functions.factory.conn.execute(
+    await site.functions.factory.conn.execute(
         "update public.documents set name = %s where id = %s", (EVIL, document)
     )
-    async with place.browser(person) as page:
+    async with site.browser(person) as page:
 
         async def is_harmless() -> None:
             await expect(page.locator("#review")).to_be_visible()
@@ -226,9 +226,9 @@ async def test_nothing_in_texts_or_names_runs(place: places.Place) -> None:
         await page.keyboard.press("Alt+KeyT")
         await page.goto("/documents")
         await _open(page, document)
-        await page.get_by_role("button", name="Take it back").click()
+        await page.get_by_role("button", name="Restore").click()
         await is_harmless()
-        await place.functions.factory.call(
+        await site.functions.factory.call(
             "correct_page",
             p_document_id=document,
             p_page_number=1,
@@ -240,13 +240,13 @@ async def test_nothing_in_texts_or_names_runs(place: places.Place) -> None:
         await is_harmless()
         await page.goto(f"/documents/{document}/review?version=0")
         await is_harmless()
-        place.problems.clear()  # the browser tells of the refusal
+        site.problems.clear()  # the browser tells of the refusal
 
 
-async def test_a_stranger_finds_neither_page_nor_picture_nor_file(place: places.Place) -> None:
-    """And changes nothing; the links that owners get open for them only a while, and unasked."""
-    owner, stranger = await place.person(), await place.person()
-    document = await scans.scanned(place, owner, LETTER)
+async def test_other_users_cannot_open_the_review(site: sites.Site) -> None:
+    """Nor change it; links of owners expire."""
+    owner, stranger = await site.add_person(), await site.add_person()
+    document = await scans.upload_scan(site, owner, LETTER)
     paths = [
         f"/documents/{document}",
         f"/documents/{document}/review",
@@ -254,7 +254,7 @@ async def test_a_stranger_finds_neither_page_nor_picture_nor_file(place: places.
         f"/documents/{document}/file",
     ]
     form = {"page": "1", "base": "0", "act": "save", "text": "mine"}
-    async with place.visitor(stranger) as client:
+    async with site.client(stranger) as client:
         answers = [await client.get(path) for path in paths]
         form["csrf"] = await csrf(client)
         answers.append(await client.post(f"/documents/{document}/review", data=form))
@@ -263,19 +263,19 @@ async def test_a_stranger_finds_neither_page_nor_picture_nor_file(place: places.
         listed = await client.get("/review")
     assert [answer.status_code for answer in answers] == [404] * 6
     assert "letter.pdf" not in listed.text
-    async with place.visitor(owner) as client:
+    async with site.client(owner) as client:
         links = [(await client.get(path)).headers["location"] for path in paths[2:]]
-    async with place.visitor() as client:
+    async with site.client() as client:
         assert [(await client.get(link)).status_code for link in links] == [200, 200]
         assert [(await client.get(f"{link}0")).status_code for link in links] == [403, 403]
         signed_out = [await client.get(path) for path in paths]
     assert {answer.headers["location"].partition("?")[0] for answer in signed_out} == {"/sign-in"}
 
 
-async def test_senseless_requests_are_answered_as_pages(place: places.Place) -> None:
-    """No form and no address makes the server fail; what was typed comes back where it can."""
-    person = await place.person()
-    document = await scans.scanned(place, person, LETTER)
+async def test_invalid_requests_lead_to_error_pages(site: sites.Site) -> None:
+    """No form and no URL makes the server fail; the text is shown again where possible."""
+    person = await site.add_person()
+    document = await scans.upload_scan(site, person, LETTER)
     path = f"/documents/{document}/review"
     forms: Sequence[tuple[dict[str, str], int]] = [
         ({}, 400),
@@ -288,7 +288,7 @@ async def test_senseless_requests_are_answered_as_pages(place: places.Place) -> 
         ({"page": "1", "base": "7", "act": "save", "text": "a"}, 409),
         ({"page": "1", "base": "0", "act": "save", "text": "a\0b\r\nc"}, 303),
     ]
-    async with place.visitor(person) as client:
+    async with site.client(person) as client:
         token = {"csrf": await csrf(client)}
         for form, status in forms:
             answer = await client.post(path, data=form | token)
@@ -302,21 +302,21 @@ async def test_senseless_requests_are_answered_as_pages(place: places.Place) -> 
         # Without the token of the session, nothing.
         refused = await client.post(path, data={"page": "1", "base": "1", "act": "next"})
         assert refused.status_code == 403
-    assert await _text(place, document) == ("ab\nc", 1)
+    assert await _text(site, document) == ("ab\nc", 1)
 
 
-async def test_a_page_that_was_not_read_yet_says_so(place: places.Place) -> None:
-    """And one that machines could not read asks to be typed."""
-    person = await place.person()
-    queued = await place.functions.factory.queued(person.case)
-    unread = await scans.scanned(place, person, (), content=house.READABLE_PDF)
-    async with place.visitor(person) as client:
+async def test_unread_pages_have_a_hint(site: sites.Site) -> None:
+    """So do pages that could not be recognised, whose text is to be typed."""
+    person = await site.add_person()
+    queued = await site.functions.factory.queued(person.case)
+    unread = await scans.upload_scan(site, person, (), content=house.READABLE_PDF)
+    async with site.client(person) as client:
         answer = await client.get(f"/documents/{queued}/review")
         assert (answer.status_code, "has not been read yet" in answer.text) == (404, True)
-    async with place.browser(person) as page:
+    async with site.browser(person) as page:
         await _open(page, unread)
-        await expect(page.locator("main")).to_contain_text("no text was found")
-        await page.locator("#whole").fill("typed\n\nby hand\n")
+        await expect(page.locator("main")).to_contain_text("no text was recognised")
+        await page.locator("#plain-text").fill("typed\n\nby hand\n")
         await page.get_by_role("button", name="Approve and next").click()
-        await expect(page.locator("#notice")).to_contain_text("It was the last one.")
-    assert await _text(place, unread) == ("typed\n\nby hand\n", 1)
+        await expect(page.locator("#notice")).to_contain_text("That was the last page.")
+    assert await _text(site, unread) == ("typed\n\nby hand\n", 1)

@@ -11,16 +11,16 @@ import psycopg
 import pytest
 
 from benchmarks import dashboard
-from dashboard import app
-from dashboard.pages import checks
 from pagewarden import database as gateways
+from pagewarden.dashboard import app
+from pagewarden.dashboard.pages import checks
 from pagewarden.local import cluster
 from tests.database import plans
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.dashboard import place as places
+    from tests.dashboard import site as sites
     from tests.support import databases
 
 DOCUMENTS = 10_000
@@ -90,7 +90,7 @@ def _most(table: str) -> int:
 
 @pytest.fixture
 async def seen(database: databases.Database, monkeypatch: pytest.MonkeyPatch) -> list[plans.Plan]:
-    """Collect the plans of all statements, of whatever connection is made from now on."""
+    """Collect the query plans of all connections opened from now on."""
     found: list[plans.Plan] = []
     connect = psycopg.AsyncConnection.connect
 
@@ -113,25 +113,25 @@ async def gateway(
     database: databases.Database,
     seen: list[plans.Plan],  # noqa: ARG001  # must be first
 ) -> AsyncIterator[gateways.Database]:
-    """Connect as service role, with plans."""
+    """Connect as the service role, with plans."""
     async with await gateways.connect_direct(database.url()) as found:
         yield found
 
 
 @pytest.mark.fresh
-async def test_no_page_reads_a_whole_table(place: places.Place, seen: list[plans.Plan]) -> None:
-    """Neither from end to end nor along an index, with whatever filter."""
-    person = await place.person(admin=True)
+async def test_no_page_reads_a_whole_table(site: sites.Site, seen: list[plans.Plan]) -> None:
+    """Neither by a sequential scan nor along an index, with any filter."""
+    person = await site.add_person(admin=True)
     guilty: set[tuple[str, str, object, str]] = set()
-    async with place.visitor(person) as client:
+    async with site.client(person) as client:
         for path in PATHS:
             seen.clear()
             answer = await client.get(path)
             assert answer.status_code == 200, (path, answer.text)
             for plan in seen:
-                said = re.sub(r"\s+", " ", plan.statement)[:150]
+                statement = re.sub(r"\s+", " ", plan.statement)[:150]
                 rows = plan.read()
-                guilty |= {(path, x, "scan", said) for x in plan.scanned() if rows[x] > SMALL}
-                guilty |= {(path, x, rows[x], said) for x in rows if rows[x] > _most(x)}
+                guilty |= {(path, x, "scan", statement) for x in plan.scanned() if rows[x] > SMALL}
+                guilty |= {(path, x, rows[x], statement) for x in rows if rows[x] > _most(x)}
     assert guilty == set()
     assert seen

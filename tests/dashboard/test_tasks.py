@@ -8,65 +8,65 @@ from typing import TYPE_CHECKING
 
 from playwright.async_api import expect
 
-from dashboard.pages import tasks
-from tests.dashboard.test_doors import csrf
+from pagewarden.dashboard.pages import tasks
 from tests.dashboard.test_guards import EVIL
+from tests.dashboard.test_login import csrf
 
 if TYPE_CHECKING:
     import httpx
     import pytest
 
-    from tests.dashboard import place as places
+    from tests.dashboard import site as sites
 
 
 def _titles(answer: httpx.Response) -> list[str]:
     return re.findall(r"<h2>(?:<a [^>]*>)?([^<]+)", answer.text)
 
 
-async def test_a_task_is_noted_taken_given_and_done(place: places.Place) -> None:
-    """By hand, from the note to its end, by its buttons; the audit log has every step."""
-    person, other = await place.person(admin=True), await place.person(admin=True)
-    async with place.browser(person) as page:
+async def test_a_task_is_created_assigned_and_done(site: sites.Site) -> None:
+    """By buttons; the audit log has every step."""
+    person, other = await site.add_person(admin=True), await site.add_person(admin=True)
+    async with site.browser(person) as page:
         await page.goto("/")
         await page.locator("#go-open-tasks").click()
-        await expect(page.get_by_text("Nothing waits for anybody.")).to_be_visible()
-        await page.get_by_text("Note a task").click()
-        await page.get_by_label("What is to be done").fill("Call the archive")
-        await page.get_by_label("More about it").fill("They have the original.")
-        await page.get_by_role("button", name="Note it").click()
+        await expect(page.get_by_text("No open tasks.")).to_be_visible()
+        await page.get_by_text("New task").click()
+        await page.get_by_label("Title").fill("Call the archive")
+        await page.get_by_label("Description").fill("They have the original.")
+        await page.get_by_role("button", name="Create task").click()
         card = page.locator(".cards > li")
-        await expect(card).to_contain_text("Nobody has it.")
+        await expect(card).to_contain_text("Unassigned.")
         await expect(card).to_contain_text("They have the original.")
 
-        await page.get_by_role("button", name="Take it: Call the archive").click()
-        await expect(card).to_contain_text("You have it.")
-        await page.get_by_role("button", name="Give back").click()
-        await expect(card).to_contain_text("Nobody has it.")
-        await card.get_by_text("Assign, priority").click()
-        await page.get_by_label("Give it to").select_option(label=other.email)
-        await page.get_by_role("button", name="Assign Call the archive").click()
-        await expect(card).to_contain_text(f"{other.email} has it.")
-        await card.get_by_text("Assign, priority").click()
+        await page.get_by_role("button", name="Take: Call the archive").click()
+        await expect(card).to_contain_text("Assigned to you.")
+        await page.get_by_role("button", name="Release").click()
+        await expect(card).to_contain_text("Unassigned.")
+        await card.get_by_text("Assignee and priority").click()
+        await card.locator("select[name=to]").select_option(label=other.email)
+        await page.get_by_role("button", name="Assign: Call the archive").click()
+        await expect(card).to_contain_text(f"Assigned to {other.email}.")
+        await card.get_by_text("Assignee and priority").click()
         await card.locator("select[name=priority]").select_option("urgent")
-        await page.get_by_role("button", name="Change the priority").click()
+        await page.get_by_role("button", name="Change priority").click()
         await expect(card.locator(".priority-urgent")).to_be_visible()
 
         await page.wait_for_load_state()  # with its scripts
-        await page.get_by_label("Whose").select_option("mine")
-        await expect(page.get_by_text("No task matches.")).to_be_visible()
-        await page.get_by_label("Whose").select_option("all")
+        await page.locator("select[name=whose]").select_option("mine")
+        await expect(page.get_by_text("No matching tasks.")).to_be_visible()
+        await page.locator("select[name=whose]").select_option("all")
         await page.get_by_role("button", name="Done").click()
-        await expect(page.get_by_text("Nothing waits for anybody.")).to_be_visible()
-    found = await place.functions.factory.conn.execute(
+        await expect(page.get_by_text("No open tasks.")).to_be_visible()
+    found = await site.functions.factory.conn.execute(
         "select action_type from hac_logs where user_id = %s order by created_at", (person.id,)
     )
     steps = ["created", "assigned", "given_back", "assigned", "priority", "done"]
     assert [kind for (kind,) in await found.fetchall()] == [f"task_{step}" for step in steps]
 
 
-async def test_tasks_lead_to_where_they_get_done(place: places.Place) -> None:
-    """Each kind has its place; done there, the task is gone by itself."""
-    person, factory = await place.person(admin=True), place.functions.factory
+async def test_tasks_link_to_the_page_where_they_are_done(site: sites.Site) -> None:
+    """They end automatically once the work is done."""
+    person, factory = await site.add_person(admin=True), site.functions.factory
     letter = await factory.dead_letter(person.case)
     typed = await factory.dead_letter(person.case)
     await factory.call("resolve_dead_letter", p_dlq_id=typed.dlq_id, p_action="manual")
@@ -76,7 +76,7 @@ async def test_tasks_lead_to_where_they_get_done(place: places.Place) -> None:
         "release_documents",
         p_documents=_json(claim.document_id, claim.lock_token), p_reason="away", p_outage=True,
     )  # fmt: skip
-    async with place.browser(person) as page:
+    async with site.browser(person) as page:
         await page.goto("/tasks")
         places_ = page.locator(".cards a.button")
         await expect(places_).to_have_count(4)
@@ -91,18 +91,18 @@ async def test_tasks_lead_to_where_they_get_done(place: places.Place) -> None:
         await page.get_by_role("link", name="Decide").click()
         await page.get_by_role("button", name="Requeue").click()
         await page.goto("/tasks?kind=dead_letter")
-        await expect(page.get_by_text("No task matches.")).to_be_visible()
-        place.problems.clear()  # there is no file to draw
+        await expect(page.get_by_text("No matching tasks.")).to_be_visible()
+        site.problems.clear()  # there is no file to draw
 
 
 def _json(document: uuid.UUID, token: uuid.UUID) -> str:
     return f'[{{"document_id": "{document}", "lock_token": "{token}"}}]'
 
 
-async def test_two_take_a_task_and_the_second_is_told(place: places.Place) -> None:
-    """Who has it, or who ended it; and what ends by itself is not ended by hand."""
-    first, second = await place.person(admin=True), await place.person(admin=True)
-    factory = place.functions.factory
+async def test_concurrent_assignments_name_the_first_user(site: sites.Site) -> None:
+    """Ended tasks name who ended them; automatic tasks cannot be ended by hand."""
+    first, second = await site.add_person(admin=True), await site.add_person(admin=True)
+    factory = site.functions.factory
     task = await factory.task()
     await factory.dead_letter(first.case)
     found = await factory.conn.execute("select id from tasks where kind = 'dead_letter'")
@@ -114,32 +114,32 @@ async def test_two_take_a_task_and_the_second_is_told(place: places.Place) -> No
         assert answer.status_code == 303, answer.text
         return (await client.get(answer.headers["location"])).text
 
-    async with place.visitor(first) as mine, place.visitor(second) as theirs:
-        assert "It is yours." in await post(mine, f"{task}/assign", to=str(first.id))
-        told = await post(theirs, f"{task}/assign", to=str(second.id))
-        assert f"{first.email} has had it since 20" in told
+    async with site.client(first) as mine, site.client(second) as theirs:
+        assert "Assigned to you." in await post(mine, f"{task}/assign", to=str(first.id))
+        notice = await post(theirs, f"{task}/assign", to=str(second.id))
+        assert f"the task has been assigned to {first.email} since 20" in notice
         taken = await post(theirs, f"{task}/assign", to=str(second.id), had=str(first.id))
-        assert "It is yours." in taken
+        assert "Assigned to you." in taken
         assert "cancelled" in await post(mine, f"{task}/end", ending="cancelled")
         for act, fields in (
             ("end", {"ending": "done"}),
             ("priority", {"priority": "low"}),
             ("assign", {"to": str(second.id), "had": str(second.id)}),
         ):
-            said = await post(theirs, f"{task}/{act}", **fields)
-            assert f"it is cancelled already, by {first.email} at 20" in said
-        assert "ends by itself" in await post(mine, f"{of_letter}/end", ending="done")
+            notice = await post(theirs, f"{task}/{act}", **fields)
+            assert f"the task was already cancelled by {first.email} at 20" in notice
+        assert "is closed automatically" in await post(mine, f"{of_letter}/end", ending="done")
         assert "there is no such task" in await post(mine, f"{uuid.uuid4()}/end", ending="done")
-        assert "say what is to be done" in await post(mine, "../tasks", title="  ")
+        assert "enter a title" in await post(mine, "../tasks", title="  ")
 
 
-async def test_tasks_are_sorted_filtered_and_go_on(
-    place: places.Place, monkeypatch: pytest.MonkeyPatch
+async def test_tasks_are_sorted_filtered_and_paged(
+    site: sites.Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The most urgent first, then the oldest; each once; only for HAC; nothing in them runs."""
+    """Most urgent first, then oldest; only for HAC; markup is escaped."""
     monkeypatch.setattr(tasks, "ROWS", 2)
-    person, admin = await place.person(), await place.person(admin=True)
-    factory = place.functions.factory
+    person, admin = await site.add_person(), await site.add_person(admin=True)
+    factory = site.functions.factory
     for title, params in (
         ("low", {"p_priority": "low"}),
         ("first", {}),
@@ -150,7 +150,7 @@ async def test_tasks_are_sorted_filtered_and_go_on(
         await factory.call("create_task", p_title=title, p_description=EVIL, **params)
     await factory.queued(person.case, lane=None)
     seen: list[str] = []
-    async with place.visitor(admin) as client, place.visitor(person) as other:
+    async with site.client(admin) as client, site.client(person) as other:
         path: str | None = "/tasks"
         while path:
             answer = await client.get(path)
@@ -174,9 +174,9 @@ async def test_tasks_are_sorted_filtered_and_go_on(
         assert (await other.post("/tasks", data=form)).status_code == 403
 
 
-async def test_a_task_of_every_kind_is_shown_and_leads_somewhere(place: places.Place) -> None:
-    """Whatever kind the database knows, the page does; only what is done by hand leads nowhere."""
-    admin, factory = await place.person(admin=True), place.functions.factory
+async def test_every_kind_of_task_has_a_link(site: sites.Site) -> None:
+    """Except those that users create."""
+    admin, factory = await site.add_person(admin=True), site.functions.factory
     found = await factory.conn.execute(
         "select pg_get_constraintdef(oid) from pg_constraint where conname = 'tasks_kind_is_known'"
     )
@@ -187,7 +187,7 @@ async def test_a_task_of_every_kind_is_shown_and_leads_somewhere(place: places.P
         query = "insert into tasks (kind, title) values (%s, %s)"
         await factory.conn.execute(query, (kind, f"do {kind}"))
 
-    async with place.visitor(admin) as client:
+    async with site.client(admin) as client:
         shown = await client.get("/tasks")
 
     assert sorted(_titles(shown)) == sorted(f"do {kind}" for kind in kinds)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from playwright.async_api import expect
 
 from pagewarden.database import tables
-from tests.dashboard.test_doors import csrf
+from tests.dashboard.test_login import csrf
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright import async_api as playwright
 
-    from tests.dashboard import place as places
+    from tests.dashboard import site as sites
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
 
@@ -32,70 +32,70 @@ async def _choose(page: playwright.Page, folder: Path, **files: bytes) -> None:
     await page.set_input_files("#upload-files", [folder / name for name in files])
 
 
-async def test_chosen_files_are_followed_to_their_text(place: places.Place, tmp_path: Path) -> None:
-    """Each is a row that changes by itself; the case and the wishes are those of the form."""
-    person = await place.person()
-    async with place.browser(person) as page:
+async def test_selected_files_show_their_progress(site: sites.Site, tmp_path: Path) -> None:
+    """With the case and reading options of the form."""
+    person = await site.add_person()
+    async with site.browser(person) as page:
         await page.goto(f"/documents?case={person.case}")
-        await page.get_by_text("How to read them").click()
-        await page.locator("#upload-wishes [name=language]").fill("deu")
+        await page.get_by_text("OCR options").click()
+        await page.locator("#upload-options [name=language]").fill("deu")
         await _choose(page, tmp_path, one=PNG, two=PNG + b"2")
         rows = page.locator("#uploads li")
         await expect(rows).to_have_count(2)
         await expect(rows.locator(".queued")).to_have_count(2)
-        await place.functions.read()
+        await site.functions.read()
         await expect(rows.locator(".completed")).to_have_count(2)
         await expect(rows.first).to_contain_text("1 page")
         await rows.first.get_by_role("link").click()
         await expect(page.locator("pre")).to_have_text("text")
-    seen = await place.functions.used.database.select(tables.documents)
+    seen = await site.functions.used.database.select(tables.documents)
     assert {(x["language"], x["case_id"]) for x in seen} == {("deu", str(person.case))}
 
 
-async def test_dropped_files_go_to_the_inbox_and_say_what_they_are(place: places.Place) -> None:
-    """What is there already, what is a new version, what nobody knows, what is refused and why."""
-    person = await place.person()
-    async with place.browser(person) as page:
+async def test_dropped_files_go_to_the_inbox(site: sites.Site) -> None:
+    """Duplicates, new versions, unknown types and rejected files are marked."""
+    person = await site.add_person()
+    async with site.browser(person) as page:
         await page.goto("/")
         png = "\u0089PNG"
         await page.evaluate(DROP, [["notes.xyz", "?"], ["empty.png", ""], ["tool", "MZ" + png]])
         rows = page.locator("#uploads li")
-        await expect(rows.filter(has_text="notes.xyz")).to_contain_text("HAC decides")
+        await expect(rows.filter(has_text="notes.xyz")).to_contain_text("awaiting routing by HAC")
         await expect(rows.filter(has_text="empty.png")).to_contain_text("empty")
-        await expect(rows.filter(has_text="tool")).to_contain_text("is a program")
-        await expect(page.locator("#upload-state")).to_have_text("All uploaded")
+        await expect(rows.filter(has_text="tool")).to_contain_text("is an executable file")
+        await expect(page.locator("#upload-state")).to_have_text("All files uploaded")
         await page.evaluate(DROP, [["notes.xyz", "?"]])
-        await expect(rows.last).to_contain_text("is there already")
+        await expect(rows.last).to_contain_text("already uploaded")
         await page.evaluate(DROP, [["notes.xyz", "other"]])
         await expect(rows.last).to_contain_text("version 2")
         await rows.last.get_by_role("link").click()
         await page.get_by_text("2 versions").click()
         await page.get_by_role("link", name="Version 1").click()
         await expect(page.locator(".facts div").first).to_contain_text("in the bin")
-        place.problems.clear()  # the browser tells of what was refused
+        site.problems.clear()  # the browser tells of what was refused
 
 
-async def test_an_upload_that_failed_is_tried_again(place: places.Place, tmp_path: Path) -> None:
-    """One click is enough, and the name is never markup."""
-    person = await place.person()
+async def test_failed_uploads_are_retried(site: sites.Site, tmp_path: Path) -> None:
+    """With one click; markup in names is escaped."""
+    person = await site.add_person()
     name = "<img src=x onerror=alert(1)>.png"
-    async with place.browser(person) as page:
+    async with site.browser(person) as page:
         await page.goto("/")
         await page.route("**/documents?*", lambda route: route.abort(), times=1)
         await _choose(page, tmp_path, **{name: PNG})
         row = page.locator("#uploads li")
-        await expect(row).to_contain_text("The connection broke.")
+        await expect(row).to_contain_text("The connection was interrupted.")
         await row.get_by_role("button", name="Try again").click()
         await expect(row.locator(".queued")).to_be_visible()
         await expect(row.get_by_role("link")).to_have_text(re.compile("img src=x"))
         assert await page.locator("#uploads img").count() == 0
-        place.problems.clear()  # the browser tells of the broken connection
+        site.problems.clear()  # the browser tells of the broken connection
 
 
-async def test_a_file_of_another_site_is_not_taken_in(place: places.Place) -> None:
-    """Without the token of the session in the header, and into a case of others: nothing."""
-    person, other = await place.person(), await place.person()
-    async with place.visitor(person) as client:
+async def test_uploads_from_other_sites_are_rejected(site: sites.Site) -> None:
+    """So are uploads without the token header, or into cases of other users."""
+    person, other = await site.add_person(), await site.add_person()
+    async with site.client(person) as client:
         headers = {"X-File-Name": "a.png", "Accept": "application/json"}
         answer = await client.post("/documents", content=PNG, headers=headers)
         assert answer.status_code == 403
@@ -105,4 +105,4 @@ async def test_a_file_of_another_site_is_not_taken_in(place: places.Place) -> No
         client.cookies.clear()
         answer = await client.post("/documents", content=PNG, headers=headers)
         assert (answer.status_code, "sign in" in answer.json()["message"]) == (401, True)
-    assert await place.functions.used.database.select(tables.documents) == []
+    assert await site.functions.used.database.select(tables.documents) == []

@@ -7,143 +7,137 @@ from typing import TYPE_CHECKING, Any
 from playwright.async_api import expect
 
 from pagewarden.database import tables
-from tests.dashboard import shelves
+from tests.dashboard import volume_jobs
 from tests.dashboard.test_accessibility import AXE
-from tests.dashboard.test_doors import csrf
+from tests.dashboard.test_login import csrf
 from tests.volumes.stages import books
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.dashboard import place as places
+    from tests.dashboard import site as sites
 
 JOB = f"/volumes/{books.JOB}"
 OLD: dict[str, Any] = {"engine": "tesseract", "language": "bod", "exports": ["alto"]}
 
 
-async def _job(place: places.Place) -> Any:
-    """Give the job that was ordered last."""
-    *_, job = await place.functions.used.database.select(tables.volume_jobs, order="id")
+async def _job(site: sites.Site) -> Any:
+    """Return the newest job."""
+    *_, job = await site.functions.used.database.select(tables.volume_jobs, order="id")
     return job
 
 
-async def _stages(place: places.Place) -> list[str]:
-    rows = await place.functions.used.database.select(tables.volume_tasks, order="id")
+async def _stages(site: sites.Site) -> list[str]:
+    rows = await site.functions.used.database.select(tables.volume_tasks, order="id")
     return [row["current_stage"] for row in rows]
 
 
-async def test_a_job_is_ordered_with_whatever_can_be_set(
-    place: places.Place, tmp_path: Path
-) -> None:
-    """What most never think of is behind a disclosure, which stays open when something is wrong."""
-    person = await place.person()
+async def test_a_job_is_created_with_all_settings(site: sites.Site, tmp_path: Path) -> None:
+    """Rare settings are collapsed, except after an error in the form."""
+    person = await site.add_person()
     sources = "jobs/other/volumes/{w_id}-{i_id}/ocr/ocr_results.parquet"
-    home = await shelves.ordering(place, person, tmp_path)
+    home = await volume_jobs.open_house(site, person, tmp_path)
     await home.order("W1-I1", job_key="other")
-    async with place.browser(person) as page:
+    async with site.browser(person) as page:
         await page.goto("/volumes")
-        await page.get_by_text("Order volumes").click()
-        await page.get_by_label("Volumes, one on a line").fill("W1-I1")
+        await page.get_by_text("New job").click()
+        await page.get_by_label("Volumes, one per line").fill("W1-I1")
         await expect(page.get_by_label("Profile")).to_be_hidden()
         await page.get_by_text("More settings").click()
         await page.get_by_label("Profile").select_option("accurate")
         await page.get_by_label("Encoding").select_option("wylie")
-        await page.get_by_label("How lines are cut out").select_option("masked")
-        await page.get_by_label("Join pieces").check()
-        await page.get_by_label("Share of pages that may fail").fill("0.25")
+        await page.get_by_label("Line mode").select_option("masked")
+        await page.get_by_label("Merge line fragments").check()
+        await page.get_by_label("Failed pages allowed").fill("0.25")
         await page.get_by_label("Combine with").fill(f"{sources}\n../x")
-        await page.get_by_role("button", name="Order them").click()
-        await expect(page.locator("#problem")).to_contain_text("Nothing was ordered")
+        await page.get_by_role("button", name="Create job").click()
+        await expect(page.locator("#problem")).to_contain_text("The job was not created")
         await expect(page.get_by_label("Encoding")).to_have_value("wylie")
-        await expect(page.get_by_label("Join pieces")).to_be_checked()
+        await expect(page.get_by_label("Merge line fragments")).to_be_checked()
         await page.evaluate(AXE.read_text("utf-8"))
         found = await page.evaluate("axe.run().then((found) => found.violations)")
         assert [x["id"] for x in found if x["impact"] in {"serious", "critical"}] == []
-        place.problems.clear()  # the browser tells of what was refused
+        site.problems.clear()  # the browser tells of what was refused
         await page.get_by_label("Combine with").fill(sources)
-        await page.get_by_role("button", name="Order them").click()
-        await expect(page.locator("#notice")).to_have_text("1 volume ordered.")
-    assert (await _job(place))["config"] == {
+        await page.get_by_role("button", name="Create job").click()
+        await expect(page.locator("#notice")).to_have_text("Job created: 1 volume.")
+    assert (await _job(site))["config"] == {
         "profile": "accurate", "encoding": "wylie", "line_mode": "masked", "merge_lines": True,
         "failed_pages_allowed": 0.25, "reducer": "combine", "sources": [sources],
     }  # fmt: skip
 
 
-async def test_settings_that_make_no_sense_are_named(place: places.Place) -> None:
-    """Nothing is ordered with them."""
-    person = await place.person()
+async def test_invalid_settings_are_named(site: sites.Site) -> None:
+    """No job is created."""
+    person = await site.add_person()
     wrong = (
-        ({"failed_pages_allowed": "many"}, "failed_pages_allowed: &#39;many&#39; is no number"),
+        ({"failed_pages_allowed": "many"}, "failed_pages_allowed: &#39;many&#39; is not a number"),
         ({"failed_pages_allowed": "nan"}, "failed_pages_allowed: "),
         ({"failed_pages_allowed": "2"}, "failed_pages_allowed: "),
         ({"profile": "lazy"}, "profile: "),
         ({"line_mode": "wide"}, "line_mode: "),
-        ({"sources": "jobs/others/x.parquet"}, "is not of a job of yours"),
+        ({"sources": "jobs/others/x.parquet"}, "does not belong to one of your jobs"),
         ({"sources": " ".join(f"jobs/{n}/x.parquet" for n in range(17))}, "sources: "),
     )
-    async with place.visitor(person) as client:
+    async with site.client(person) as client:
         form = {"csrf": await csrf(client), "volumes": "W1-I1"}
         for changes, words in wrong:
             answer = await client.post("/volumes", data=form | changes)
             assert (answer.status_code, words in answer.text) == (400, True), changes
         zero = await client.post("/volumes", data=form | {"failed_pages_allowed": "0"})
         assert zero.status_code == 303
-    assert (await _job(place))["config"] == {"failed_pages_allowed": 0}
+    assert (await _job(site))["config"] == {"failed_pages_allowed": 0}
 
 
-async def test_a_stage_is_done_again_with_other_settings(
-    place: places.Place, tmp_path: Path
-) -> None:
-    """Only what was changed is other than it was; without a change, nothing is."""
-    person = await place.person()
-    await shelves.finished(place, person, tmp_path, config=OLD)
-    home = await shelves.ordering(place, person, tmp_path)
-    async with place.browser(person) as page:
+async def test_a_stage_is_rerun_with_other_settings(site: sites.Site, tmp_path: Path) -> None:
+    """Unchanged settings stay."""
+    person = await site.add_person()
+    await volume_jobs.finish_job(site, person, tmp_path, config=OLD)
+    home = await volume_jobs.open_house(site, person, tmp_path)
+    async with site.browser(person) as page:
         page.on("dialog", lambda dialog: dialog.accept())
         await page.goto(JOB)
-        await page.get_by_role("button", name="Do it again").click()
-        await expect(page.locator("#notice")).to_contain_text("in the queue of ocr again")
-        assert (await _job(place))["config"] == OLD
+        await page.get_by_role("button", name="Rerun").click()
+        await expect(page.locator("#notice")).to_contain_text("Queued again for ocr")
+        assert (await _job(site))["config"] == OLD
         await home.work(home.worker())
-        await page.get_by_text("with other settings").click()
+        await page.get_by_text("Change settings").click()
         again = page.locator("#again")
         await expect(again.get_by_label("Language")).to_have_value("bod")
         await expect(again.get_by_label("ALTO")).to_be_checked()
-        await again.get_by_label("Do again").select_option("line_detection")
+        await again.get_by_label("Rerun from").select_option("line_detection")
         await again.get_by_label("Engine").select_option("rapid")
         await again.get_by_label("Encoding").select_option("wylie")
-        await again.get_by_label("Set curved pages straight").select_option("yes")
-        await again.get_by_label("Join pieces").select_option("no")
+        await again.get_by_label("Straighten curved pages").select_option("yes")
+        await again.get_by_label("Merge line fragments").select_option("no")
         await again.get_by_label("Language").fill("")
         await again.get_by_label("ALTO").uncheck()
         await again.get_by_label("text", exact=True).check()
-        await page.get_by_role("button", name="Do it again").click()
-        await expect(page.locator("#notice")).to_contain_text("of line_detection again")
+        await page.get_by_role("button", name="Rerun").click()
+        await expect(page.locator("#notice")).to_contain_text("Queued again for line_detection")
         await home.work(home.worker())
-        await page.get_by_text("with other settings").click()
+        await page.get_by_text("Change settings").click()
         await again.get_by_label("text", exact=True).uncheck()
-        await page.get_by_role("button", name="Do it again").click()
-        await expect(page.locator("#notice")).to_contain_text("of ocr again")
-    job = await _job(place)
+        await page.get_by_role("button", name="Rerun").click()
+        await expect(page.locator("#notice")).to_contain_text("Queued again for ocr")
+    job = await _job(site)
     assert job["config"] == {
         "engine": "rapid", "encoding": "wylie", "use_tps": True, "merge_lines": False,
         "language": "", "exports": [],
     }  # fmt: skip
 
 
-async def test_settings_that_a_stage_cannot_have_change_nothing(
-    place: places.Place, tmp_path: Path
-) -> None:
-    """One that is unknown, or of a stage that is not done again: it is said, and nothing done."""
-    person = await place.person()
-    await shelves.finished(place, person, tmp_path, config=OLD)
+async def test_settings_of_other_stages_are_rejected(site: sites.Site, tmp_path: Path) -> None:
+    """As are unknown ones; nothing is rerun."""
+    person = await site.add_person()
+    await volume_jobs.finish_job(site, person, tmp_path, config=OLD)
     wrong = (
         ({"stage": "ocr", "engine": "nonsense"}, "engine: "),
-        ({"stage": "ocr", "use_tps": "true"}, "it matters in line_detection"),
-        ({"stage": "reduce", "engine": "rapid"}, "it matters in ocr"),
+        ({"stage": "ocr", "use_tps": "true"}, "only line_detection uses it"),
+        ({"stage": "reduce", "engine": "rapid"}, "only ocr uses it"),
         ({"stage": "reduce", "exports": ["", "docx"]}, "exports.0: "),
     )
-    async with place.visitor(person) as client:
+    async with site.client(person) as client:
         token = await csrf(client)
         for form, words in wrong:
             answer = await client.post(f"{JOB}/rerun", data={"csrf": token} | form)
@@ -151,7 +145,7 @@ async def test_settings_that_a_stage_cannot_have_change_nothing(
             shown = (await client.get(JOB)).text
             assert '<p class="notice bad">' in shown
             assert words in shown, form
-            assert await _stages(place) == ["done"]
+            assert await _stages(site) == ["done"]
         strange = {"csrf": token, "stage": "ocr", "use_tps": "perhaps"}
         assert (await client.post(f"{JOB}/rerun", data=strange)).status_code == 404
-    assert (await _job(place))["config"] == OLD
+    assert (await _job(site))["config"] == OLD

@@ -494,8 +494,8 @@ async def test_late_calls_are_counted_as_conflicts(watch: Watch) -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"metric": "the_weather"}, "there is no metric the_weather"),
-        ({"treshold": 1}, 'a rule has no "treshold"'),
+        ({"metric": "the_weather"}, "unknown metric the_weather"),
+        ({"treshold": 1}, 'unknown rule field "treshold"'),
         ({"threshold": None}, "is invalid"),
         ({"severity": "mild"}, "is invalid"),
         ({"hold_seconds": -1}, "is invalid"),

@@ -251,8 +251,10 @@ async def test_only_the_claim_that_was_seen_is_ended(factory: factories.Factory)
         (str(claims[3].document_id), "dead_letter")
     ]
     told = {each["document_id"]: each["message"] for each in answer["skipped"]}
-    assert told[str(claims[0].document_id)].startswith("it is queued now; last act: recover stuck")
-    assert told[str(claims[1].document_id)].startswith("it is cancelled now")
+    assert told[str(claims[0].document_id)].startswith(
+        "its status is now queued; last act: recover stuck"
+    )
+    assert told[str(claims[1].document_id)].startswith("its status is now cancelled")
     assert told[str(claims[2].document_id)].startswith("worker-2 has it since 20")
     violations = await queries.rows(
         factory.conn, "select invariant from private.invariant_violations()"
@@ -272,7 +274,9 @@ async def test_files_are_routed_or_refused_once(factory: factories.Factory) -> N
     assert (sent["done"], sent["skipped"]) == (2, [])
     assert (refused["done"], refused["documents"]) == (1, [str(made[2])])
     (skipped,) = refused["skipped"]
-    assert skipped["message"].startswith("it is queued for pdf now; last act: requeued, by ")
+    assert skipped["message"].startswith(
+        "its status is now queued for pdf; last act: requeued, by "
+    )
     assert f"{admin}@example.org" in skipped["message"]
     statuses = await queries.rows(factory.conn, "select id, ocr_status from documents")
     assert {row["id"]: row["ocr_status"] for row in statuses} == dict(
@@ -317,13 +321,15 @@ async def test_a_task_changes_hands_and_ends_once(factory: factories.Factory) ->
     assert taken["success"]
     assert row == {"status": "in_progress", "assigned_to": first}
     assert refused["error"] == gone["error"] == "TASK_TAKEN"
-    assert refused["message"].startswith(f"{first}@example.org has had it since 20")
-    assert gone["message"].startswith("it was given back at 20")
+    assert refused["message"].startswith(
+        f"the task has been assigned to {first}@example.org since 20"
+    )
+    assert gone["message"].startswith("the task was unassigned at 20")
     assert back["success"]
     assert urgent["success"]
     assert ended["success"]
     assert again["error"] == "TASK_ENDED"
-    assert again["message"].startswith(f"it is done already, by {first}@example.org at 20")
+    assert again["message"].startswith(f"the task was already done by {first}@example.org at 20")
     log = await queries.rows(
         factory.conn,
         "select action_type, user_id from hac_logs where user_id is not null order by created_at",
@@ -357,7 +363,7 @@ async def test_what_ends_by_itself_is_not_ended_by_hand(factory: factories.Facto
     }
     await factory.call("resolve_dead_letter", p_dlq_id=letter.dlq_id, p_action="requeue")
     done = await factory.call("end_task", p_task_id=tasks["dead_letter"])
-    assert done["message"].startswith("it is done already, by an operator or a machine at 20")
+    assert done["message"].startswith("the task was already done by an operator or a service at 20")
     violations = await queries.rows(
         factory.conn, "select invariant from private.invariant_violations()"
     )

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pagewarden.local import server
-    from tests.support import databases
 
 COUNTS = """
     select (select count(*) from documents) as documents, (select count(*) from ocr_pages) as pages,
@@ -33,16 +32,16 @@ async def _run(*command: str | Path) -> None:
 
 
 async def test_a_dump_is_restored_and_work_goes_on(
-    database: databases.Database, local_server: server.LocalServer, tmp_path: Path
+    database: support.Database, local_server: server.LocalServer, tmp_path: Path
 ) -> None:
     """As the handbook says: pg_dump, pg_restore; what was in hand is taken back by the sweep."""
     factory = await factories.Factory.of(database)
     await fill(factory)
     conn = await database.connect(cluster.SUPERUSER)
     before = await queries.one(conn, COUNTS)
-    programs, dump = local_server.cluster.programs, tmp_path / "pagewarden.dump"
+    binaries, dump = local_server.cluster.binaries, tmp_path / "pagewarden.dump"
     url = database.url(cluster.SUPERUSER)
-    await _run(programs.program("pg_dump"), "--format=custom", "--no-owner", f"--file={dump}", url)
+    await _run(binaries.path("pg_dump"), "--format=custom", "--no-owner", f"--file={dump}", url)
 
     restored = support.Database(local_server, f"{database.name}_restored")
     name = sql.Identifier(restored.name)
@@ -53,7 +52,7 @@ async def test_a_dump_is_restored_and_work_goes_on(
         )
         stack.push_async_callback(restored.close)
         target = restored.url(cluster.SUPERUSER)
-        await _run(programs.program("pg_restore"), "--no-owner", f"--dbname={target}", dump)
+        await _run(binaries.path("pg_restore"), "--no-owner", f"--dbname={target}", dump)
         again = await factories.Factory.of(restored)
         assert await queries.one(await restored.connect(cluster.SUPERUSER), COUNTS) == before
         assert await queries.violations(again.conn) == []

@@ -24,7 +24,7 @@ async def plain_server(pytestconfig: pytest.Config) -> AsyncIterator[server.Loca
     """Run a server of the test's own, with nothing of Supabase in it."""
     home = Path(tempfile.gettempdir()) / f"pagewarden-{uuid.uuid4().hex[:12]}"
     programs = pytestconfig.option.server_bin
-    async with server.running(home, bin_dir=programs, durable=False) as local:
+    async with server.open_server(home, bin_dir=programs, durable=False) as local:
         yield local
     shutil.rmtree(home)
 
@@ -243,7 +243,7 @@ async def test_bootstrap_needs_a_superuser(local_server: server.LocalServer) -> 
 
 async def test_bootstrap_says_when_nobody_answers() -> None:
     """An unreachable database is an outage."""
-    with pytest.raises(errors.DatabaseAway):
+    with pytest.raises(errors.DatabaseUnavailable):
         await bootstrap.bootstrap("postgresql://nobody@127.0.0.1:1/postgres")
 
 

@@ -183,7 +183,7 @@ async def _blocked(desk: Desk) -> None:
         found = await queries.rows(desk.conn, "select 1 from pg_locks where not granted")
         return found != []
 
-    await polling.until(somebody_waits)
+    await polling.wait_until(somebody_waits)
 
 
 async def test_a_picture_that_cannot_be_read_fails_its_job_and_stops_the_rest(desk: Desk) -> None:
@@ -352,7 +352,7 @@ async def test_a_job_that_takes_too_long_fails(desk: Desk) -> None:
     await desk.conn.execute("select public.sweep_documents(now() + interval '61 seconds')")
 
     shown = await desk.job(job)
-    assert (shown["status"], shown["error"]) == ("FAILED", "it did not end in 00:01:00")
+    assert (shown["status"], shown["error"]) == ("FAILED", "the job did not finish within 00:01:00")
     assert (await desk.complete(claim))["error"] == "LOCK_LOST"
 
 
@@ -409,7 +409,7 @@ async def test_people_submit_files_of_the_jobs_own_folder_only(desk: Desk) -> No
     who = await desk.factory.user()
     image = {"name": "a.png", "dropbox_path": "elsewhere/a.png", "sha256": "0" * 64}
 
-    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="not in the folder"):
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="not in the case folder"):
         await people.call(
             desk.database, who, "submit_check_job",
             p_job_id=uuid.uuid4(), p_language="fr", p_images=Jsonb([image]),
@@ -420,7 +420,7 @@ async def test_a_case_cannot_be_made_a_job_of(desk: Desk) -> None:
     """The id of a job is a new one."""
     case = await desk.factory.case()
 
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="there is a case"):
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="already exists"):
         await desk.factory.check_job(p_job_id=case)
 
 

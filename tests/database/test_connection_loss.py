@@ -45,7 +45,7 @@ async def local(pytestconfig: pytest.Config) -> AsyncIterator[server.LocalServer
     # Not under pytest's own folder: as root that one is closed to the account of the server.
     home = Path(tempfile.gettempdir()) / f"pagewarden-{uuid.uuid4().hex[:12]}"
     programs = pytestconfig.option.server_bin
-    async with server.running(home, bin_dir=programs, durable=False) as local:
+    async with server.open_server(home, bin_dir=programs, durable=False) as local:
         await bootstrap.bootstrap(local.url(cluster.SUPERUSER), password=local.password)
         async with await psycopg.AsyncConnection.connect(local.url()) as connection:
             # The server commits asynchronously; its immediate restart would lose the schema.
@@ -116,7 +116,7 @@ async def test_call_whose_connection_is_lost_is_reported_and_not_repeated(
     before = await _ask(local, "select last_value from calls")
     [call] = await _start_calls(local, db, 1)
     await _end_sessions(local)
-    with pytest.raises(errors.DatabaseAway) as caught:
+    with pytest.raises(errors.DatabaseUnavailable) as caught:
         await call
 
     assert caught.value.outage
@@ -134,7 +134,7 @@ async def test_restart_costs_each_call_under_way_one_error(
     await local.restart(mode)
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
 
-    assert [type(outcome) for outcome in outcomes] == [errors.DatabaseAway] * 3
+    assert [type(outcome) for outcome in outcomes] == [errors.DatabaseUnavailable] * 3
     assert await asyncio.gather(*(db.rpc("ping") for _ in range(5))) == ["pong"] * 5
 
 
@@ -146,9 +146,9 @@ async def test_stopped_server_is_away_until_it_is_back(
     await local.cluster.stop()
     try:
         for _ in range(3):
-            with pytest.raises(errors.DatabaseAway, match="cannot be reached"):
+            with pytest.raises(errors.DatabaseUnavailable, match="cannot be reached"):
                 await db.rpc("ping")
-        with pytest.raises(errors.DatabaseAway, match="cannot be reached"):
+        with pytest.raises(errors.DatabaseUnavailable, match="cannot be reached"):
             await database.connect_direct(local.url())
     finally:
         await local.cluster.ensure_running(port=local.address.port)
@@ -159,7 +159,7 @@ async def test_stopped_server_is_away_until_it_is_back(
 async def test_call_that_takes_too_long_is_given_up(local: server.LocalServer) -> None:
     """The call is cancelled on the server too, and its connection can be used again."""
     async with await database.connect_direct(local.url(), connections=1, timeout=0.5) as db:
-        with pytest.raises(errors.DatabaseAway, match="in time"):
+        with pytest.raises(errors.DatabaseUnavailable, match="within the timeout"):
             await db.rpc("slow")
 
         assert await _ask(local, f"{_COUNT} {_SLOW}") == 0
@@ -188,7 +188,7 @@ async def test_closing_ends_all_sessions(local: server.LocalServer) -> None:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while await _ask(local, f"{_COUNT} {_OURS}"):
             pass
-    with pytest.raises(errors.DatabaseAway, match="closed"):
+    with pytest.raises(errors.DatabaseUnavailable, match="closed"):
         await db.rpc("ping")
 
 
@@ -197,14 +197,14 @@ async def test_killed_gateway_is_an_outage(local: server.LocalServer) -> None:
     if not lites.is_installed():
         pytest.skip("@supabase/lite is not installed; make test installs it")
     async with (
-        lites.running(local.tcp_url("authenticator")) as lite,
+        lites.run_lite(local.tcp_url("authenticator")) as lite,
         database.connect_http(lite.url, lite.key) as db,
     ):
         [call] = await _start_calls(local, db, 1)
         await lite.kill()
 
-        with pytest.raises(errors.DatabaseAway):
+        with pytest.raises(errors.DatabaseUnavailable):
             await call
-        with pytest.raises(errors.DatabaseAway):
+        with pytest.raises(errors.DatabaseUnavailable):
             await db.rpc("ping")
     await _end_sessions(local, _SLOW)

@@ -1,4 +1,4 @@
-"""docs/state-machine.md speaks of the database as it is."""
+"""docs/reference/state-machine.md speaks of the database as it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.database import queries
 if TYPE_CHECKING:
     from tests.support import databases
 
-TEXT = (Path(__file__).parent.parent.parent / "docs" / "state-machine.md").read_text("utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "state-machine.md").read_text("utf-8")
 
 RULE = """
     select pg_get_constraintdef(oid) as rule from pg_constraint

@@ -374,7 +374,7 @@ async def test_trouble_with_pg_net_is_a_warning_and_the_document_comes_in(
 
     document = await factory.queued()
 
-    assert warnings == [("WARNING", "It is called on its schedule.")]
+    assert warnings == [("WARNING", "It still runs on its schedule.")]
     assert await ear.heard() == ["image"]
     found = await queries.rows(operator, "select document_id from private.queue")
     assert found == [{"document_id": document}]

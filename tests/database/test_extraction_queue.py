@@ -119,7 +119,7 @@ async def test_an_inserted_document_awaits_its_file(conn: psycopg.AsyncConnectio
 async def test_extraction_leads_to_the_queue_with_the_file(conn: psycopg.AsyncConnection) -> None:
     """1 → 2 by an extractor, 2 → 3 with the file and not without."""
     document = await _insert(conn, status=2)
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="with its file"):
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="status 3 requires a file"):
         await conn.execute("update extraction_queue set status_id = 3")
     assert (await _stored(conn, document))["ocr_status"] == "extracting"
     complete = await queries.one(

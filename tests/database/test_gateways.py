@@ -57,27 +57,27 @@ def _postgrest(code: str) -> dict[str, str | None]:
 @pytest.mark.parametrize(
     ("status", "body", "expected", "sqlstate"),
     [
-        (503, _postgrest("PGRST000"), errors.DatabaseAway, "08006"),
-        (503, _postgrest("PGRST001"), errors.DatabaseAway, "08006"),
-        (503, _postgrest("PGRST002"), errors.DatabaseAway, "08006"),
-        (504, _postgrest("PGRST003"), errors.DatabaseAway, "53300"),
-        (404, _postgrest("PGRST202"), errors.InvalidCall, "42883"),
-        (300, _postgrest("PGRST203"), errors.InvalidCall, "42725"),
-        (404, _postgrest("PGRST205"), errors.InvalidCall, "42P01"),
+        (503, _postgrest("PGRST000"), errors.DatabaseUnavailable, "08006"),
+        (503, _postgrest("PGRST001"), errors.DatabaseUnavailable, "08006"),
+        (503, _postgrest("PGRST002"), errors.DatabaseUnavailable, "08006"),
+        (504, _postgrest("PGRST003"), errors.DatabaseUnavailable, "53300"),
+        (404, _postgrest("PGRST202"), errors.InvalidArgument, "42883"),
+        (300, _postgrest("PGRST203"), errors.InvalidArgument, "42725"),
+        (404, _postgrest("PGRST205"), errors.InvalidArgument, "42P01"),
         (401, _postgrest("PGRST301"), errors.Forbidden, "28000"),
         (401, _postgrest("PGRST303"), errors.Forbidden, "28000"),
         (401, _postgrest("42501"), errors.Forbidden, "42501"),
         (500, _postgrest("40001"), errors.Conflict, "40001"),
-        (500, _postgrest("57014"), errors.DatabaseAway, "57014"),
-        (500, _postgrest("57P01"), errors.DatabaseAway, "57P01"),
-        (503, _postgrest("08006"), errors.DatabaseAway, "08006"),
-        (503, _postgrest("53100"), errors.DatabaseAway, "53100"),
-        (409, _postgrest("23505"), errors.InvalidCall, "23505"),
+        (500, _postgrest("57014"), errors.DatabaseUnavailable, "57014"),
+        (500, _postgrest("57P01"), errors.DatabaseUnavailable, "57P01"),
+        (503, _postgrest("08006"), errors.DatabaseUnavailable, "08006"),
+        (503, _postgrest("53100"), errors.DatabaseUnavailable, "53100"),
+        (409, _postgrest("23505"), errors.InvalidArgument, "23505"),
         (400, _postgrest("P0001"), errors.DatabaseError, "P0001"),
-        (503, {"message": "name resolution failed"}, errors.DatabaseAway, None),
-        (502, "<html>Bad Gateway</html>", errors.DatabaseAway, None),
-        (522, "error code: 522", errors.DatabaseAway, None),
-        (429, {"message": "API rate limit exceeded"}, errors.DatabaseAway, None),
+        (503, {"message": "name resolution failed"}, errors.DatabaseUnavailable, None),
+        (502, "<html>Bad Gateway</html>", errors.DatabaseUnavailable, None),
+        (522, "error code: 522", errors.DatabaseUnavailable, None),
+        (429, {"message": "API rate limit exceeded"}, errors.DatabaseUnavailable, None),
         (401, {"message": "Invalid API key"}, errors.Forbidden, None),
         (403, "", errors.Forbidden, None),
         (404, "<html>Not Found</html>", errors.DatabaseError, None),
@@ -101,7 +101,7 @@ async def test_answer_other_than_success_becomes_our_error(
 async def test_connection_that_breaks_off_is_an_outage(answer: bytes) -> None:
     """Whatever became of the call, the database could not tell."""
     async with _gateway(answer) as (url, requests), database.connect_http(url, KEY) as db:
-        with pytest.raises(errors.DatabaseAway):
+        with pytest.raises(errors.DatabaseUnavailable):
             await db.select(Table[Any]("notes"))
 
     assert len(requests) == 1
@@ -113,7 +113,7 @@ async def test_gateway_that_never_answers_is_an_outage() -> None:
         _gateway(None) as (url, _),
         database.connect_http(url, KEY, timeout=0.2) as db,
     ):
-        with pytest.raises(errors.DatabaseAway, match="ReadTimeout"):
+        with pytest.raises(errors.DatabaseUnavailable, match="ReadTimeout"):
             await db.rpc("ping")
 
 

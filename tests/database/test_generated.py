@@ -20,6 +20,6 @@ async def test_generated_files_are_what_the_migrations_make(database: databases.
     def render() -> list[str]:
         with psycopg.connect(database.url(cluster.SUPERUSER)) as connection:
             rendered = generate.render(connection, database.tcp_url(cluster.SUPERUSER))
-        return [str(path) for path in generate.stale(rendered)]
+        return [str(path) for path in generate.find_stale(rendered)]
 
     assert await asyncio.to_thread(render) == [], "run make generate"

@@ -171,7 +171,7 @@ async def _until_waiting(conn: psycopg.AsyncConnection) -> None:
         query = "select from pg_locks where pg_backend_pid() = any (pg_blocking_pids(pid))"
         return await queries.rows(conn, query) != []
 
-    await polling.until(waits)
+    await polling.wait_until(waits)
 
 
 async def test_the_archived_text_does_not_depend_on_the_session(

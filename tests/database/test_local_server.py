@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from pagewarden import errors
-from pagewarden.local import account, binaries, cluster, server
+from pagewarden.local import account, cluster, server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -66,7 +66,7 @@ def bin_dir(pytestconfig: pytest.Config) -> Path | None:
 def _running(
     home: Path, bin_dir: Path | None
 ) -> contextlib.AbstractAsyncContextManager[server.LocalServer]:
-    return server.running(home, bin_dir=bin_dir, durable=False)
+    return server.open_server(home, bin_dir=bin_dir, durable=False)
 
 
 async def _ask(url: str, query: str) -> str:
@@ -199,7 +199,7 @@ async def test_only_a_durable_server_waits_for_the_disk(
     made_home: Path, bin_dir: Path | None, *, durable: bool
 ) -> None:
     """Durability is on unless it is switched off."""
-    async with server.running(made_home, bin_dir=bin_dir, durable=durable) as local:
+    async with server.open_server(made_home, bin_dir=bin_dir, durable=durable) as local:
         fsync = await _ask(local.url(cluster.SUPERUSER), "show fsync")
 
     assert fsync == ("on" if durable else "off")
@@ -242,7 +242,7 @@ async def test_ended_server_is_started_again_at_its_old_address(
     made_home: Path, bin_dir: Path | None, end: signal.Signals
 ) -> None:
     """After kill -9 of a durable server, or its shutdown, the next one is where it was."""
-    async with server.running(made_home, bin_dir=bin_dir) as local:
+    async with server.open_server(made_home, bin_dir=bin_dir) as local:
         async with await psycopg.AsyncConnection.connect(local.url(cluster.SUPERUSER)) as conn:
             await conn.execute("create table if not exists kept ()")
         pid = _postmaster(made_home)
@@ -417,8 +417,8 @@ async def test_unfinished_data_folder_is_made_anew(empty_home: Path, bin_dir: Pa
 
 async def test_copied_programs_run_where_they_are_copied_to(empty_home: Path) -> None:
     """Programs and libraries keep working together when they move out of a closed folder."""
-    folder = binaries.copy(empty_home)
-    owner = await account.of_server()
+    folder = cluster.copy_binaries(empty_home)
+    owner = await account.find_server_account()
 
     for program in ("postgres", "initdb", "pg_ctl", "psql"):
         finished = await owner.run(folder / program, "--version")

@@ -29,19 +29,19 @@ def _write(folder: Path, *texts: str) -> None:
 
 async def _measured(database: databases.Database, folder: Path) -> None:
     """Write schema.digest beside the folder, as make generate does; the database is empty."""
-    content = await migrations.measure(database.url(), folder=folder)
+    content = await migrations.compute_digests(database.url(), folder=folder)
     (folder.parent / schema_digests.NAME).write_text(content)
 
 
 def _require_fresh_digests() -> None:
-    scripts = [file.path.read_text("utf-8") for file in migrations.find()]
-    assert schema_digests.load(migrations.own_folder(), scripts).is_complete, STALE
+    scripts = [file.path.read_text("utf-8") for file in migrations.list_migrations()]
+    assert schema_digests.load(migrations.default_folder(), scripts).is_complete, STALE
 
 
 async def _everything(database: databases.Database) -> list[str]:
     """List the catalog, the history and the stamp."""
     conn = await database.connect(cluster.SUPERUSER)
-    found = await catalog.lines(conn)
+    found = await catalog.list_lines(conn)
     for name in ("schema_migrations", "pagewarden_schema"):
         table = f"supabase_migrations.{name}"
         if await (await conn.execute("select to_regclass(%s)", (table,))).fetchone() != (None,):
@@ -98,7 +98,9 @@ async def test_migrate_again_applies_only_what_is_new(
     await migrations.migrate(bare_database.url(), folder=tmp_path)
     _write(tmp_path, ONE, TWO)
 
-    assert await migrations.pending(bare_database.url(), folder=tmp_path) == ["20250101000001_two"]
+    assert await migrations.list_pending(bare_database.url(), folder=tmp_path) == [
+        "20250101000001_two"
+    ]
     assert await migrations.migrate(bare_database.url(), folder=tmp_path) == ["20250101000001_two"]
     assert await migrations.migrate(bare_database.url(), folder=tmp_path) == []
 
@@ -109,15 +111,19 @@ async def test_two_runs_of_our_own_migrations_at_once_apply_them_once(
     """One of them waits, although the first has all files in one transaction."""
     runs = await asyncio.gather(*(migrations.migrate(bare_database.url()) for _ in range(2)))
 
-    assert sorted(runs) == [[], [file.label for file in migrations.find()]]
-    assert (await _stamp(bare_database))["migrations"] == [f.label for f in migrations.find()]
+    assert sorted(runs) == [[], [file.label for file in migrations.list_migrations()]]
+    assert (await _stamp(bare_database))["migrations"] == [
+        f.label for f in migrations.list_migrations()
+    ]
 
 
 async def test_pending_changes_nothing(bare_database: databases.Database, tmp_path: Path) -> None:
     """Asking leaves no trace, not even the history table."""
     _write(tmp_path, ONE)
 
-    assert await migrations.pending(bare_database.url(), folder=tmp_path) == ["20250101000000_one"]
+    assert await migrations.list_pending(bare_database.url(), folder=tmp_path) == [
+        "20250101000000_one"
+    ]
 
     conn = await bare_database.connect()
     found = await conn.execute("select to_regnamespace('supabase_migrations')")
@@ -156,13 +162,13 @@ async def test_failed_migration_is_undone_and_located(
 
     with pytest.raises(
         errors.DatabaseError,
-        match=rf"20250101000002_three\.sql, line {line}: .*{sqlstate}.*nothing of this file",
+        match=rf"20250101000002_three\.sql, line {line}: .*{sqlstate}.*nothing in this file",
     ) as caught:
         await migrations.migrate(bare_database.url(), folder=tmp_path)
 
     assert caught.value.sqlstate == sqlstate
     assert await _tables(bare_database) == ["one", "two"]
-    pending = await migrations.pending(bare_database.url(), folder=tmp_path)
+    pending = await migrations.list_pending(bare_database.url(), folder=tmp_path)
     assert pending == ["20250101000002_three"]
 
 
@@ -211,7 +217,7 @@ async def test_recorded_migration_without_file_is_refused(
     (tmp_path / "20250101000001_two.sql").unlink()
     before = await _everything(bare_database)
 
-    with pytest.raises(errors.DatabaseError, match=r"20250101000001.*newer Pagewarden"):
+    with pytest.raises(errors.DatabaseError, match=r"20250101000001.*newer release"):
         await migrations.migrate(bare_database.url(), folder=tmp_path)
 
     assert await _everything(bare_database) == before
@@ -234,7 +240,7 @@ async def test_migration_older_than_the_newest_applied_is_refused(
 @pytest.mark.parametrize(
     ("names", "problem"),
     [
-        (["first.sql"], "not named like a migration"),
+        (["first.sql"], "not a valid migration name"),
         (["20250101000000_a.sql", "20250101000000_b.sql"], "same number"),
     ],
     ids=["unnumbered", "twice"],
@@ -245,28 +251,28 @@ def test_badly_named_files_are_refused(tmp_path: Path, names: list[str], problem
         (tmp_path / name).write_text(ONE)
 
     with pytest.raises(errors.SettingsError, match=problem):
-        migrations.find(tmp_path)
+        migrations.list_migrations(tmp_path)
 
 
 async def test_migrate_says_when_nobody_answers(tmp_path: Path) -> None:
     """An unreachable database is an outage."""
-    with pytest.raises(errors.DatabaseAway):
+    with pytest.raises(errors.DatabaseUnavailable):
         await migrations.migrate("postgresql://nobody@127.0.0.1:1/postgres", folder=tmp_path)
 
 
 async def test_our_own_migrations_are_found_and_apply(database: databases.Database) -> None:
     """Without a folder the runner takes the migrations of this checkout, all of them applied."""
-    assert migrations.find()
-    assert await migrations.pending(database.url()) == []
+    assert migrations.list_migrations()
+    assert await migrations.list_pending(database.url()) == []
 
 
 async def test_the_digest_file_is_up_to_date(bare_database: databases.Database) -> None:
     """It is what the migrations make on this Postgres; measuring leaves the database empty."""
     before = await _everything(bare_database)
 
-    content = await migrations.measure(bare_database.url())
+    content = await migrations.compute_digests(bare_database.url())
 
-    path = migrations.own_folder().parent / schema_digests.NAME
+    path = migrations.default_folder().parent / schema_digests.NAME
     is_fresh = path.read_text("utf-8") == content
     assert is_fresh, STALE
     assert await _everything(bare_database) == before
@@ -313,15 +319,17 @@ async def test_a_database_of_an_equal_schema_is_recorded_anew_and_used(
     await migrations.migrate(bare_database.url(), folder=folder)
     conn = await bare_database.connect()
     await conn.execute("insert into public.one values (2)")
-    for file in migrations.find(folder):
+    for file in migrations.list_migrations(folder):
         file.path.unlink()
     (folder / "20260101000000_together.sql").write_text(TOGETHER)
-    async with databases.cloned(bare_database.server, databases.BARE) as empty:
+    async with databases.open_clone(bare_database.server, databases.BARE) as empty:
         await _measured(empty, folder)
     (folder / "20260101000001_next.sql").write_text("create table public.four ();")
     before = await _stamp(bare_database)
 
-    assert await migrations.pending(bare_database.url(), folder=folder) == ["20260101000001_next"]
+    assert await migrations.list_pending(bare_database.url(), folder=folder) == [
+        "20260101000001_next"
+    ]
     assert await _stamp(bare_database) == before
     assert await migrations.migrate(bare_database.url(), folder=folder) == ["20260101000001_next"]
 
@@ -344,7 +352,7 @@ async def test_a_database_of_equal_schema_without_new_files_is_recorded_anew(
     _write(folder, ONE)
     await migrations.migrate(bare_database.url(), folder=folder)
     _write(folder, ONE.replace("the first", "another comment"))
-    async with databases.cloned(bare_database.server, databases.BARE) as empty:
+    async with databases.open_clone(bare_database.server, databases.BARE) as empty:
         await _measured(empty, folder)
 
     assert await migrations.migrate(bare_database.url(), folder=folder) == []
@@ -376,13 +384,14 @@ async def test_a_database_of_another_schema_is_refused_and_left_as_it_was(
     )
     before = await _everything(bare_database)
     _write(folder, other, TWO)
-    async with databases.cloned(bare_database.server, databases.BARE) as empty:
+    async with databases.open_clone(bare_database.server, databases.BARE) as empty:
         await _measured(empty, folder)
 
-    for attempt in (migrations.migrate, migrations.pending):
+    for attempt in (migrations.migrate, migrations.list_pending):
         with pytest.raises(
             errors.DatabaseError,
-            match=r"made by Pagewarden 0\.0\.7 on .*To start a new one.*PAGEWARDEN_DATABASE_URL",
+            match=r"created by Pagewarden 0\.0\.7 on .*"
+            r"To create a new database alongside it, set PAGEWARDEN_DATABASE_URL",
         ):
             await attempt(bare_database.url(), folder=folder)
 
@@ -416,7 +425,9 @@ async def test_a_first_migration_that_makes_something_else_is_undone(
     await conn.execute("alter default privileges in schema public grant select on tables to anon")
     before = await _everything(bare_database)
 
-    with pytest.raises(errors.DatabaseError, match=r"another schema .* nothing was changed"):
+    with pytest.raises(
+        errors.DatabaseError, match=r"did not produce the expected schema .* nothing was changed"
+    ):
         await migrations.migrate(bare_database.url(), folder=folder)
 
     assert await _everything(bare_database) == before
@@ -432,14 +443,14 @@ async def test_a_database_without_a_stamp_is_compared_as_it_is(
     await conn.execute("update public.lanes set description = 'Mine.'")
     await conn.execute("create table public.invoices (id int)")
 
-    assert await migrations.pending(database.url()) == []
+    assert await migrations.list_pending(database.url()) == []
     assert await migrations.migrate(database.url()) == []
 
-    assert (await _stamp(database))["migrations"] == [f.label for f in migrations.find()]
+    assert (await _stamp(database))["migrations"] == [f.label for f in migrations.list_migrations()]
     await conn.execute("drop table supabase_migrations.pagewarden_schema")
     await conn.execute("alter table public.lanes add column mine text")
     before = await _everything(database)
-    with pytest.raises(errors.DatabaseError, match="left no stamp"):
+    with pytest.raises(errors.DatabaseError, match="without a version stamp"):
         await migrations.migrate(database.url())
     assert await _everything(database) == before
 
@@ -478,7 +489,7 @@ async def test_tables_of_others_in_public_are_left_alone(
     await migrations.migrate(bare_database.url())
 
     assert (await _stamp(bare_database))["schema_digest"] is not None
-    assert await migrations.pending(bare_database.url()) == []
+    assert await migrations.list_pending(bare_database.url()) == []
     assert await (await conn.execute("select public.total(), note from invoices")).fetchone() == (
         1,
         "paid",
@@ -495,7 +506,7 @@ async def test_tables_of_others_with_our_names_are_named_before_anything_is_done
     await conn.execute("create function public.has_role() returns int language sql as 'select 1'")
     before = await _everything(bare_database)
 
-    for attempt in (migrations.pending, migrations.migrate):
+    for attempt in (migrations.list_pending, migrations.migrate):
         with pytest.raises(
             errors.DatabaseError,
             match=r"public\.documents, public\.has_role\(\) already exist .*nothing was changed",
@@ -526,7 +537,7 @@ async def test_migrations_of_others_in_the_history_are_refused(
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        (None, "grant create on it"),
+        (None, "grant the CREATE privilege on this database"),
         (
             "create extension if not exists file_fdw\n  with schema extensions;",
             'as a superuser, run "create extension if not exists file_fdw with schema extensions"',

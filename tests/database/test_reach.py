@@ -23,7 +23,7 @@ async def catalog(
     local_server: server.LocalServer, migrated_template: str
 ) -> AsyncIterator[databases.Database]:
     """Share one database, which nobody changes."""
-    async with databases.cloned(local_server, migrated_template) as database:
+    async with databases.open_clone(local_server, migrated_template) as database:
         yield database
 
 

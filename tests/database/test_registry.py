@@ -1,4 +1,4 @@
-"""The registry, as an extractor written in Python uses it, over both transports."""
+"""Registry, the class that extractors in Python use, over both transports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pagewarden import errors
-from pagewarden.registry import Registry, Status
+from pagewarden.registry import Registry, RegistryStatus
 from tests.support import transports
 
 if TYPE_CHECKING:
@@ -21,25 +21,23 @@ if TYPE_CHECKING:
 async def registry(
     request: pytest.FixtureRequest, database: databases.Database
 ) -> AsyncIterator[Registry]:
-    """Work as an extractor, over one transport after the other."""
-    async with transports.opened(request.param, database) as connected:
+    """Return the registry of an extractor, over each transport."""
+    async with transports.open_database(request.param, database) as connected:
         yield Registry(connected, "extractor-1")
 
 
-async def test_a_document_goes_from_the_extractor_to_its_text(
-    registry: Registry,
-) -> None:
-    """Asked for, extracted, handed over, read, and its text read back."""
+async def test_document_is_extracted_and_read(registry: Registry) -> None:
+    """Enqueued, extracted, attached and read; then its text is available."""
     later = await registry.enqueue("acte", "later")
     entry = await registry.enqueue("acte", "urgent", priority=5, language="fra")
-    assert (entry.status, entry.priority) == (Status.EN_ATTENTE, 5)
-    assert [found.id for found in await registry.waiting("acte")] == [entry.id, later.id]
+    assert (entry.status, entry.priority) == (RegistryStatus.EN_ATTENTE, 5)
+    assert [waiting.id for waiting in await registry.list_waiting("acte")] == [entry.id, later.id]
 
     assert await registry.begin(entry.id)
     assert await registry.attach(entry.id, "registry/urgent.PDF", sha256="a" * 64)
-    seen = await registry.read(entry.id)
-    assert seen is not None
-    assert (seen.status, seen.path) == (Status.COMPLETE, "registry/urgent.PDF")
+    attached = await registry.get(entry.id)
+    assert attached is not None
+    assert (attached.status, attached.path) == (RegistryStatus.COMPLETE, "registry/urgent.PDF")
 
     (claim,) = await registry.database.rpc(
         "claim_documents", p_worker_id="w", p_lanes=["acte"], p_limit=1, p_lock_timeout=60
@@ -53,54 +51,57 @@ async def test_a_document_goes_from_the_extractor_to_its_text(
         p_processing_time_ms=5,
         p_lock_token=claim["lock_token"],
     )
-    done = await registry.read(entry.id)
+    done = await registry.get(entry.id)
     assert done is not None
-    assert done.status is Status.EXTRACTION_COMPLETE
-    assert await registry.text(entry.id) == ["le texte"]
+    assert done.status is RegistryStatus.EXTRACTION_COMPLETE
+    assert await registry.get_pages(entry.id) == ["le texte"]
 
 
-async def test_what_another_did_first_is_not_done_again(registry: Registry) -> None:
-    """The answer is no, and nothing has happened."""
+async def test_change_by_another_extractor_makes_a_call_return_false(registry: Registry) -> None:
+    """The call has no effect."""
     entry = await registry.enqueue("index", "contested")
     other = Registry(registry.database, "extractor-2")
-    won = await asyncio.gather(registry.begin(entry.id), other.begin(entry.id))
-    assert sorted(won) == [False, True]
-    loser = other if won[0] else registry
+    began = await asyncio.gather(registry.begin(entry.id), other.begin(entry.id))
+    assert sorted(began) == [False, True]
+    loser = other if began[0] else registry
     assert not await loser.attach(entry.id, "registry/stolen.pdf")
     assert not await loser.fail(entry.id, "not mine")
-    winner = registry if won[0] else other
-    assert await loser.release(entry.id, of=winner.worker_id)
+    winner = registry if began[0] else other
+    assert await loser.release(entry.id, worker_id=winner.worker_id)
     assert not await winner.attach(entry.id, "registry/late.pdf")
     assert not await registry.retry(entry.id)
     assert not await registry.begin("00000000-0000-0000-0000-000000000000")
 
 
-async def test_an_extraction_error_leaves_the_ocr_error_alone(registry: Registry) -> None:
-    """It is written beside it, and the extraction can be made again."""
+async def test_extraction_error_does_not_change_the_ocr_error(registry: Registry) -> None:
+    """A failed extraction can be retried."""
     entry = await registry.enqueue("index", "unreachable")
     await registry.begin(entry.id)
     assert await registry.fail(entry.id, "the site did not answer")
-    seen = await registry.read(entry.id)
-    assert seen is not None
-    assert (seen.status, seen.error_message) == (Status.ERREUR, "the site did not answer")
-    assert seen.ocr_error is None
+    failed = await registry.get(entry.id)
+    assert failed is not None
+    assert (failed.status, failed.error_message) == (
+        RegistryStatus.ERREUR,
+        "the site did not answer",
+    )
+    assert failed.ocr_error is None
     assert await registry.retry(entry.id)
-    again = await registry.read(entry.id)
-    assert again is not None
-    assert again.status is Status.EN_ATTENTE
+    retried = await registry.get(entry.id)
+    assert retried is not None
+    assert retried.status is RegistryStatus.EN_ATTENTE
 
 
-async def test_senseless_documents_are_refused(registry: Registry) -> None:
-    """With what is wrong with them."""
-    with pytest.raises(errors.InvalidCall, match="lane"):
+async def test_invalid_documents_are_refused(registry: Registry) -> None:
+    """The error names the invalid column."""
+    with pytest.raises(errors.InvalidArgument, match="lane"):
         await registry.enqueue("nope", "name")
-    with pytest.raises(errors.InvalidCall, match="document_name"):
+    with pytest.raises(errors.InvalidArgument, match="document_name"):
         await registry.enqueue("acte", "")
-    assert await registry.read("00000000-0000-0000-0000-000000000000") is None
+    assert await registry.get("00000000-0000-0000-0000-000000000000") is None
 
 
-async def test_a_folder_is_gone_after_its_document(registry: Registry) -> None:
-    """Each extractor has its own, with its name."""
+async def test_folder_is_removed_after_use(registry: Registry) -> None:
+    """Each document has a separate folder, named after the extractor."""
     with registry.folder() as first, registry.folder() as second:
         (first / "download.pdf").write_bytes(b"%PDF")
         assert first != second

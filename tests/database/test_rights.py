@@ -52,7 +52,7 @@ class World:
 @pytest.fixture(scope="module")
 async def world(local_server: server.LocalServer, migrated_template: str) -> AsyncIterator[World]:
     """Share one world, which no test changes."""
-    async with databases.cloned(local_server, migrated_template) as database:
+    async with databases.open_clone(local_server, migrated_template) as database:
         factory = await factories.Factory.of(database)
         ids = await _populate(factory)
         yield World(factory, ids, await _sign_in(database, ids))

@@ -43,7 +43,7 @@ MONITORING = {
     ],
     "stuck_trend": ["hour", "stuck_count", "total_processing"],
 }
-NO_TASK = "a document that waits for a person has an open task"
+NO_TASK = "a document waiting for a person has an open task"
 
 
 @contextlib.asynccontextmanager

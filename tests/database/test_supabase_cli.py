@@ -24,12 +24,12 @@ async def test_supabase_cli_applies_our_migrations_and_finds_nothing_to_criticis
     pushed = await supabase_cli.push(url)
     findings = [
         f"{found['level']} {found['name']}: {found['detail']}"
-        for found in await supabase_cli.advisors(url)
+        for found in await supabase_cli.run_advisors(url)
         if found["level"] in {"ERROR", "WARN"}
     ]
 
-    assert len(pushed) == len(migrations.find())
-    assert await migrations.pending(url) == []
+    assert len(pushed) == len(migrations.list_migrations())
+    assert await migrations.list_pending(url) == []
     assert findings == []
 
 
@@ -46,6 +46,6 @@ async def test_advisors_see_what_is_wrong(bare_database: databases.Database) -> 
     await conn.execute("create table public.open (id int)")
     await conn.execute("grant select on public.open to anon")
 
-    findings = await supabase_cli.advisors(bare_database.tcp_url())
+    findings = await supabase_cli.run_advisors(bare_database.tcp_url())
 
     assert "rls_disabled_in_public" in {found["name"] for found in findings}

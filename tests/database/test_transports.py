@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pagewarden import database, errors
-from pagewarden.database import statements
+from pagewarden import errors
+from pagewarden.database import Database, User, connect_direct, connect_http, statements
 from pagewarden.database.table import Table
 from tests.support import databases
 from tests.support import lite as lites
@@ -46,7 +46,7 @@ class Stack:
 async def stack(local_server: server.LocalServer, bare_template: str) -> AsyncIterator[Stack]:
     """Share one database and one Lite, which learns the schema when it starts."""
     async with (
-        databases.cloned(local_server, bare_template) as cloned,
+        databases.open_clone(local_server, bare_template) as cloned,
         contextlib.AsyncExitStack() as exits,
     ):
         connection = await cloned.connect()
@@ -54,23 +54,23 @@ async def stack(local_server: server.LocalServer, bare_template: str) -> AsyncIt
         # Not the time zone in which times are handed out.
         zone = sql.SQL("alter database {} set timezone to 'Asia/Tokyo'")
         await connection.execute(zone.format(sql.Identifier(cloned.name)))
-        lite = lites.running(cloned.tcp_url("authenticator")) if lites.is_installed() else None
+        lite = lites.run_lite(cloned.tcp_url("authenticator")) if lites.is_installed() else None
         yield Stack(cloned, await exits.enter_async_context(lite) if lite else None)
 
 
 @pytest.fixture(params=["direct", "http"])
-async def db(request: pytest.FixtureRequest, stack: Stack) -> AsyncIterator[database.Database]:
+async def db(request: pytest.FixtureRequest, stack: Stack) -> AsyncIterator[Database]:
     """Connect as service role, over one transport after the other."""
     if request.param == "direct":
-        connected: database.Database = await database.connect_direct(stack.database.url())
+        connected: Database = await connect_direct(stack.database.url())
     else:
-        connected = database.connect_http(stack.lite.url, stack.lite.key)
+        connected = connect_http(stack.lite.url, stack.lite.key)
     async with connected:
         yield connected
 
 
-def _user(user_id: str) -> database.User:
-    return database.User(user_id, lites.token(user_id))
+def _user(user_id: str) -> User:
+    return User(user_id, lites.make_token(user_id))
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def _user(user_id: str) -> database.User:
     ],
 )
 async def test_rpc_returns_what_the_function_returns(
-    db: database.Database, name: str, params: dict[str, Any], expected: object
+    db: Database, name: str, params: dict[str, Any], expected: object
 ) -> None:
     """A value is a value, a row a dict, a set a list, and void None."""
     assert await db.rpc(name, **params) == expected
 
 
-async def test_rpc_returns_every_type_as_json_has_it(db: database.Database) -> None:
+async def test_rpc_returns_every_type_as_json_has_it(db: Database) -> None:
     """Ids, times and arrays look the same whichever way they came."""
     rows = await db.rpc("every_type", p_count=1)
 
@@ -120,7 +120,7 @@ async def test_rpc_returns_every_type_as_json_has_it(db: database.Database) -> N
     ]
 
 
-async def test_rpc_passes_every_type_of_argument(db: database.Database) -> None:
+async def test_rpc_passes_every_type_of_argument(db: Database) -> None:
     """Postgres reads each argument as the type the function wants."""
     sent = {
         "text": 'it\'s \\ 100% "quoted" {x} \u2028 😀',
@@ -135,7 +135,7 @@ async def test_rpc_passes_every_type_of_argument(db: database.Database) -> None:
     assert await db.rpc("echo", **{f"p_{key}": value for key, value in sent.items()}) == sent
 
 
-async def test_rpc_uses_the_defaults_of_arguments_left_out(db: database.Database) -> None:
+async def test_rpc_uses_the_defaults_of_arguments_left_out(db: Database) -> None:
     """Only what is given is sent."""
     answer = await db.rpc("echo", p_text=5)
 
@@ -146,19 +146,19 @@ async def test_rpc_uses_the_defaults_of_arguments_left_out(db: database.Database
 @pytest.mark.parametrize(
     ("sqlstate", "expected"),
     [
-        ("22023", errors.InvalidCall),
-        ("23514", errors.InvalidCall),
+        ("22023", errors.InvalidArgument),
+        ("23514", errors.InvalidArgument),
         ("42501", errors.Forbidden),
         ("40001", errors.Conflict),
         ("40P01", errors.Conflict),
         ("55P03", errors.Conflict),
-        ("53300", errors.DatabaseAway),
-        ("57P03", errors.DatabaseAway),
+        ("53300", errors.DatabaseUnavailable),
+        ("57P03", errors.DatabaseUnavailable),
         ("P0001", errors.DatabaseError),
     ],
 )
 async def test_error_of_a_function_becomes_ours_by_its_sqlstate(
-    db: database.Database, sqlstate: str, expected: type[errors.DatabaseError]
+    db: Database, sqlstate: str, expected: type[errors.DatabaseError]
 ) -> None:
     """The class says what to do; code, message and hint come along."""
     with pytest.raises(errors.DatabaseError) as caught:
@@ -184,10 +184,10 @@ async def test_error_of_a_function_becomes_ours_by_its_sqlstate(
     ],
 )
 async def test_call_that_makes_no_sense_is_refused(
-    db: database.Database, name: str, params: dict[str, Any], sqlstate: str
+    db: Database, name: str, params: dict[str, Any], sqlstate: str
 ) -> None:
     """Whoever finds the mistake, it is an invalid call with a SQLSTATE."""
-    with pytest.raises(errors.InvalidCall) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         await db.rpc(name, **params)
 
     assert caught.value.sqlstate == sqlstate
@@ -207,22 +207,22 @@ async def test_call_that_makes_no_sense_is_refused(
     ],
 )
 async def test_value_that_postgres_cannot_store_is_refused(
-    db: database.Database, value: object, sqlstate: str, word: str
+    db: Database, value: object, sqlstate: str, word: str
 ) -> None:
     """The error names the argument and what is wrong with it."""
-    with pytest.raises(errors.InvalidCall, match=f"p_json .*{word}") as caught:
+    with pytest.raises(errors.InvalidArgument, match=f"p_json .*{word}") as caught:
         await db.rpc("echo", p_json=value)
 
     assert caught.value.sqlstate == sqlstate
 
 
-async def test_filter_that_postgres_cannot_read_is_refused(db: database.Database) -> None:
+async def test_filter_that_postgres_cannot_read_is_refused(db: Database) -> None:
     """Values in where are checked like arguments."""
-    with pytest.raises(errors.InvalidCall, match=r"body .*NUL"):
+    with pytest.raises(errors.InvalidArgument, match=r"body .*NUL"):
         await db.select(Table[Any]("notes"), where={"body": ["fine", "a\0b"]})
 
 
-async def test_service_role_sees_everything(db: database.Database) -> None:
+async def test_service_role_sees_everything(db: Database) -> None:
     """Without acting_as a call is made as service_role, whom RLS does not bind."""
     assert await db.rpc("whoami") == {
         "role": "service_role",
@@ -232,7 +232,7 @@ async def test_service_role_sees_everything(db: database.Database) -> None:
     assert len(await db.select(Table[Any]("notes"))) == 4
 
 
-async def test_user_sees_what_is_theirs(db: database.Database) -> None:
+async def test_user_sees_what_is_theirs(db: Database) -> None:
     """Acting as a user means the role authenticated and the id of the user."""
     as_owner = db.acting_as(_user(OWNER))
 
@@ -244,7 +244,7 @@ async def test_user_sees_what_is_theirs(db: database.Database) -> None:
     assert [note["id"] for note in await as_owner.select(Table[Any]("notes"), order="id")] == [1, 2]
 
 
-async def test_stranger_sees_nothing_and_is_forbidden_the_rest(db: database.Database) -> None:
+async def test_stranger_sees_nothing_and_is_forbidden_the_rest(db: Database) -> None:
     """Row-level security hides rows, missing grants refuse with 42501."""
     as_stranger = db.acting_as(_user(STRANGER))
 
@@ -255,7 +255,7 @@ async def test_stranger_sees_nothing_and_is_forbidden_the_rest(db: database.Data
         assert caught.value.sqlstate == "42501"
 
 
-async def test_acting_as_a_user_leaves_the_service_role_alone(db: database.Database) -> None:
+async def test_acting_as_a_user_leaves_the_service_role_alone(db: Database) -> None:
     """Identities share connections and never leak into one another."""
     users = [f"6f0c1c9e-0000-4000-8000-{number:012}" for number in range(20)]
     identities = [db, *(db.acting_as(_user(user)) for user in users)]
@@ -265,10 +265,10 @@ async def test_acting_as_a_user_leaves_the_service_role_alone(db: database.Datab
     assert [answer["uid"] for answer in answers] == [None, *users] * 3
 
 
-async def test_token_that_cannot_be_read_is_forbidden(db: database.Database) -> None:
+async def test_token_that_cannot_be_read_is_forbidden(db: Database) -> None:
     """A damaged token is an error of ours."""
     with pytest.raises(errors.Forbidden) as caught:
-        await db.acting_as(database.User(OWNER, "not.a.token")).rpc("whoami")
+        await db.acting_as(User(OWNER, "not.a.token")).rpc("whoami")
 
     assert caught.value.sqlstate == "28000"
 
@@ -292,7 +292,7 @@ async def test_token_that_cannot_be_read_is_forbidden(db: database.Database) -> 
     ],
 )
 async def test_select_returns_what_was_asked_for(
-    db: database.Database, query: dict[str, Any], ids: list[int]
+    db: Database, query: dict[str, Any], ids: list[int]
 ) -> None:
     """Filters, order and limit mean the same over both transports."""
     rows = await db.select(Table[Any]("notes"), **({"order": "id"} | query))
@@ -300,7 +300,7 @@ async def test_select_returns_what_was_asked_for(
     assert [row["id"] for row in rows] == ids
 
 
-async def test_select_returns_the_columns_asked_for(db: database.Database) -> None:
+async def test_select_returns_the_columns_asked_for(db: Database) -> None:
     """Columns come as JSON has them."""
     rows = await db.select(Table[Any]("notes"), columns="id, created_at", where={"id": 1})
 
@@ -323,16 +323,16 @@ async def test_select_returns_the_columns_asked_for(db: database.Database) -> No
     ],
 )
 async def test_select_that_makes_no_sense_is_refused(
-    db: database.Database, table: str, query: dict[str, Any], sqlstate: str
+    db: Database, table: str, query: dict[str, Any], sqlstate: str
 ) -> None:
     """What only one transport could do is refused by both."""
-    with pytest.raises(errors.InvalidCall) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         await db.select(Table[Any](table), **query)
 
     assert caught.value.sqlstate == sqlstate
 
 
-async def test_table_without_a_grant_is_forbidden(db: database.Database) -> None:
+async def test_table_without_a_grant_is_forbidden(db: Database) -> None:
     """A signed-in user who may not read a table learns so."""
     with pytest.raises(errors.Forbidden) as caught:
         await db.acting_as(_user(OWNER)).select(Table[Any]("promises"))
@@ -340,16 +340,16 @@ async def test_table_without_a_grant_is_forbidden(db: database.Database) -> None
     assert caught.value.sqlstate == "42501"
 
 
-async def test_constraint_checked_at_the_end_undoes_the_call(db: database.Database) -> None:
+async def test_constraint_checked_at_the_end_undoes_the_call(db: Database) -> None:
     """A call whose transaction cannot be completed raises, and nothing is kept."""
-    with pytest.raises(errors.InvalidCall) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         await db.rpc("promise", p_id=7, p_kept_by=8)
 
     assert caught.value.sqlstate == "23503"
     assert await db.select(Table[Any]("promises"), where={"id": 7}) == []
 
 
-async def test_many_calls_at_once_each_get_their_own_answer(db: database.Database) -> None:
+async def test_many_calls_at_once_each_get_their_own_answer(db: Database) -> None:
     """More calls than connections wait for one another and are not mixed up."""
     answers = await asyncio.gather(*(db.rpc("next_number", p_number=n) for n in range(60)))
 
@@ -358,7 +358,7 @@ async def test_many_calls_at_once_each_get_their_own_answer(db: database.Databas
 
 async def test_direct_login_that_is_no_member_calls_as_itself(stack: Stack) -> None:
     """pagewarden_worker needs no other role, and cannot act as anybody."""
-    async with await database.connect_direct(stack.database.url("pagewarden_worker")) as worker:
+    async with await connect_direct(stack.database.url("pagewarden_worker")) as worker:
         assert await worker.rpc("next_number", p_number=1) == 2
         with pytest.raises(errors.Forbidden):
             await worker.select(Table[Any]("notes"))
@@ -368,9 +368,9 @@ async def test_direct_login_that_is_no_member_calls_as_itself(stack: Stack) -> N
 
 async def test_direct_user_is_never_more_than_authenticated(stack: Stack) -> None:
     """A token that nobody signed cannot raise its bearer, nor make somebody else of them."""
-    forged = lites.token(STRANGER, role="service_role")
-    async with await database.connect_direct(stack.database.url()) as service:
-        answer = await service.acting_as(database.User(OWNER, forged)).rpc("whoami")
+    forged = lites.make_token(STRANGER, role="service_role")
+    async with await connect_direct(stack.database.url()) as service:
+        answer = await service.acting_as(User(OWNER, forged)).rpc("whoami")
 
     assert answer == {"role": "authenticated", "uid": OWNER, "claim": "authenticated"}
 
@@ -378,7 +378,9 @@ async def test_direct_user_is_never_more_than_authenticated(stack: Stack) -> Non
 async def test_direct_settings_end_with_the_call(stack: Stack) -> None:
     """Behind a transaction pooler the next call on the connection may be anybody's."""
     connection = await stack.database.connect()
-    await connection.execute(statements.settings({"role": "anon", "request.jwt.claims": "{}"}))
+    await connection.execute(
+        statements.make_settings_statement({"role": "anon", "request.jwt.claims": "{}"})
+    )
 
     found = await connection.execute(
         "select current_user, current_setting('request.jwt.claims', true)"
@@ -392,7 +394,7 @@ async def test_direct_call_finds_a_function_that_was_changed(
     """A migration under a running program does not make its calls fail."""
     owner = await bare_database.connect()
     await owner.execute("create function public.grown(p_a int) returns int return p_a")
-    async with await database.connect_direct(bare_database.url()) as service:
+    async with await connect_direct(bare_database.url()) as service:
         assert await service.rpc("grown", p_a=1) == 1
         await owner.execute("drop function public.grown")
         await owner.execute("create function public.grown(p_a text) returns text return p_a || '!'")
@@ -401,22 +403,22 @@ async def test_direct_call_finds_a_function_that_was_changed(
 
 async def test_http_user_without_a_token_is_refused(stack: Stack) -> None:
     """Over HTTP nobody can act as a user who has not signed in."""
-    async with database.connect_http(stack.lite.url, stack.lite.key) as service:
+    async with connect_http(stack.lite.url, stack.lite.key) as service:
         with pytest.raises(errors.Forbidden):
-            service.acting_as(database.User(OWNER))
+            service.acting_as(User(OWNER))
 
 
 async def test_http_token_that_expired_is_forbidden(stack: Stack) -> None:
     """The gateway refuses an expired token, which is no outage."""
-    expired = database.User(OWNER, lites.token(OWNER, expires_in=-60))
-    async with database.connect_http(stack.lite.url, stack.lite.key) as service:
+    expired = User(OWNER, lites.make_token(OWNER, expires_in=-60))
+    async with connect_http(stack.lite.url, stack.lite.key) as service:
         with pytest.raises(errors.Forbidden):
             await service.acting_as(expired).rpc("whoami")
 
 
 async def test_http_key_that_is_wrong_is_forbidden(stack: Stack) -> None:
     """An answer of the gateway itself, without a SQLSTATE, is understood too."""
-    async with database.connect_http(stack.lite.url, "sb_secret_wrong") as service:
+    async with connect_http(stack.lite.url, "sb_secret_wrong") as service:
         with pytest.raises(errors.Forbidden):
             await service.rpc("whoami")
 
@@ -428,7 +430,7 @@ async def test_lite_changes_no_rights(stack: Stack) -> None:
         assert await found.fetchone() == (None,)
 
 
-async def test_rows_are_written_and_given_back(db: database.Database) -> None:
+async def test_rows_are_written_and_given_back(db: Database) -> None:
     """One is added, and those that a condition names are changed; the others are not."""
     body = 'it\'s \\ 100% "quoted" {x}'
     for number in (1, 2):
@@ -447,12 +449,12 @@ async def test_rows_are_written_and_given_back(db: database.Database) -> None:
     await db.rpc("forget_drafts")
 
 
-async def test_senseless_writes_are_refused_before_they_are_sent(db: database.Database) -> None:
+async def test_senseless_writes_are_refused_before_they_are_sent(db: Database) -> None:
     """Without a condition, without a value, or with a name that is none."""
     for values, where in (({"done": True}, {}), ({}, {"id": 1}), ({"a;b": 1}, {"id": 1})):
-        with pytest.raises(errors.InvalidCall):
+        with pytest.raises(errors.InvalidArgument):
             await db.update(Table[Any]("drafts"), values, where=where)
-    with pytest.raises(errors.InvalidCall):
+    with pytest.raises(errors.InvalidArgument):
         await db.insert(Table[Any]("drafts"), {})
     with pytest.raises(errors.Forbidden):
         await db.acting_as(_user(OWNER)).insert(Table[Any]("drafts"), {"id": 7})

@@ -23,13 +23,13 @@ async def service(
     request: pytest.FixtureRequest, database: databases.Database
 ) -> AsyncIterator[ways.Database]:
     """Connect to a migrated database as service role."""
-    async with transports.opened(request.param, database) as connected:
+    async with transports.open_database(request.param, database) as connected:
         yield connected
 
 
 async def _sign_in(database: databases.Database) -> ways.User:
     user_id = str(await database.create_user())
-    return ways.User(user_id, lites.token(user_id))
+    return ways.User(user_id, lites.make_token(user_id))
 
 
 async def test_document_is_uploaded_claimed_read_and_seen_by_its_owner(

@@ -48,7 +48,7 @@ STEADILY = "select count(*) from documents where name like 'steady-%%' and ocr_s
 def _folder(tmp_path: Path, name: str, text: str) -> Path:
     """Have the migrations of this version and one that comes after them in a folder."""
     folder = tmp_path / "migrations"
-    shutil.copytree(migrations.find()[0].path.parent, folder)
+    shutil.copytree(migrations.list_migrations()[0].path.parent, folder)
     (folder / f"{name}.sql").write_text(text)
     return folder
 
@@ -96,7 +96,7 @@ async def _until_read(factory: factories.Factory, count: int) -> None:
     async def is_read() -> bool:
         return await _read(factory) >= count
 
-    await polling.until(is_read, seconds=60)
+    await polling.wait_until(is_read, seconds=60)
 
 
 async def test_data_survives_a_migration_while_workers_run(
@@ -150,7 +150,7 @@ async def _killed_half_way(database: databases.Database, folder: Path) -> None:
     async def is_half_way() -> bool:
         return await queries.rows(conn, f"select 1 {others}".encode()) != []
 
-    await polling.until(is_half_way, seconds=60)
+    await polling.wait_until(is_half_way, seconds=60)
     process.kill()
     await process.wait()
     await conn.execute(f"select pg_terminate_backend(pid) {others}".encode())
@@ -182,4 +182,6 @@ async def test_a_first_migration_that_is_killed_leaves_nothing(
     conn = await bare_database.connect()
     left = "nspname in ('private', 'supabase_migrations')"
     assert await queries.rows(conn, f"select from pg_namespace where {left}".encode()) == []
-    assert await migrations.migrate(bare_database.url()) == [f.label for f in migrations.find()]
+    assert await migrations.migrate(bare_database.url()) == [
+        f.label for f in migrations.list_migrations()
+    ]

@@ -196,7 +196,9 @@ async def test_nobody_gets_at_texts_of_others_by_combining(
     def combining(key: str) -> Jsonb:
         return Jsonb({"reducer": "combine", "sources": [SOURCE.format(key="mine"), key]})
 
-    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="is not of a job of yours"):
+    with pytest.raises(
+        psycopg.errors.InsufficientPrivilege, match="does not belong to one of your jobs"
+    ):
         await made.order("W1-I1", owner=owner, p_config=combining(source))
     async with made.factory.database.acting_as(owner) as conn:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -294,7 +294,7 @@ async def test_a_task_does_not_jump_by_hand(
     await made.order()
     await made.orchestrate()
     task = (await made.task())["id"]
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="cannot go from"):
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="cannot change from"):
         await _changed(database, RESET, id=task, stage=stage, status=status)
 
 

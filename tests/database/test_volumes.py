@@ -65,7 +65,7 @@ async def test_stages_and_config_are_those_of_the_code(made: volumes.Volumes) ->
         "select private.volume_stages() as stages, private.volume_config_types() as types",
     )
     assert row["stages"] == ["pending", *stages.STAGES, "done"]
-    properties = config.Config.model_json_schema()["properties"]
+    properties = config.VolumeConfig.model_json_schema()["properties"]
     assert row["types"] == {key: _json_type(schema) for key, schema in properties.items()}
 
 
@@ -77,7 +77,7 @@ def _json_type(schema: dict[str, Any]) -> str:
 
 async def test_the_defaults_of_a_config_are_one(made: volumes.Volumes) -> None:
     """What Python would send with all keys is accepted."""
-    await made.order(p_config=Jsonb(config.Config().model_dump(mode="json")))
+    await made.order(p_config=Jsonb(config.VolumeConfig().model_dump(mode="json")))
 
 
 # Ordering -------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ async def test_an_outage_that_others_do_not_meet_is_a_failure_of_the_volume(
         if row["status"] == "failed"
     ]
     assert (task["attempts"], task["last_error"]["type"]) == (1, "OnlyThisVolume")
-    assert "others of the job do not meet this: no key" in task["last_error"]["message"]
+    assert "other volumes of the job are not affected: no key" in task["last_error"]["message"]
     assert task["retry_at"] is not None
 
 
@@ -706,7 +706,7 @@ async def _until_waiting(observer: psycopg.AsyncConnection, call: str) -> None:
         where wait_event_type = 'Lock' and query like '%%{call}%%'
     """
     async with asyncio.timeout(10):
-        while not await crowd.call(observer, waiting):  # noqa: ASYNC110  # another session
+        while not await crowd.fetch_value(observer, waiting):  # noqa: ASYNC110  # another session
             await asyncio.sleep(0.01)
 
 

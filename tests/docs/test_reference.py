@@ -1,4 +1,4 @@
-"""The reference is what the code says."""
+"""The generated reference is up to date."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from tests.support import databases
 
 ROOT = Path(__file__).parents[2]
-ANEW = "write it anew: .venv/bin/python scripts/reference.py"
+UPDATE = "update it with .venv/bin/python scripts/reference.py"
 
 
-def _script() -> Any:
+def _load_script() -> Any:
     spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
     assert spec
     assert spec.loader
@@ -24,20 +24,22 @@ def _script() -> Any:
     return module
 
 
-def _page(name: str) -> str:
+def _read_page(name: str) -> str:
     return (ROOT / "docs" / "reference" / f"{name}.md").read_text("utf-8")
 
 
-async def test_functions_and_tables_are_described_as_they_are(database: databases.Database) -> None:
-    """Every one that the API shows, with who may call it and what its comment says."""
-    assert _page("database") == await _script().read(database.url(cluster.SUPERUSER)), ANEW
+async def test_database_page_is_up_to_date(database: databases.Database) -> None:
+    """It has every function and table of the API, with callers and comment."""
+    assert _read_page("database") == await _load_script().render_from(
+        database.url(cluster.SUPERUSER)
+    ), UPDATE
 
 
-def test_routes_are_described_as_they_are() -> None:
-    """Every one of the OpenAPI document."""
-    assert _page("routes") == _script().routes_page(), ANEW
+def test_routes_page_is_up_to_date() -> None:
+    """It has every route of the OpenAPI document."""
+    assert _read_page("routes") == _load_script().render_routes_page(), UPDATE
 
 
-def test_commands_are_described_as_they_are() -> None:
-    """Every one, with the first line of its help."""
-    assert _page("commands") == _script().commands_page(), ANEW
+def test_commands_page_is_up_to_date() -> None:
+    """It has every command with the first line of its help."""
+    assert _read_page("commands") == _load_script().render_commands_page(), UPDATE

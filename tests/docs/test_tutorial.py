@@ -1,4 +1,4 @@
-"""The tutorial works as it is written: its commands are typed one after another."""
+"""The tutorial works: its commands are run one after another."""
 
 from __future__ import annotations
 
@@ -29,45 +29,45 @@ EXPECTED = {
 }
 
 
-async def _type(system: systems.System, command: str) -> str:
-    """Type a command of the tutorial in the folder of the clone."""
+async def _run_command(system: systems.System, command: str) -> str:
+    """Run a command of the tutorial in the folder of the clone."""
     port = system.url.rpartition(":")[2]
-    words = {"PAGEWARDEN_HOME": str(system.home), "PAGEWARDEN_LISTEN_PORT": port}
+    variables = {"PAGEWARDEN_HOME": str(system.home), "PAGEWARDEN_LISTEN_PORT": port}
     process = await asyncio.create_subprocess_shell(
         command,
         cwd=ROOT,
-        env=os.environ | words | {"COLUMNS": "200"},
+        env=os.environ | variables | {"COLUMNS": "200"},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said, _ = await process.communicate()
-    assert process.returncode == 0, f"{command}\n{said.decode()}"
-    return said.decode()
+    output, _ = await process.communicate()
+    assert process.returncode == 0, f"{command}\n{output.decode()}"
+    return output.decode()
 
 
 _BUSY = "select queued + processing from public.ocr_system_health"
 
 
-async def _until_quiet(system: systems.System) -> None:
-    """Wait until nothing waits any more; asking by the command would keep a core busy."""
+async def _wait_until_idle(system: systems.System) -> None:
+    """Wait until no document is queued; polling with the command would keep a core busy."""
     async with (
-        server.running(system.home) as local,
+        server.open_server(system.home) as local,
         await psycopg.AsyncConnection.connect(local.url(), autocommit=True) as conn,
     ):
 
-        async def is_quiet() -> bool:
+        async def is_idle() -> bool:
             return await (await conn.execute(_BUSY)).fetchone() == (0,)
 
-        await polling.until(is_quiet, seconds=200)
+        await polling.wait_until(is_idle, seconds=200)
 
 
-async def test_every_command_of_the_tutorial_does_what_it_says() -> None:
-    """From an empty folder to the first dead letter resolved."""
+async def test_commands_of_the_tutorial_work() -> None:
+    """The tutorial leads from an empty folder to the first resolved dead letter."""
     assert len(COMMANDS) == len(EXPECTED)
-    async with systems.running() as system, asyncio.timeout(300):
+    async with systems.open_system() as system, asyncio.timeout(300):
         for command, (name, word) in zip(COMMANDS, EXPECTED.items(), strict=True):
             assert f"pagewarden {name}" in command
             if name == "docs":
-                await _until_quiet(system)
-            said = await _type(system, command)
-            assert word.lower() in said.lower(), said
+                await _wait_until_idle(system)
+            output = await _run_command(system, command)
+            assert word.lower() in output.lower(), output

@@ -7,10 +7,11 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pagewarden import database, documents, waking
-from pagewarden.database import tables
+from pagewarden import database, documents
+from pagewarden.database import listener, tables
 from tests.database import factories
 from tests.support import polling
+from tests.support.single_reader import SingleReader
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -35,10 +36,10 @@ class Recorder:
     asked: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
     skipped: list[frozenset[int]] = field(default_factory=list)
 
-    async def run_for(self, claim: documents.Claim) -> documents.Run:
+    async def reading_run(self, claim: documents.Claim) -> documents.ReadingRun:
         """Name a run that is always the same."""
         assert claim.lock_token
-        return documents.Run("recorder", "1")
+        return documents.ReadingRun("recorder", "1")
 
     async def read(
         self, claim: documents.Claim, done: frozenset[int]
@@ -104,11 +105,11 @@ class Desk:
     link: database.Database
     factory: factories.Factory
 
-    def worker(self, reader: documents.Reader, **changes: Any) -> documents.Worker:
+    def worker(self, reader: documents.DocumentReader, **changes: Any) -> documents.Worker:
         """Have a worker of lane image that hardly ever polls."""
         usual: dict[str, Any] = {
             "database": self.link,
-            "reader": reader,
+            "reader": SingleReader(reader),
             "worker_id": "worker-1",
             "lanes": ["image"],
             "lock_seconds": 20,
@@ -117,7 +118,7 @@ class Desk:
         }
         return documents.Worker(**usual | changes)
 
-    async def drain(self, reader: documents.Reader, **changes: Any) -> dict[str, int]:
+    async def drain(self, reader: documents.DocumentReader, **changes: Any) -> dict[str, int]:
         """Let a worker do all there is to do."""
         async with asyncio.timeout(PATIENCE):
             outcomes = await self.worker(reader, **changes).drain(asyncio.Event())
@@ -135,7 +136,7 @@ class Desk:
         async def is_marked() -> bool:
             return await (await self.factory.conn.execute(query, (lane,))).fetchone() == (1,)
 
-        await polling.until(is_marked, seconds=PATIENCE)
+        await polling.wait_until(is_marked, seconds=PATIENCE)
 
     async def has_saved(self, count: int) -> None:
         """Wait until so many pages are saved."""
@@ -143,7 +144,7 @@ class Desk:
         async def is_so() -> bool:
             return len(await self.link.select(tables.ocr_pages, columns="page_number")) == count
 
-        await polling.until(is_so, seconds=PATIENCE)
+        await polling.wait_until(is_so, seconds=PATIENCE)
 
 
 @contextlib.asynccontextmanager
@@ -169,11 +170,11 @@ async def at_work(worker: documents.Worker) -> AsyncIterator[asyncio.Event]:
 
 
 @contextlib.asynccontextmanager
-async def listening(test_database: databases.Database) -> AsyncIterator[waking.Hints]:
+async def listening(test_database: databases.Database) -> AsyncIterator[listener.Listener]:
     """Listen as a worker does that holds no other rights, and wait until that is so."""
     url = test_database.url("pagewarden_worker")
-    async with waking.listening(url) as hints:
-        with hints.bell(["image"]) as bell:
+    async with listener.open_listener(url) as hints:
+        with hints.subscribe(["image"]) as bell:
             async with asyncio.timeout(PATIENCE):
                 await bell.wait()  # rung once when the connection is there
         yield hints

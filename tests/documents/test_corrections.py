@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pagewarden.documents import corrections, read_pages
-from pagewarden.reading import pages
+from pagewarden.documents import corrections, pages
+from pagewarden.ocr.pages import Line, Point, bounding_box
 from tests.exports import samples
 
 _READ = [
@@ -21,15 +21,15 @@ _lines = st.lists(st.sampled_from(["a", "b", "ab", "ba b"]), max_size=6).map(
 )
 
 
-def _tops(lines: tuple[pages.Line, ...]) -> list[float]:
-    return [round(pages.bounds(line.quad).top) for line in lines]
+def _tops(lines: tuple[Line, ...]) -> list[float]:
+    return [round(bounding_box(line.quad).top) for line in lines]
 
 
 def test_lines_keep_their_places_while_their_number_stays() -> None:
     """What was not touched keeps its words and how sure the reader was."""
     text = "Dear Ms Müller,\n\nwe write to you\nonce again."
-    found = corrections.fitted(text, _READ)
-    assert corrections.text_of(found) == text
+    found = corrections.fit_text(text, _READ)
+    assert corrections.join_lines(found) == text
     assert _tops(found) == [100, 140, 180]
     assert [line.confidence for line in found] == [1, 1, 0.9]
     assert found[2].words == _READ[2].words
@@ -49,25 +49,25 @@ def test_lines_keep_their_places_while_their_number_stays() -> None:
 )
 def test_lines_that_came_share_the_place_of_those_that_went(text: str, tops: list[int]) -> None:
     """The others stay where they were."""
-    found = corrections.fitted(text, _READ)
-    assert corrections.text_of(found) == text
+    found = corrections.fit_text(text, _READ)
+    assert corrections.join_lines(found) == text
     assert _tops(found) == tops
 
 
 def test_a_page_on_its_side_is_shared_out_along_its_lines() -> None:
     """Corners begin at the top left of the text, wherever that is."""
-    up = pages.Point(100, 900), pages.Point(100, 100), pages.Point(140, 100), pages.Point(140, 900)
-    first, second = corrections.fitted("one\ntwo", [pages.Line("one two", up, 0.5)])
+    up = Point(100, 900), Point(100, 100), Point(140, 100), Point(140, 900)
+    first, second = corrections.fit_text("one\ntwo", [Line("one two", up, 0.5)])
     assert [corner.x for corner in first.quad] == [100, 100, 120, 120]
     assert [corner.x for corner in second.quad] == [120, 120, 140, 140]
 
 
 @given(_texts, _lines)
-def test_lines_always_spell_the_text(text: str, lines: list[pages.Line]) -> None:
+def test_lines_always_spell_the_text(text: str, lines: list[Line]) -> None:
     """Whatever it was made of; only empty lines at the ends and beyond one are dropped."""
-    found = corrections.fitted(text, lines)
-    assert [(line.text, line.block) for line in found] == corrections.split(text)
-    again = corrections.fitted(corrections.text_of(found), found)
+    found = corrections.fit_text(text, lines)
+    assert [(line.text, line.block) for line in found] == corrections.split_text(text)
+    again = corrections.fit_text(corrections.join_lines(found), found)
     assert again == found
 
 
@@ -75,8 +75,8 @@ def test_a_corrected_row_is_a_page_of_a_person() -> None:
     """Also one that failed, and has no size; one that nobody corrected stays as it was read."""
     row = {"page_number": 1, "lines": [], "status": "failed", "width": None, "height": None}
     row |= {"error": "broken", "details": {"source": "failed"}, "version": 0, "text": ""}
-    assert read_pages.from_row(row).error == "broken"
-    typed = read_pages.from_row(row | {"version": 1, "text": "by hand\n\nof mine"})
+    assert pages.from_row(row).error == "broken"
+    typed = pages.from_row(row | {"version": 1, "text": "by hand\n\nof mine"})
     assert (typed.source, typed.error, typed.text) == ("person", None, "by hand\n\nof mine")
     assert typed.width > 0
     assert typed.dpi > 0
@@ -85,7 +85,7 @@ def test_a_corrected_row_is_a_page_of_a_person() -> None:
 def test_text_without_lines_is_not_lost() -> None:
     """Whoever saved a page by its text alone finds it in every format."""
     row = {"page_number": 1, "lines": [], "status": "read", "width": 100, "height": 100}
-    page = read_pages.from_row(row | {"error": None, "details": {}, "text": "only text"})
+    page = pages.from_row(row | {"error": None, "details": {}, "text": "only text"})
     assert (page.source, page.text) == ("ocr", "only text")
 
 

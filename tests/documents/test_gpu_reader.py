@@ -15,21 +15,22 @@ import httpx
 import pydantic
 import pytest
 
-from pagewarden import errors, files, settings
+from pagewarden import errors, settings, storage
 from pagewarden.database import tables
-from pagewarden.documents import claims, gpu_reader, store_reader
+from pagewarden.documents import claim, gpu_reader
+from pagewarden.documents.claim import ReadOptions
 from tests.database import queries
-from tests.documents.test_store_reader import keep
-from tests.files import places as file_places
+from tests.documents.test_reader import keep
 from tests.gpu_service import harness
-from tests.reading import drawn
+from tests.ocr import drawn
+from tests.storage import stores
 from tests.support import polling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from pagewarden.files import FileStore
+    from pagewarden.storage import FileStore
     from tests.documents import readers
 
 KEY = "sb_secret_of_a_test_that_is_long_enough_for_it"
@@ -69,7 +70,13 @@ async def started(home: Path, port: int) -> AsyncIterator[Program]:
         "PAGEWARDEN_GPU_SERVICE_URL": url,
     }
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gpu_service", "--engine", "null", env=os.environ | own, cwd=home
+        sys.executable,
+        "-m",
+        "pagewarden.gpu_service",
+        "--engine",
+        "null",
+        env=os.environ | own,
+        cwd=home,
     )
     try:
         async with httpx.AsyncClient(base_url=url) as session:
@@ -84,7 +91,7 @@ async def started(home: Path, port: int) -> AsyncIterator[Program]:
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[FileStore]:
     """Have a store on this disk."""
-    async with files.open_store(settings.Settings(files=str(tmp_path / "files"))) as opened:
+    async with storage.open_store(settings.Settings(files=str(tmp_path / "files"))) as opened:
         yield opened
 
 
@@ -95,7 +102,7 @@ def reading(
     chosen = settings.Settings(
         gpu_service_url=pydantic.HttpUrl(url), supabase_key=pydantic.SecretStr(KEY), **changes
     )
-    return gpu_reader.opened(chosen, store)
+    return gpu_reader.open_gpu_reader(chosen, store)
 
 
 async def test_a_killed_service_costs_no_attempt_and_no_page(
@@ -106,7 +113,7 @@ async def test_a_killed_service_costs_no_attempt_and_no_page(
     port = free_port()
     async with started(tmp_path, port) as first, reading(first.url, store) as reader:
         draining = asyncio.create_task(desk.drain(reader))
-        await polling.until(lambda: _has_saved(desk, 3))
+        await polling.wait_until(lambda: _has_saved(desk, 3))
         assert await first.ends(signal.SIGKILL) == -signal.SIGKILL
         assert await draining == {"given_back": 1}
         row = await desk.row(document)
@@ -114,7 +121,7 @@ async def test_a_killed_service_costs_no_attempt_and_no_page(
         saved = await _saved(desk)
         assert 3 <= saved < PAGES
         (lane,) = await desk.link.select(tables.lanes, where={"lane": "image"})
-        assert "see whether it runs" in (lane["pause_reason"] or "")
+        assert "check that it is running" in (lane["pause_reason"] or "")
 
         async with started(tmp_path, port) as second:
             await desk.factory.call("resume_lane", p_lane="image")
@@ -141,7 +148,7 @@ async def test_a_document_is_read_as_it_wishes(desk: readers.Desk, store: FileSt
         harness.start_ready_service(key=KEY) as service,
         reading(service.url, store) as reader,
     ):
-        await keep(store, desk, drawn.document("polyglot"), language="fr-CA", profile="fast")
+        await keep(store, desk, drawn.document("languages"), language="fr-CA", profile="fast")
         lost = await keep(store, desk, drawn.document("white"), engine="nope")
         too_large = await keep(store, desk, b"x" * (harness.MAX_BYTES + 1))
         gone = await keep(store, desk, drawn.document("white"))
@@ -160,20 +167,20 @@ async def test_a_document_is_read_as_it_wishes(desk: readers.Desk, store: FileSt
 async def test_a_service_that_reaches_the_store_fetches_files_itself(tmp_path: Path) -> None:
     """It is sent a signed URL, and refuses one that it was not set up for."""
     (tmp_path / "scan.tif").write_bytes(drawn.numbered(2))
-    with file_places.folder(tmp_path) as folder:
+    with stores.serve_folder(tmp_path) as folder:
         async with (
-            files.open_store(folder.settings) as store,
+            storage.open_store(folder.settings) as store,
             harness.start_ready_service(key=KEY, store_urls=(folder.url,)) as service,
             reading(service.url, store, gpu_fetches_files=True) as reader,
         ):
             pages = [page async for page in reader.read(_claim(), frozenset({1}))]
             assert [(page.number, page.of) for page in pages] == [(2, 2)]
         async with (
-            files.open_store(folder.settings) as store,
+            storage.open_store(folder.settings) as store,
             harness.start_ready_service(key=KEY) as service,
             reading(service.url, store, gpu_fetches_files=True) as reader,
         ):
-            with pytest.raises(errors.EngineAway, match="PAGEWARDEN_FILES"):
+            with pytest.raises(errors.EngineUnavailable, match="PAGEWARDEN_FILES"):
                 await anext(reader.read(_claim(), frozenset()))
 
 
@@ -183,12 +190,12 @@ async def test_a_service_set_up_wrongly_is_an_outage(store: FileStore) -> None:
         harness.start_ready_service(key="another key") as service,
         reading(service.url, store) as reader,
     ):
-        with pytest.raises(errors.EngineAway, match="wants another key"):
-            await reader.run_for(_claim())
+        with pytest.raises(errors.EngineUnavailable, match="rejected the key"):
+            await reader.reading_run(_claim())
     async with harness.start_ready_service() as service, service.client() as client:
-        wishing = gpu_reader.GpuReader(store, client, wishes=store_reader.Wishes("fake-remote"))
-        with pytest.raises(errors.EngineAway, match="choose one of"):
-            await wishing.run_for(_claim())
+        wishing = gpu_reader.GpuReader(store, client, options=ReadOptions("fake-remote"))
+        with pytest.raises(errors.EngineUnavailable, match="choose one of"):
+            await wishing.reading_run(_claim())
 
 
 async def test_pages_of_two_versions_never_mix(store: FileStore, tmp_path: Path) -> None:
@@ -201,11 +208,11 @@ async def test_pages_of_two_versions_never_mix(store: FileStore, tmp_path: Path)
         before.client() as client,
     ):
         reader = gpu_reader.GpuReader(store, client)
-        assert await reader.run_for(_claim()) == claims.Run("fake", "1")
+        assert await reader.reading_run(_claim()) == claim.ReadingRun("fake", "1")
         client._http.base_url = httpx.URL(after.url)  # noqa: SLF001  # behind one address
-        with pytest.raises(errors.EngineAway, match="reads with null 1 now"):
+        with pytest.raises(errors.EngineUnavailable, match="now reads with null 1"):
             await anext(reader.read(_claim(), frozenset()))
-        assert await reader.run_for(_claim()) == claims.Run("null", "1")
+        assert await reader.reading_run(_claim()) == claim.ReadingRun("null", "1")
         found = [page.number async for page in reader.read(_claim(), frozenset({1}))]
         assert found == [2]
 
@@ -213,9 +220,9 @@ async def test_pages_of_two_versions_never_mix(store: FileStore, tmp_path: Path)
 async def test_without_its_url_there_is_no_such_reader(store: FileStore) -> None:
     """The message names the setting."""
     with pytest.raises(errors.SettingsError, match="PAGEWARDEN_GPU_SERVICE_URL"):
-        async with gpu_reader.opened(settings.Settings(), store):
+        async with gpu_reader.open_gpu_reader(settings.Settings(), store):
             pass
 
 
-def _claim() -> claims.Claim:
-    return claims.Claim("1", "token", "scan", "pdf", "scan.tif", None, None, None, 1)
+def _claim() -> claim.Claim:
+    return claim.Claim("1", "token", "scan", "pdf", "scan.tif", None, None, None, 1)

@@ -35,7 +35,7 @@ async def started(
         "PAGEWARDEN_HOME": str(files / "home"),
     }
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pagewarden.cli", "work", "--processes", "1", *options,
+        sys.executable, "-m", "pagewarden", "work", "--processes", "1", *options,
         env=os.environ | own, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -58,7 +58,7 @@ async def test_a_long_lived_worker_reads_what_comes_until_it_is_stopped(
         async def is_completed() -> bool:
             return bool((await desk.row(document))["ocr_status"] == "completed")
 
-        await polling.until(is_completed, seconds=PATIENCE)
+        await polling.wait_until(is_completed, seconds=PATIENCE)
         process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
 
@@ -80,7 +80,7 @@ async def test_the_registry_is_read_by_default(
         return await (await desk.factory.conn.execute(registry)).fetchone() == (True,)
 
     async with started(database, tmp_path, "--engine", "null"):
-        await polling.until(is_read, seconds=PATIENCE)
+        await polling.wait_until(is_read, seconds=PATIENCE)
 
 
 async def test_a_worker_with_a_budget_ends_by_itself(
@@ -98,7 +98,7 @@ async def test_a_lane_that_is_not_there_is_said_in_one_line(
     async with started(database, tmp_path, "--engine", "null", "--lanes", "nope") as process:
         _, complaint = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode == 1
-    assert "there is no lane nope" in complaint.decode().splitlines()[-1]
+    assert "unknown lane nope" in complaint.decode().splitlines()[-1]
 
 
 def _png() -> bytes:

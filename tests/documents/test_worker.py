@@ -10,11 +10,12 @@ import pytest
 
 from pagewarden import documents, errors
 from pagewarden.database import User, tables
-from pagewarden.documents import checking
+from pagewarden.documents import lanes
 from pagewarden.documents import worker as worker_module
 from tests.database import queries
 from tests.documents import readers
 from tests.support import polling
+from tests.support.single_reader import SingleReader
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -135,7 +136,7 @@ async def test_a_service_that_wants_us_to_wait_is_left_alone_so_long(desk: reade
     [
         (errors.DamagedFile("the file is broken"), "permanent"),
         (errors.OutOfMemory("too large"), "resource"),
-        (errors.FileNotThere("no such file"), "transient"),
+        (errors.FileNotFound("no such file"), "transient"),
         (ValueError("nobody foresaw this"), "unknown"),
         (ValueError(), "unknown"),
         (errors.DamagedFile("half a \ud800 letter, \0 and" + 20_000 * "é"), "permanent"),
@@ -163,7 +164,7 @@ async def test_an_outage_pauses_the_lane_and_counts_nothing(desk: readers.Desk) 
     """The store that is away is nobody's fault; the document waits."""
     document = await desk.factory.queued()
 
-    outcomes = await desk.drain(readers.Recorder([errors.StoreAway("the store is away")]))
+    outcomes = await desk.drain(readers.Recorder([errors.StoreUnavailable("the store is away")]))
 
     assert outcomes == {"given_back": 1}
     row = await desk.row(document)
@@ -180,7 +181,7 @@ class OneFileAway(readers.Recorder):
     ) -> AsyncGenerator[documents.Page]:
         """Hand out the pages of all others."""
         if claim.name == "bad":
-            raise errors.StoreAway("the disk does not work")
+            raise errors.StoreUnavailable("the disk does not work")
         async for page in super().read(claim, done):
             yield page
 
@@ -290,7 +291,7 @@ async def test_pages_that_a_failover_lost_are_read_again(
 async def test_a_picture_whose_page_a_failover_lost_is_no_bad_picture() -> None:
     """The attempt fails, and the page is read again."""
     with pytest.raises(errors.ReadingError) as failure:
-        await checking.results(
+        await lanes.check_image(
             {
                 "success": True, "error": None, "message": None, "document_id": None,
                 "language": "fr", "allowed": [], "images": [], "pages": [],
@@ -333,7 +334,7 @@ async def test_a_worker_without_rights_ends_with_an_error(
     """To try for ever what is never allowed would look like work."""
     async with readers.opened(database) as other:
         link = other.link.acting_as(User(str(await desk.factory.user())))
-        worker = documents.Worker(link, readers.Recorder(), "worker-1", ["image"], 20, 5)
+        worker = documents.Worker(link, SingleReader(readers.Recorder()), "w", ["image"], 20, 5)
         with pytest.raises(errors.Forbidden):
             await asyncio.wait_for(worker.run(asyncio.Event()), readers.PATIENCE)
 
@@ -341,7 +342,7 @@ async def test_a_worker_without_rights_ends_with_an_error(
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (errors.TooLarge("60,000 x 60,000 pixels"), "dead_letter"),
+        (errors.DocumentTooLarge("60,000 x 60,000 pixels"), "dead_letter"),
         (errors.DamagedFile("broken"), "dead_letter"),
         (errors.OutOfMemory("too much"), "queued"),
     ],
@@ -365,7 +366,7 @@ async def test_a_worker_that_runs_all_the_time_is_seen_until_it_leaves(
         return bool(await desk.link.list_workers())
 
     async with readers.at_work(desk.worker(readers.Recorder())):
-        await polling.until(seen)
+        await polling.wait_until(seen)
         (row,) = await desk.link.list_workers()
         assert (row["state"], row["lanes"], row["in_hand"]) == ("idle", ["image"], 0)
     assert not await seen()

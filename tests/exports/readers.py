@@ -15,7 +15,7 @@ import pypdfium2  # type: ignore[import-untyped, unused-ignore]  # it has no typ
 import pytest
 from pypdfium2 import raw  # type: ignore[import-untyped, unused-ignore]
 
-from pagewarden.reading import pages
+from pagewarden.ocr import pages
 
 if TYPE_CHECKING:
     from pathlib import Path

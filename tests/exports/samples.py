@@ -11,7 +11,7 @@ import pikepdf
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
-from pagewarden.reading import pages
+from pagewarden.ocr import pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,13 +55,13 @@ def line_of(*words: pages.Word, block: int = 0) -> pages.Line:
 
 def page(*lines: pages.Line, number: int = 1, source: str = "ocr") -> pages.ReadPage:
     """Make a page that was read."""
-    kind = pages.Source(source)
+    kind = pages.TextSource(source)
     return pages.ReadPage(number, WIDTH, HEIGHT, DPI, kind, lines, engine="rapid")
 
 
 def failed(number: int = 1) -> pages.ReadPage:
     """Make a page that could not be read."""
-    source = pages.Source.FAILED
+    source = pages.TextSource.FAILED
     return pages.ReadPage(number, 0, 0, 0, source, error='page "7" is <broken> & \x00 empty')
 
 

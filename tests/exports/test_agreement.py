@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pagewarden import exports
-from pagewarden.exports import tidy
-from pagewarden.reading import pages
+from pagewarden.exports import base
+from pagewarden.ocr import pages
 from tests.exports import readers, samples
 
 ORIGINAL = Path("nothing-is-read-from-it")
@@ -29,7 +29,7 @@ def test_every_format_has_the_text_of_the_text_export(
             target = Path(folder) / kind
             exports.write(kind, iter(document), ORIGINAL, target, name=name)
             found[kind] = read_back(target)
-    expected = [tidy.tidied(page).text for page in document]
+    expected = [base.clean_page(page).text for page in document]
     assert found.pop("txt") == (expected or [""])
     assert found == dict.fromkeys(found, expected)
 
@@ -46,8 +46,8 @@ def test_ordinary_text_is_exported_as_it_was_read(tmp_path: Path) -> None:
 @given(samples.lines())
 def test_the_words_of_a_tidied_line_spell_it(line: pages.Line) -> None:
     """Joined by the spaces that stand before them, the words are the text."""
-    for tidied in tidy.tidied(samples.page(line)).lines:
-        spelled = "".join(" " * space + word.text for space, word in tidy.spaced(tidied))
+    for tidied in base.clean_page(samples.page(line)).lines:
+        spelled = "".join(" " * space + word.text for space, word in base.iterate_words(tidied))
         assert spelled == tidied.text
         assert tidied.text.split() == tidied.text.split(" ")
 
@@ -55,9 +55,9 @@ def test_the_words_of_a_tidied_line_spell_it(line: pages.Line) -> None:
 @given(st.text(samples.characters))
 def test_clean_text_can_be_carried_and_stays_clean(text: str) -> None:
     """UTF-8 and XML accept it, and cleaning twice is cleaning once."""
-    cleaned = tidy.clean(text)
+    cleaned = base.clean_text(text)
     cleaned.encode("utf-8")
-    assert tidy.clean(cleaned) == cleaned
+    assert base.clean_text(cleaned) == cleaned
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,15 @@ def test_clean_text_can_be_carried_and_stays_clean(text: str) -> None:
 )
 def test_dirty_text_is_cleaned(dirty: str, cleaned: str) -> None:
     """White space is one space, what XML cannot carry is the replacement character."""
-    assert tidy.clean(dirty) == cleaned
+    assert base.clean_text(dirty) == cleaned
 
 
 def test_words_of_a_script_without_spaces_stay_together() -> None:
     """Two words of which the line says that nothing stands between them."""
     words = (samples.word("東", 100, 100), samples.word("京", 112, 100))
     line = pages.Line("東京", samples.line("東京").quad, 0.9, words)
-    (tidied,) = tidy.tidied(samples.page(line)).lines
-    assert [(space, word.text) for space, word in tidy.spaced(tidied)] == [
+    (tidied,) = base.clean_page(samples.page(line)).lines
+    assert [(space, word.text) for space, word in base.iterate_words(tidied)] == [
         (False, "東"),
         (False, "京"),
     ]
@@ -89,7 +89,7 @@ def test_words_of_a_script_without_spaces_stay_together() -> None:
 def test_a_corrected_line_keeps_the_places_of_its_words() -> None:
     """As many words as before stand where those stood."""
     line = samples.line("the qvick fox")
-    (tidied,) = tidy.tidied(samples.page(pages.Line("the quick fox", *_rest(line)))).lines
+    (tidied,) = base.clean_page(samples.page(pages.Line("the quick fox", *_rest(line)))).lines
     assert [word.text for word in tidied.words] == ["the", "quick", "fox"]
     assert [word.quad for word in tidied.words] == [word.quad for word in line.words]
 
@@ -97,9 +97,9 @@ def test_a_corrected_line_keeps_the_places_of_its_words() -> None:
 def test_a_line_that_was_rewritten_is_cut_by_the_length_of_its_words() -> None:
     """Another number of words shares the line among them."""
     line = samples.line("aa bb")
-    (tidied,) = tidy.tidied(samples.page(pages.Line("aaa b c", *_rest(line)))).lines
-    left, _, right, _ = pages.bounds(line.quad)
-    boxes = [pages.bounds(word.quad) for word in tidied.words]
+    (tidied,) = base.clean_page(samples.page(pages.Line("aaa b c", *_rest(line)))).lines
+    left, _, right, _ = pages.bounding_box(line.quad)
+    boxes = [pages.bounding_box(word.quad) for word in tidied.words]
     assert [word.text for word in tidied.words] == ["aaa", "b", "c"]
     assert boxes[0].left == left
     assert boxes[0].right == pytest.approx(left + (right - left) * 3 / 7)
@@ -109,8 +109,8 @@ def test_a_line_that_was_rewritten_is_cut_by_the_length_of_its_words() -> None:
 def test_a_rewritten_line_of_hebrew_begins_at_the_right() -> None:
     """Where words are cut out of a line, its script decides which end comes first."""
     line = samples.line("x")
-    (tidied,) = tidy.tidied(samples.page(pages.Line("שלום עולם", *_rest(line)))).lines
-    first, second = (pages.bounds(word.quad) for word in tidied.words)
+    (tidied,) = base.clean_page(samples.page(pages.Line("שלום עולם", *_rest(line)))).lines
+    first, second = (pages.bounding_box(word.quad) for word in tidied.words)
     assert first.left > second.right
 
 

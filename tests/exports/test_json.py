@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from pagewarden import errors, exports
-from pagewarden.exports import json_file, tidy
-from pagewarden.reading import pages
+from pagewarden.exports import base
+from pagewarden.exports.json import read
+from pagewarden.ocr import pages
 from tests.exports import readers, samples
 
-DOCUMENTATION = Path(__file__).parents[2] / "docs" / "exports.md"
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "reference" / "exports.md"
 ORIGINAL = Path("nothing-is-read-from-it")
 
 
@@ -27,7 +28,7 @@ def test_pages_come_back_as_they_were_exported(document: list[pages.ReadPage]) -
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "export.json"
         exports.write("json", document, ORIGINAL, target, name="letter")
-        assert json_file.read(target) == [_rounded(tidy.tidied(page)) for page in document]
+        assert read(target) == [_rounded(base.clean_page(page)) for page in document]
 
 
 def test_every_page_has_a_line_of_its_own(tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_a_corrected_line_finds_its_way_into_every_format(tmp_path: Path) -> Non
     source, first = samples.scan(tmp_path / "scan.pdf"), tmp_path / "letter.json"
     exports.write("json", [samples.page(samples.line("the qvick fox"))], source, first, name="x")
     first.write_text(first.read_text("utf-8").replace("the qvick fox", "the quick fox"), "utf-8")
-    corrected = json_file.read(first)
+    corrected = read(first)
     for kind, read_back in readers.TEXT_OF.items():
         exports.write(kind, corrected, source, tmp_path / kind, name="x")
         assert read_back(tmp_path / kind) == ["the quick fox"]
@@ -77,14 +78,14 @@ def test_another_file_is_a_clear_error(
     path = tmp_path / "other.json"
     path.write_text(content)
     with pytest.raises(error, match=r"other\.json .*export the document again"):
-        json_file.read(path)
+        read(path)
 
 
 def test_the_documented_example_is_a_file_we_read(tmp_path: Path) -> None:
     """The example of the documentation has every field, and no other."""
     (example,) = re.findall(r"```json\n(.+?)```", DOCUMENTATION.read_text("utf-8"), re.DOTALL)
     (tmp_path / "example.json").write_text(example, "utf-8")
-    (page,) = json_file.read(tmp_path / "example.json")
+    (page,) = read(tmp_path / "example.json")
     exports.write("json", [page], ORIGINAL, tmp_path / "again.json", name="letter.pdf")
     written = json.loads((tmp_path / "again.json").read_bytes())
     shown = json.loads(example)

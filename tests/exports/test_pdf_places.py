@@ -12,8 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pagewarden.exports import pdf, tidy
-from pagewarden.reading import pages
+from pagewarden.exports import base
+from pagewarden.exports.pdf import searchable
+from pagewarden.ocr import pages
 from tests.exports import readers, samples
 
 NEAR = 3.0  # points
@@ -53,7 +54,9 @@ def test_pdftotext_finds_each_word_in_its_place(layout: Layout) -> None:
     width, height = _shown(layout)
     scale = (width / page.width, height / page.height)
     expected = {
-        word.text: [edge * scale[count % 2] for count, edge in enumerate(pages.bounds(word.quad))]
+        word.text: [
+            edge * scale[count % 2] for count, edge in enumerate(pages.bounding_box(word.quad))
+        ]
         for line in page.lines
         for word in line.words
     }
@@ -74,7 +77,7 @@ def test_pdfium_finds_each_word_in_its_place(layout: Layout, degrees: float) -> 
         found = readers.pdfium_words(target, 1, page.width, page.height)
     near = NEAR / 72 * samples.DPI
     assert {word.text: list(word.box) for word in found} == {
-        word.text: pytest.approx(pages.bounds(word.quad), abs=near)
+        word.text: pytest.approx(pages.bounding_box(word.quad), abs=near)
         for line in page.lines
         for word in line.words
     }
@@ -104,7 +107,7 @@ def test_a_script_that_runs_backwards_is_copied_in_reading_order(tmp_path: Path)
         samples.word("עולם", 200, 100),
     )
     target = tmp_path / "target.pdf"
-    pdf.searchable_pdf(samples.scan(tmp_path / "scan.pdf"), [samples.page(line)], target)
+    searchable.searchable_pdf(samples.scan(tmp_path / "scan.pdf"), [samples.page(line)], target)
     assert readers.pdfium_text(target) == ["שלום פרק12.5 עולם"]
 
 
@@ -115,10 +118,10 @@ def test_every_character_can_be_found_in_the_pdf(lines: list[pages.Line]) -> Non
     page = samples.page(*lines)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "target.pdf"
-        pdf.searchable_pdf(samples.scan(Path(folder) / "scan.pdf"), [page], target)
+        searchable.searchable_pdf(samples.scan(Path(folder) / "scan.pdf"), [page], target)
         with pikepdf.open(target) as document:
             shown = _decoded(document.pages[0])
-    expected = [sorted(part) for line in tidy.tidied(page).lines for part in _with_spaces(line)]
+    expected = [sorted(part) for line in base.clean_page(page).lines for part in _with_spaces(line)]
     assert [sorted(text) for text in shown] == expected
 
 
@@ -133,12 +136,12 @@ def _searchable(folder: Path, layout: Layout) -> tuple[pages.ReadPage, Path]:
         for count, name in enumerate(names)
     ]
     lines = tuple(samples.line_of(word) for word in words)
-    page = pages.ReadPage(1, width, height, samples.DPI, pages.Source.OCR, lines)
+    page = pages.ReadPage(1, width, height, samples.DPI, pages.TextSource.OCR, lines)
     source = samples.scan(
         folder / "scan.pdf", rotate=layout.rotate, crop=layout.crop, user_unit=layout.user_unit
     )
     target = folder / "target.pdf"
-    pdf.searchable_pdf(source, [page], target)
+    searchable.searchable_pdf(source, [page], target)
     return page, target
 
 
@@ -154,7 +157,7 @@ def _paragraph(folder: Path, degrees: float) -> tuple[pages.ReadPage, Path]:
     rows = [["Every", "line", f"number{row}", "stays", "whole"] for row in range(3)]
     lines = [samples.line_of(*_row(texts, row, degrees)) for row, texts in enumerate(rows)]
     page, target = samples.page(*lines), folder / "target.pdf"
-    pdf.searchable_pdf(samples.scan(folder / "scan.pdf"), [page], target)
+    searchable.searchable_pdf(samples.scan(folder / "scan.pdf"), [page], target)
     return page, target
 
 
@@ -171,7 +174,7 @@ def _row(texts: list[str], row: int, degrees: float) -> list[pages.Word]:
 
 def _with_spaces(line: pages.Line) -> list[str]:
     """Give each word of a tidied line with the space that follows it."""
-    words = list(tidy.spaced(line))
+    words = list(base.iterate_words(line))
     follows = [space for space, _ in words[1:]] + [False]
     return [word.text + " " * space for (_, word), space in zip(words, follows, strict=True)]
 

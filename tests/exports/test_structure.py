@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from pagewarden import exports
-from pagewarden.reading import pages
+from pagewarden.ocr import pages
 from tests.exports import readers, samples, schema
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pagewarden import errors, exports
-from pagewarden.exports import pdf
-from pagewarden.reading import pages
+from pagewarden.exports.pdf import searchable
+from pagewarden.ocr import pages
 from tests.exports import readers, samples
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_a_picture_gives_the_same_bytes(tmp_path: Path) -> None:
     """Also where the PDF is made from an image."""
     samples.picture().save(tmp_path / "scan.tif")
     for name in ("first", "second"):
-        pdf.searchable_pdf(tmp_path / "scan.tif", samples.LETTER[:1], tmp_path / name)
+        searchable.searchable_pdf(tmp_path / "scan.tif", samples.LETTER[:1], tmp_path / name)
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 
@@ -59,7 +59,7 @@ def test_a_failure_leaves_what_was_there(kind: str, original: Path) -> None:
     target = original.with_name("export")
     target.write_text("from last week")
     before = sorted(original.parent.iterdir())
-    with pytest.raises(errors.EngineAway):
+    with pytest.raises(errors.EngineUnavailable):
         exports.write(kind, _breaking(), original, target, name="letter")
     assert target.read_text() == "from last week"
     assert sorted(original.parent.iterdir()) == before
@@ -72,7 +72,7 @@ def test_the_original_is_never_overwritten(kind: str, original: Path) -> None:
     link = original.with_name("link")
     link.symlink_to(original)
     for target in (original, link):
-        with pytest.raises(errors.SettingsError, match="is the original itself"):
+        with pytest.raises(errors.SettingsError, match="is the original file"):
             exports.write(kind, samples.LETTER, original, target, name="letter")
     assert original.read_bytes() == before
 
@@ -90,7 +90,7 @@ def test_an_export_can_be_replaced(original: Path) -> None:
 
 def test_an_unknown_format_is_refused_with_those_there_are(original: Path) -> None:
     """The message names the choices."""
-    with pytest.raises(errors.SettingsError, match="'docx'; choose one of txt, json, pdf"):
+    with pytest.raises(errors.SettingsError, match="'docx'; choose from txt, json, pdf"):
         exports.write("docx", [], original, original.with_name("x"), name="letter")
 
 
@@ -98,11 +98,12 @@ def test_an_unknown_format_is_refused_with_those_there_are(original: Path) -> No
 def test_pages_are_written_as_they_come(kind: str, original: Path) -> None:
     """When the last page is asked for, the others are on the disk and not in memory."""
     target, seen = original.with_name("export"), []
+    long = "word" * 200  # in all more than a buffer, which is 128 kB since Python 3.14
 
     def many() -> Iterator[pages.ReadPage]:
         before = _pages_in_memory()
         for number in range(1, 41):
-            yield samples.page(*(samples.line("A line of words") for _ in range(20)), number=number)
+            yield samples.page(*(samples.line(long) for _ in range(20)), number=number)
         (unfinished,) = original.parent.glob(".*.part")
         seen.append((unfinished.stat().st_size, _pages_in_memory() - before))
 
@@ -114,7 +115,7 @@ def test_pages_are_written_as_they_come(kind: str, original: Path) -> None:
 
 def _breaking() -> Iterator[pages.ReadPage]:
     yield samples.LETTER[0]
-    raise errors.EngineAway("the service went away")
+    raise errors.EngineUnavailable("the service went away")
 
 
 def _pages_in_memory() -> int:

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import jwt
 
-from functions import app, services
-from pagewarden import concurrency, files, keys, tokens
+from pagewarden import concurrency, services, storage
+from pagewarden.auth import hosted, keys, tokens
 from pagewarden.database import tables
-from pagewarden.documents import store_reader
+from pagewarden.documents import page_images
+from pagewarden.documents.claim import ReadOptions
+from pagewarden.documents.reader import open_local_reader
+from pagewarden.functions import app
 from tests.database import factories
-from tests.reading import samples
+from tests.ocr import samples
 from tests.support import lite as lites
-from tests.support.serving import serving
+from tests.support.serving import serve_app
+from tests.support.single_reader import SingleReader
 
 if TYPE_CHECKING:
     import uuid
@@ -25,16 +29,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pagewarden.database import Database
-    from pagewarden.documents import claims
-    from pagewarden.local.sign_in import service as sign_in
+    from pagewarden.documents.claim import DocumentReader
     from pagewarden.settings import Settings
     from tests.support import databases
 
 UPLOAD_LIMIT = 6_000_000
 SECRET = lites.JWT_SECRET
-KEYS = keys.Keys("sb_secret_of_a_test", "sb_publishable_of_a_test", SECRET, "whsec_b2YgYSB0ZXN0")
+KEYS = keys.InstallationKeys(
+    "sb_secret_of_a_test", "sb_publishable_of_a_test", SECRET, "whsec_b2YgYSB0ZXN0"
+)
 # Says how large a white page is.
-WISHES = store_reader.Wishes(engine="fake-remote")
+WISHES = ReadOptions(engine="fake-remote")
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
 PDF = b"%PDF-1.7\n" + b"x" * 5000
@@ -112,23 +117,34 @@ async def opened(
     database: databases.Database,
     gateway: Database,
     settings: Settings,
-    reader: claims.Reader | None = None,
+    reader: DocumentReader | None = None,
     *,
-    known: keys.Keys = KEYS,
-    signing_in: sign_in.Service | None = None,
+    known: keys.InstallationKeys = KEYS,
+    signing_in: hosted.SignInProvider | None = None,
 ) -> AsyncIterator[House]:
     """Serve the functions on loopback; without a reader, they read with the real sandbox."""
     async with contextlib.AsyncExitStack() as resources:
         enter = resources.enter_async_context
-        store = await enter(files.open_store(settings))
+        store = await enter(storage.open_store(settings))
         if reader is None:
-            reader = await enter(store_reader.opened(store, wishes=WISHES, processes=1))
+            reader = await enter(open_local_reader(store, options=WISHES, processes=1))
         exporter = await enter(concurrency.open_lazily(services.make_exporter))
-        verifier = tokens.Verifier(known)
+        verifier = tokens.TokenVerifier(known)
+        if signing_in is None:
+            signing_in = await enter(hosted.open_hosted_sign_in("", known.publishable_key or ""))
         used = services.Services(
-            settings, gateway, store, known, verifier, reader, exporter, signing_in
+            settings,
+            gateway,
+            store,
+            known,
+            verifier,
+            signing_in,
+            SingleReader(reader),
+            exporter,
+            await enter(page_images.open_page_images(store, exporter)),
+            await enter(services.open_volumes(settings)),
         )
-        url = await enter(serving(app.create_app(used)))
+        url = await enter(serve_app(app.create_app(used)))
         session = await enter(httpx.AsyncClient(base_url=url, timeout=30))
         factory = await factories.Factory.of(database)
         yield House(url, database, factory, used, settings.home / "files", session)

@@ -15,7 +15,7 @@ from pydantic import HttpUrl, SecretStr
 from tests.database import queries
 from tests.functions import house
 from tests.functions.test_webhooks import Receiver
-from tests.support.serving import serving
+from tests.support.serving import serve_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -102,8 +102,8 @@ async def post(
     """Serve the functions, and everybody who is told."""
     slack, hook = Receiver(), Receiver()
     async with (
-        serving(slack.app) as slack_url,
-        serving(hook.app) as hook_url,
+        serve_app(slack.app) as slack_url,
+        serve_app(hook.app) as hook_url,
         mailbox() as box,
     ):
         said = {
@@ -155,7 +155,7 @@ async def test_a_critical_alert_pages_by_email_and_signed_webhook(post: Post) ->
         "where rule = 'lane-paused-critical'"
     )
     assert (await post.watch())["told"] == 2
-    assert "Subject: Over: lane-paused-critical (critical)" in post.box.messages[1]
+    assert "Subject: Resolved: lane-paused-critical (critical)" in post.box.messages[1]
 
 
 async def test_a_warning_goes_to_slack_which_may_be_away_for_a_while(post: Post) -> None:
@@ -179,7 +179,7 @@ async def test_an_error_says_nothing_of_the_address_which_is_a_secret(post: Post
     await post.watch()
 
     row = await queries.one(post.functions.factory.conn, "select error from alert_notices")
-    assert row["error"] == "HTTPError: it answered 500"
+    assert row["error"] == "HTTPError: the receiver responded with status 500"
 
 
 async def test_email_that_is_refused_is_tried_again(post: Post) -> None:

@@ -12,7 +12,7 @@ import pytest
 import supabase
 from tests.functions import house
 from tests.functions.test_workers import white_png
-from tests.reading import samples
+from tests.ocr import samples
 from tests.support import transports
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ async def either(
 ) -> AsyncIterator[House]:
     """Serve the functions on either transport, with the real sandbox."""
     async with (
-        transports.opened(request.param, database) as gateway,
+        transports.open_database(request.param, database) as gateway,
         house.opened(database, gateway, chosen) as opened,
     ):
         yield opened

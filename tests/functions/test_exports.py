@@ -13,7 +13,7 @@ import pytest
 
 from pagewarden import exports
 from tests.functions import house
-from tests.reading import samples
+from tests.ocr import samples
 from tests.support import polling
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ async def test_an_export_removes_what_one_that_was_killed_left_behind(
     (killed / "in-use").touch()
     (killed / "original").write_bytes(b"a secret")
     assert (await _export(reading_functions, user, document, format="pdf")).status_code == 200
-    await polling.until(lambda: not list(tmp_path.glob("pagewarden-files-*")))
+    await polling.wait_until(lambda: not list(tmp_path.glob("pagewarden-files-*")))
 
 
 async def test_a_document_without_text_yet_says_how_far_it_is(functions: House) -> None:

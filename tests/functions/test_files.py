@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pagewarden.files import signing
+from pagewarden.storage import signed_urls
 from tests.functions import house
 
 if TYPE_CHECKING:
@@ -51,11 +51,13 @@ async def test_an_old_url_opens_nothing(functions: House) -> None:
     """It counts as long as it says."""
     await _signed(functions)
     (document,) = await functions.documents()
-    signer = signing.open_signer(functions.used.settings)
+    signer = signed_urls.make_signer(functions.used.settings)
     assert signer is not None
     key = functions.used.settings.files_signing_key
     assert key is not None
-    past = signing.Signer("http://x/files/v1", key.get_secret_value(), now=lambda: 1_000_000.0)
+    past = signed_urls.UrlSigner(
+        "http://x/files/v1", key.get_secret_value(), now=lambda: 1_000_000.0
+    )
     parts = urlsplit(past.url(document["dropbox_path"], 60))
     assert (await functions.session.get(f"{parts.path}?{parts.query}")).status_code == 403
 

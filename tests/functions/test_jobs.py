@@ -24,9 +24,9 @@ from pagewarden import settings as settings_module
 from pagewarden.database import tables
 from tests.functions import house
 from tests.functions.test_webhooks import Receiver
-from tests.reading import drawn
+from tests.ocr import drawn
 from tests.support import polling
-from tests.support.serving import serving
+from tests.support.serving import serve_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from pagewarden.database.table import Table
     from tests.support import databases
 
-PNG = drawn.document("well", kind="PNG")
-OTHER = drawn.document("well", kind="PNG", size=(210, 300))
-THIRD = drawn.document("well", kind="PNG", size=(220, 300))
+PNG = drawn.document("white", kind="PNG")
+OTHER = drawn.document("white", kind="PNG", size=(210, 300))
+THIRD = drawn.document("white", kind="PNG", size=(220, 300))
 MOST = 4
 LARGEST = 50_000
 
@@ -59,10 +59,10 @@ class Sayer:
     def __post_init__(self) -> None:
         self.opened.set()
 
-    async def run_for(self, claim: documents.Claim) -> documents.Run:
+    async def reading_run(self, claim: documents.Claim) -> documents.ReadingRun:
         """Name a run that is always the same."""
         assert claim.lane == "check"
-        return documents.Run("sayer", "1")
+        return documents.ReadingRun("sayer", "1")
 
     async def read(
         self, claim: documents.Claim, done: frozenset[int]
@@ -239,7 +239,7 @@ async def test_archives_together_unpack_to_no_more_than_a_job_may_bring(
     files = [("images", (f"{n}.zip", one)) for n, one in enumerate(archives)]
     answer = await checker.post("jobs", user=user, data={"language": "fr"}, files=files)
     assert answer.status_code == 400
-    assert "unpacks to" in answer.json()["problems"][0]["problem"]
+    assert "unpacked bytes exceed" in answer.json()["problems"][0]["problem"]
 
 
 async def test_jobs_are_where_checkers_have_always_been_asked(checker: house.House) -> None:
@@ -317,23 +317,27 @@ async def test_a_form_may_be_as_browsers_send_it(checker: house.House) -> None:
 
 
 BAD = {
-    "no picture": ({"a.txt": b"x"}, {}, ["there is no picture", "belongs to no picture"]),
-    "five pictures": (
-        {f"{n}.png": drawn.document("well", kind="PNG", size=(100 + n, 9)) for n in range(5)},
+    "no picture": (
+        {"a.txt": b"x"},
         {},
-        ["5 pictures, and 4 is the most"],
+        ["the job has no pictures", "this text file matches no picture"],
+    ),
+    "five pictures": (
+        {f"{n}.png": drawn.document("white", kind="PNG", size=(100 + n, 9)) for n in range(5)},
+        {},
+        ["5 pictures exceed the limit of 4"],
     ),
     "unknown language": ({"a.png": PNG}, {"language": "xx"}, ["xx"]),
     "no reference": (
         {"a.png": PNG},
         {"require_references": "true"},
-        ["it has no reference, and references are required"],
+        ["the picture has no reference, and references are required"],
     ),
-    "a nested archive": ({"a.png": PNG, "b.zip": b"x"}, {}, ["an archive inside"]),
-    "a way out": ({"../a.png": PNG}, {}, ["leads out of the archive", "there is no picture"]),
-    "a bomb": ({"a.png": PNG + b"\0" * 1_000_000}, {}, ["1,000,", "unpacks to"]),
-    "not a picture": ({"a.png": b"hello"}, {}, ["it is plain text"]),
-    "unknown field": ({"a.png": PNG}, {"langauge": "fr"}, ["there is no field 'langauge'"]),
+    "a nested archive": ({"a.png": PNG, "b.zip": b"x"}, {}, ["nested archives"]),
+    "a way out": ({"../a.png": PNG}, {}, ["points outside the archive", "the job has no pictures"]),
+    "a bomb": ({"a.png": PNG + b"\0" * 1_000_000}, {}, ["1,000,", "unpacked bytes exceed"]),
+    "not a picture": ({"a.png": b"hello"}, {}, ["the file is plain text"]),
+    "unknown field": ({"a.png": PNG}, {"langauge": "fr"}, ["unknown field 'langauge'"]),
     "unknown engine": ({"a.png": PNG}, {"engine": "tea leaves"}, ["tea leaves"]),
     "no address": ({"a.png": PNG}, {"callback_url": "ftp://x"}, ["callback_url"]),
     "no truth": ({"a.png": PNG}, {"require_references": "perhaps"}, ["require_references"]),
@@ -366,11 +370,11 @@ async def _nothing_kept(checker: house.House) -> None:
 @pytest.mark.parametrize(
     ("body", "word"),
     [
-        ({"language": "fr", "image": "%%%"}, "not base64"),
+        ({"language": "fr", "image": "%%%"}, "not valid base64"),
         ({"language": "fr", "images": [1]}, "images.0"),
         ({"language": 1, "images": []}, "language"),
         ({"language": "fr", "image": "aGVsbG8=", "pictures": []}, "pictures"),
-        ({"language": "fr", "image": "aGVsbG8=", "reference": "a\0b"}, "no picture that is read"),
+        ({"language": "fr", "image": "aGVsbG8=", "reference": "a\0b"}, "not a supported picture"),
     ],
 )
 async def test_json_that_is_wrong_is_refused_the_same_way(
@@ -409,7 +413,7 @@ async def test_a_database_that_is_away_is_said_before_anything_is_promised(
 ) -> None:
     """503 with Retry-After, and no job."""
     user = await checker.factory.user()
-    async with checker.database.cut_off():
+    async with checker.database.refuse_connections():
         answer = await send(checker, user, {"a.png": PNG})
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) > 0
@@ -459,7 +463,7 @@ async def test_a_picture_that_cannot_be_read_fails_the_job_with_partial_results(
     async def one_is_checked() -> bool:
         return bool((await shown(checker, user, job))["checked"])
 
-    await polling.until(one_is_checked)
+    await polling.wait_until(one_is_checked)
     sayer.opened.set()
     await reading
 
@@ -488,7 +492,7 @@ async def test_a_job_cancelled_while_it_is_read_stays_cancelled(
     job = await submitted(checker, user, {"a.png": PNG})
     sayer.opened.clear()
     reading = asyncio.create_task(work(checker))
-    await polling.until(lambda: bool(sayer.asked))
+    await polling.wait_until(lambda: bool(sayer.asked))
 
     answer = await checker.call("DELETE", f"jobs/{job}", user=user)
     assert (answer.status_code, answer.json()["status"]) == (200, "CANCELLED")
@@ -560,7 +564,7 @@ async def test_a_callback_is_signed_and_repeated_until_it_is_heard(checker: hous
     """It tells how the job ended."""
     user = await checker.factory.user()
     receiver = Receiver()
-    async with serving(receiver.app) as url:
+    async with serve_app(receiver.app) as url:
         job = await submitted(checker, user, {"a.png": PNG}, callback_url=f"{url}/done")
         await checker.serve("webhooks")
         assert receiver.received == []
@@ -587,7 +591,7 @@ async def test_a_callback_to_a_private_address_is_refused_unless_it_is_allowed(
     answer = await send(functions, user, {"a.png": PNG}, callback_url="http://127.0.0.1/x")
 
     assert answer.status_code == 400
-    assert "no public address" in answer.json()["problems"][0]["problem"]
+    assert "not a public address" in answer.json()["problems"][0]["problem"]
 
 
 async def test_retention_removes_results_and_later_pictures(checker: house.House) -> None:
@@ -612,7 +616,7 @@ async def test_documented_client_works_as_printed(
     checker: house.House, sayer: Sayer, tmp_path: Path
 ) -> None:
     """As it is printed, against a running server; its exit code says whether all is well."""
-    page = (Path(__file__).parents[2] / "docs" / "checks.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "checks.md").read_text("utf-8")
     (script,) = re.findall(r"```python\n(# check\.py.*?)```", page, re.DOTALL)
     archive = tmp_path / "screens.zip"
     environment = os.environ | {
@@ -638,7 +642,7 @@ async def test_documented_client_works_as_printed(
     assert code == 1
     assert said.startswith("MANUAL b.png\n    ")
     code, said = await run({"b.png": b"text"})
-    assert (code, "b.png: it is plain text" in said) == (2, True)
+    assert (code, "b.png: the file is plain text" in said) == (2, True)
 
 
 async def _work_until_ended(checker: house.House, process: asyncio.subprocess.Process) -> None:

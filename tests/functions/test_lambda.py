@@ -15,8 +15,8 @@ import pytest
 from fastapi import FastAPI, Header, Request, Response
 from mangum.exceptions import LifespanFailure
 
-from functions import app as app_module
-from functions import lambda_handler
+from pagewarden.functions import app as app_module
+from pagewarden.functions import lambda_handler
 from tests.functions import house, lambda_events
 
 if TYPE_CHECKING:
@@ -92,14 +92,14 @@ def small() -> Small:
 
 
 @pytest.fixture
-def handler(small: Small) -> Iterator[lambda_handler.Handler]:
+def handler(small: Small) -> Iterator[lambda_handler.LambdaHandler]:
     """Make a handler of that app."""
     made = lambda_handler.make_handler(small.create_app, lambda: KEY)
     yield made
     made.close()
 
 
-def test_a_request_of_an_http_api_is_answered(handler: lambda_handler.Handler) -> None:
+def test_a_request_of_an_http_api_is_answered(handler: lambda_handler.LambdaHandler) -> None:
     """Method, path, repeated query, cookies, who called, and a body in base64."""
     event = lambda_events.request(
         "POST",
@@ -123,7 +123,7 @@ def test_a_request_of_an_http_api_is_answered(handler: lambda_handler.Handler) -
     }
 
 
-def test_an_answer_of_bytes_is_given_in_base64(handler: lambda_handler.Handler) -> None:
+def test_an_answer_of_bytes_is_given_in_base64(handler: lambda_handler.LambdaHandler) -> None:
     """Nothing else passes through API Gateway unharmed."""
     answer = handler(
         lambda_events.request("GET", "/functions/v1/documents/1", query="pdf"), CONTEXT
@@ -133,7 +133,7 @@ def test_an_answer_of_bytes_is_given_in_base64(handler: lambda_handler.Handler) 
 
 
 def test_services_are_opened_once_and_calls_share_a_loop(
-    small: Small, handler: lambda_handler.Handler
+    small: Small, handler: lambda_handler.LambdaHandler
 ) -> None:
     """Requests and schedules alike, since connections belong to the loop that opened them."""
     for _ in range(2):
@@ -145,7 +145,7 @@ def test_services_are_opened_once_and_calls_share_a_loop(
 
 
 def test_a_cold_start_that_failed_is_tried_again(
-    small: Small, handler: lambda_handler.Handler
+    small: Small, handler: lambda_handler.LambdaHandler
 ) -> None:
     """AWS keeps the process; the next call may find the database back."""
     small.failures = 1
@@ -169,7 +169,7 @@ def test_a_cold_start_that_failed_is_tried_again(
     ids=["input", "schedule", "prefixed schedule", "rule", "prefixed rule", "rule with detail"],
 )
 def test_a_schedule_calls_the_function_it_names(
-    small: Small, handler: lambda_handler.Handler, event: Callable[[str], Any], name: str
+    small: Small, handler: lambda_handler.LambdaHandler, event: Callable[[str], Any], name: str
 ) -> None:
     """As a service, with the secret key; the answer is what AWS logs."""
     assert handler(event(name), CONTEXT) == {"completed": 2}
@@ -179,7 +179,7 @@ def test_a_schedule_calls_the_function_it_names(
 
 @pytest.mark.parametrize(("seconds", "budget"), [(300, 285), (900, 885), (5, 1)])
 def test_a_worker_is_told_to_stop_before_lambda_ends_it(
-    small: Small, handler: lambda_handler.Handler, seconds: float, budget: float
+    small: Small, handler: lambda_handler.LambdaHandler, seconds: float, budget: float
 ) -> None:
     """The time that is left, less what it takes to put things down."""
     context = lambda_events.Context(seconds)
@@ -201,7 +201,7 @@ def test_a_worker_is_told_to_stop_before_lambda_ends_it(
 @pytest.mark.parametrize("name", ["ocr-worker", "pdf-worker", "ocr-universal", "pdf-extract"])
 def test_what_reads_is_told_too_when_it_is_called_over_http(
     small: Small,
-    handler: lambda_handler.Handler,
+    handler: lambda_handler.LambdaHandler,
     given: dict[str, Any],
     told: dict[str, Any],
     name: str,
@@ -215,7 +215,7 @@ def test_what_reads_is_told_too_when_it_is_called_over_http(
 
 @pytest.mark.parametrize("text", ["{", "[]", '"x"', '{"budget_seconds": "x"}'])
 def test_a_broken_wish_is_left_to_the_function(
-    small: Small, handler: lambda_handler.Handler, text: str
+    small: Small, handler: lambda_handler.LambdaHandler, text: str
 ) -> None:
     """It has an answer for that, and the handler has none."""
     event = lambda_events.request("POST", "/functions/v1/pdf-worker", text=text)
@@ -223,9 +223,9 @@ def test_a_broken_wish_is_left_to_the_function(
     assert small.called == []
 
 
-def test_a_schedule_fails_when_its_function_does(handler: lambda_handler.Handler) -> None:
+def test_a_schedule_fails_when_its_function_does(handler: lambda_handler.LambdaHandler) -> None:
     """Otherwise AWS would show a success."""
-    with pytest.raises(lambda_handler.ScheduledCallFailed, match=r"retention answered 503: .*AWAY"):
+    with pytest.raises(lambda_handler.ScheduledCallFailed, match=r"retention returned 503: .*AWAY"):
         handler(lambda_events.schedule_input("retention"), CONTEXT)
 
 
@@ -247,10 +247,10 @@ def test_a_schedule_fails_when_its_function_does(handler: lambda_handler.Handler
     ],
 )
 def test_events_that_mean_nothing_to_us_are_errors(
-    small: Small, handler: lambda_handler.Handler, event: dict[str, Any]
+    small: Small, handler: lambda_handler.LambdaHandler, event: dict[str, Any]
 ) -> None:
     """With a message that says what would; nothing is opened for them."""
-    with pytest.raises(lambda_handler.UnknownEvent, match=r"EventBridge|input of the schedule"):
+    with pytest.raises(lambda_handler.UnknownEvent, match=r"EventBridge|schedule's input"):
         handler(event, CONTEXT)
     assert small.opened == 0
 

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import parser
 from pydantic import SecretStr
 
-from functions import standing
+from pagewarden.functions.http import monitoring
 from tests.documents import readers
 from tests.functions import house
 
@@ -83,17 +83,17 @@ async def test_how_things_stand_is_told_too(functions: House) -> None:
         ("pdf",): 1, **dict.fromkeys([("acte",), ("check",), ("image",), ("index",)], 0),
     }  # fmt: skip
     assert found["pagewarden_dead_letters"][("permanent",)] == 1
-    assert set(standing.GAUGES) <= set(found)
+    assert set(monitoring.GAUGES) <= set(found)
 
 
 async def test_a_database_that_is_away_is_said_and_nothing_is_made_up(
     functions: House, database: databases.Database
 ) -> None:
     """The scrape itself succeeds, and so does the next when it is back."""
-    async with database.cut_off():
+    async with database.refuse_connections():
         found = await _scraped(functions)
     assert found["pagewarden_database_up"] == {(): 0}
-    assert not set(standing.GAUGES) & set(found) - {standing.UP}
+    assert not set(monitoring.GAUGES) & set(found) - {monitoring.UP}
     assert "pagewarden_http_requests_total" in found
 
 
@@ -102,12 +102,14 @@ async def test_the_database_is_asked_once_for_all_who_ask_within_a_few_seconds(
 ) -> None:
     """Any number of scrapers cost it no more than one."""
     counted, now = readers.Counted(gateway), [0.0]
-    stands = standing.Standing(counted, clock=lambda: now[0])
+    stands = monitoring.DatabaseMetrics(counted, clock=lambda: now[0])
     for _ in range(3):
-        await stands.as_text()
+        await stands.to_prometheus_text()
     assert counted.names == ["system_metrics"]
-    now[0] = standing.FRESH_SECONDS
-    assert _samples((await stands.as_text()).decode())["pagewarden_database_up"] == {(): 1}
+    now[0] = monitoring.CACHE_SECONDS
+    assert _samples((await stands.to_prometheus_text()).decode())["pagewarden_database_up"] == {
+        (): 1
+    }
     assert counted.names == ["system_metrics"] * 2
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import checks
 from schemathesis.core import result
 
-from pagewarden.local.sign_in import service as sign_in
+from pagewarden.auth.embedded.service import AuthService
 from tests.functions import house
 from tests.functions.sign_in import houses
 
@@ -69,9 +69,7 @@ async def _examined(  # what a server is made of
     examples: int,
     as_service: bool,
 ) -> set[str]:
-    service = sign_in.Service(
-        database.url(), houses.KEYS, site_url=houses.SITE, hasher=houses.CHEAP
-    )
+    service = AuthService(database.url(), houses.KEYS, site_url=houses.SITE, hasher=houses.CHEAP)
     async with (
         contextlib.aclosing(service),
         house.opened(database, gateway, chosen, recorder, signing_in=service) as opened,

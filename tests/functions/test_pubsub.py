@@ -15,12 +15,12 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from fastapi import FastAPI
 from pydantic import HttpUrl
 
-from functions import pubsub
 from pagewarden import errors
+from pagewarden.functions import pubsub
 from tests.functions import house, test_jobs
 from tests.functions.test_jobs import PNG, Sayer, checker, sayer, shown, submitted
 from tests.support import polling
-from tests.support.serving import serving
+from tests.support.serving import serve_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -108,7 +108,7 @@ async def test_two_pushes_of_one_job_at_once_read_each_picture_once(
     job = await submitted(checker, user, {"a.png": PNG})
     sayer.opened.clear()
     pushes = [asyncio.create_task(push(checker, envelope({"job_id": job}))) for _ in range(2)]
-    await polling.until(lambda: bool(sayer.asked))
+    await polling.wait_until(lambda: bool(sayer.asked))
     sayer.opened.set()
 
     answers = await asyncio.gather(*pushes)
@@ -141,8 +141,8 @@ async def test_a_database_that_goes_away_before_the_result_is_saved_costs_nothin
     job = await submitted(checker, user, {"a.png": PNG})
     sayer.opened.clear()
     pushed = asyncio.create_task(push(checker, envelope({"job_id": job})))
-    await polling.until(lambda: bool(sayer.asked))
-    async with checker.database.cut_off():
+    await polling.wait_until(lambda: bool(sayer.asked))
+    async with checker.database.refuse_connections():
         sayer.opened.set()
         await asyncio.sleep(0)
         away = await push(checker, envelope({"job_id": job}))
@@ -179,7 +179,7 @@ async def keys_url() -> AsyncIterator[str]:
     def certs() -> dict[str, Any]:
         return {"keys": [public | {"kid": "k1", "alg": "RS256", "use": "sig"}]}
 
-    async with serving(app) as url:
+    async with serve_app(app) as url:
         yield f"{url}/certs"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pagewarden import errors
-from pagewarden.files import local
+from pagewarden.storage import local_disk
 from tests.functions import house
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ async def test_a_file_that_no_document_names_is_reported_and_stays(functions: Ho
         cleaned = (await functions.serve("retention")).json()
     assert (cleaned["unknown_files"], cleaned["unknown_bytes"]) == (1, len(house.PNG))
     assert set(functions.stored()) == {old, new}
-    (line,) = (line for line in logs if line["event"] == "unknown_files")
+    (line,) = (line for line in logs if line["event"] == "unknown_files_found")
     assert line["first"] == [old.relative_to(functions.folder).as_posix()]
 
 
@@ -84,15 +84,15 @@ async def test_a_file_that_cannot_be_removed_stays_on_the_list(
     for name in ("a.png", "b.png"):
         document = (await functions.upload(user, house.PNG, name)).json()["document_id"]
         await functions.factory.call("erase_document", p_document_id=document)
-    delete = local.LocalFiles.delete
+    delete = local_disk.LocalFileStore.delete
 
-    async def refuse_one(store: local.LocalFiles, path: str) -> bool:
+    async def refuse_one(store: local_disk.LocalFileStore, path: str) -> bool:
         if path.endswith("a.png"):
-            raise errors.StoreAway("the disk does not answer")
+            raise errors.StoreUnavailable("the disk does not answer")
         return await delete(store, path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(local.LocalFiles, "delete", refuse_one)
+        patch.setattr(local_disk.LocalFileStore, "delete", refuse_one)
         for path in functions.stored():
             _age(path)
         cleaned = (await functions.serve("retention")).json()

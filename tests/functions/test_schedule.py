@@ -1,4 +1,4 @@
-"""python -m functions.schedule: what pg_cron does, where there is none."""
+"""pagewarden schedule: what pg_cron does, where there is none."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ async def test_functions_are_called_when_they_are_due_until_it_is_told_to_stop(
         "case function_name when 'retention' then '1 seconds' end"
     )
     server = upstreams.Upstream()
-    async with serving.serving(server) as url:
+    async with serving.serve_app(server) as url:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "functions.schedule", url),
+            *(sys.executable, "-m", "pagewarden", "schedule", url),
             env=os.environ
             | {
                 "PAGEWARDEN_DATABASE_URL": database.url(),
@@ -43,10 +43,10 @@ async def test_functions_are_called_when_they_are_due_until_it_is_told_to_stop(
             },
         )
         try:
-            await polling.until(lambda: len(server.seen) > 1)
+            await polling.wait_until(lambda: len(server.requests) > 1)
         finally:
             process.send_signal(signal.SIGTERM)
             code = await process.wait()
     assert code == 0
-    assert {seen.target for seen in server.seen} == {"/functions/v1/retention"}
-    assert {seen.header("apikey") for seen in server.seen} == {KEY}
+    assert {request.target for request in server.requests} == {"/functions/v1/retention"}
+    assert {request.header("apikey") for request in server.requests} == {KEY}

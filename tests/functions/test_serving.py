@@ -1,4 +1,4 @@
-"""python -m functions: a server that is told to stop leaves nothing half done."""
+"""python -m pagewarden.functions: a server that is told to stop leaves nothing half done."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from PIL import Image
 
 from benchmarks import system
 from pagewarden.database import tables
-from pagewarden.reading import fakes
+from pagewarden.ocr.engines import fakes
 from tests.database import factories
 from tests.functions import house
 from tests.support import polling
@@ -33,7 +33,7 @@ KEY = "sb_secret_that_is_long_enough_for_a_test"
 
 def _page_that_takes_for_ever() -> bytes:
     out = io.BytesIO()
-    Image.new("L", (640, 480), fakes.SHADES["asleep"]).save(out, "PNG")
+    Image.new("L", (640, 480), fakes.SHADES["hang"]).save(out, "PNG")
     return out.getvalue()
 
 
@@ -44,7 +44,7 @@ async def _serving(
     """Run the program, and talk to it as a service."""
     (port,) = system.free_ports(1)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "functions"),
+        *(sys.executable, "-m", "pagewarden.functions"),
         env=os.environ
         | {
             "PAGEWARDEN_DATABASE_URL": database.url(),
@@ -64,7 +64,7 @@ async def _serving(
                     return (await client.get("/readyz")).is_success
                 return False
 
-            await polling.until(is_ready, seconds=60)
+            await polling.wait_until(is_ready, seconds=60)
             yield client, process
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -92,7 +92,7 @@ async def test_a_server_that_stops_gives_back_what_it_reads(
             (row,) = await gateway.select(tables.documents)
             return row["open_run_id"] is not None
 
-        await polling.until(is_being_read)
+        await polling.wait_until(is_being_read)
         process.send_signal(signal.SIGTERM)
         answer = (await calling).json()
         await process.wait()

@@ -18,7 +18,7 @@ async def test_an_upload_through_the_relay_becomes_a_document(functions: House) 
     user = await functions.factory.user()
     person = {"Authorization": f"Bearer {house.token(user)}"}
     async with (
-        deno.relaying(functions.url) as relay,
+        deno.run_relay(functions.url) as relay,
         httpx.AsyncClient(base_url=f"{relay.url}/functions/v1", timeout=20) as client,
     ):
         form = {"file": ("scan.pdf", house.PDF)}

@@ -12,15 +12,15 @@ import pytest
 import standardwebhooks
 from fastapi import FastAPI, Request, Response
 
-from pagewarden import database as gateways
-from pagewarden import webhooks
 from pagewarden.database import tables
+from pagewarden.notifications import webhooks
 from tests.database import factories
-from tests.support.serving import serving
+from tests.support.serving import serve_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from pagewarden import database as gateways
     from tests.support import databases
 
 SECRET = "whsec_d2hhdCB0aGUgcmVjZWl2ZXIga25vd3M="
@@ -47,7 +47,7 @@ class Receiver:
 async def receiver() -> AsyncIterator[Receiver]:
     """Serve a receiver on loopback."""
     found = Receiver()
-    async with serving(found.app) as url:
+    async with serve_app(found.app) as url:
         found.url = f"{url}/done"
         yield found
 
@@ -58,10 +58,10 @@ async def factory(database: databases.Database) -> factories.Factory:
     return await factories.Factory.of(database)
 
 
-def sender(gateway: gateways.Database, **changes: Any) -> webhooks.Sender:
+def sender(gateway: gateways.Database, **changes: Any) -> webhooks.WebhookSender:
     """Make a sender that may speak to loopback."""
-    options = {"allowed": lambda _address: True, **changes}
-    return webhooks.Sender(gateway, SECRET, **options)
+    options = {"is_allowed": lambda _address: True, **changes}
+    return webhooks.WebhookSender(gateway, SECRET, **options)
 
 
 async def _requested(factory: factories.Factory, url: str) -> str:
@@ -153,11 +153,11 @@ async def test_a_private_address_is_never_spoken_to(
 ) -> None:
     """The receiver on loopback hears nothing from a sender as it is in production."""
     webhook = await _requested(factory, receiver.url)
-    await sender(gateway, allowed=webhooks.is_public).deliver_due()
+    await sender(gateway, is_allowed=webhooks.is_public_address).deliver_due()
     assert receiver.received == []
     row = await _row(gateway, webhook)
     assert row["delivered"] is False
-    assert "no public address" in row["error"]
+    assert "not a public address" in row["error"]
 
 
 async def test_an_attempt_that_lost_its_time_settles_nothing(
@@ -188,11 +188,11 @@ async def test_an_address_that_is_none_is_given_up_and_holds_up_no_other(
     gateway: gateways.Database, factory: factories.Factory, receiver: Receiver, url: str
 ) -> None:
     """People can ask the database itself for it, which knows less of addresses."""
-    assert webhooks.problem_of(url)
+    assert webhooks.find_callback_url_problem(url)
     webhook, other = [await _requested(factory, it) for it in (url, receiver.url)]
     assert await sender(gateway).deliver_due() == 2
     row = await _row(gateway, webhook)
-    assert (row["delivered"], row["error"].partition(":")[0]) == (False, "it is no URL")
+    assert (row["delivered"], row["error"].partition(":")[0]) == (False, "it is not a valid URL")
     assert (await _row(gateway, other))["delivered"] is True
 
 
@@ -217,7 +217,7 @@ async def test_what_the_database_would_refuse_is_known_before(
     factory: factories.Factory, url: str
 ) -> None:
     """An upload must not be refused when it is a document already."""
-    assert "no spaces and at most" in (webhooks.problem_of(url) or "")
+    assert "no spaces, and not exceed" in (webhooks.find_callback_url_problem(url) or "")
     document = await factory.completed(await factory.case())
     with pytest.raises(psycopg.errors.InvalidParameterValue):
         await factory.call("request_webhook", p_document_id=document, p_url=url)
@@ -252,7 +252,7 @@ async def test_what_the_database_would_refuse_is_known_before(
 )
 def test_addresses_of_the_house_are_no_public_addresses(address: str) -> None:
     """Loopback, private, link-local, shared, multicast, also wrapped into IPv6."""
-    assert not webhooks.is_public(address)
+    assert not webhooks.is_public_address(address)
 
 
 @pytest.mark.parametrize(
@@ -261,4 +261,4 @@ def test_addresses_of_the_house_are_no_public_addresses(address: str) -> None:
 )
 def test_addresses_out_in_the_open_are_public(address: str) -> None:
     """Of both families, and of one by way of the other."""
-    assert webhooks.is_public(address)
+    assert webhooks.is_public_address(address)

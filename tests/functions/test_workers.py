@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from functions import working
 from pagewarden import documents
 from pagewarden.database import tables
+from pagewarden.functions.http import document_workers
 from tests.documents import readers
-from tests.files import places
 from tests.functions import house
+from tests.storage import stores
 
 if TYPE_CHECKING:
     from tests.functions.house import House
@@ -52,7 +52,7 @@ async def test_the_registry_is_read_by_the_function_that_its_lane_wakes(
 ) -> None:
     """Image or PDF: what the extractor put to status 3 comes to status 5."""
     functions, conn = reading_functions, reading_functions.factory.conn
-    await functions.used.store.write("registry/1874-23", places.of(content))
+    await functions.used.store.write("registry/1874-23", stores.chunks_of(content))
     document = await functions.factory.awaiting_file(lane=lane)
     await conn.execute(
         "update public.extraction_queue set status_id = 3, dropbox_path = 'registry/1874-23'"
@@ -199,5 +199,5 @@ async def test_a_large_body_is_not_taken_in(functions: House, name: str) -> None
 
 def test_the_answer_has_a_count_for_every_outcome() -> None:
     """A new way to end would otherwise not be told."""
-    counted = set(working.Worked.model_fields) - {"busy"}
+    counted = set(document_workers.WorkResult.model_fields) - {"busy"}
     assert counted == {str(outcome) for outcome in documents.Outcome}

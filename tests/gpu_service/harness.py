@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from prometheus_client import parser
 
-from gpu_service import app
-from gpu_service.config import ServiceConfig
-from pagewarden.gpu import client, protocol
-from tests.reading import drawn
+from pagewarden.gpu_service import app
+from pagewarden.gpu_service.config import ServiceConfig
+from pagewarden.ocr import gpu_client, gpu_protocol
+from tests.ocr import drawn
 from tests.support import polling
-from tests.support.serving import serving
+from tests.support.serving import serve_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -41,7 +41,7 @@ class RunningService:
         """Send a document, and wait for the whole answer."""
         return await self.session.post("/v1/read", content=content, params=params, headers=TIFF)
 
-    def client(self, **changes: Any) -> client.Client:
+    def client(self, **changes: Any) -> gpu_client.Client:
         """Make a client as a worker does."""
         return make_client(self.url, **changes)
 
@@ -64,21 +64,19 @@ class RunningService:
             found = [await self.metric(name, state=state) for state in ("reading", "waiting")]
             return found == [reading, waiting]
 
-        await polling.until(reached)
+        await polling.wait_until(reached)
 
 
 def make_client(
-    url: str, key: str = KEY, *, silence_seconds: float = 10.0, patience_seconds: float = 20.0
-) -> client.Client:
+    url: str, key: str = KEY, *, silence_seconds: float = 10.0, retry_seconds: float = 20.0
+) -> gpu_client.Client:
     """Make a client."""
-    return client.Client(
-        url, key, silence_seconds=silence_seconds, patience_seconds=patience_seconds
-    )
+    return gpu_client.Client(url, key, silence_seconds=silence_seconds, retry_seconds=retry_seconds)
 
 
-def make_order(**fields: Any) -> protocol.Order:
-    """Make an order."""
-    return protocol.Order.model_validate(fields)
+def make_read_request(**fields: Any) -> gpu_protocol.ReadRequest:
+    """Make a request."""
+    return gpu_protocol.ReadRequest.model_validate(fields)
 
 
 def as_upload(content: bytes) -> tuple[int, Callable[[], AsyncGenerator[bytes]]]:
@@ -104,7 +102,7 @@ def require_error(response: httpx.Response, status: int) -> dict[str, Any]:
     return error
 
 
-async def page_numbers(lines: AsyncGenerator[protocol.Line]) -> list[int]:
+async def page_numbers(lines: AsyncGenerator[gpu_protocol.ResponseLine]) -> list[int]:
     """List the numbers of the pages in an answer."""
     return [line.page.number async for line in lines if line.page is not None]
 
@@ -119,7 +117,7 @@ async def start_service(**changes: Any) -> AsyncIterator[RunningService]:
     """Serve with changes to CONFIG, without waiting until the service is ready."""
     config = dataclasses.replace(CONFIG, **changes)
     async with (
-        serving(app.create_app(config)) as url,
+        serve_app(app.create_app(config)) as url,
         httpx.AsyncClient(
             base_url=url, timeout=20, headers={"Authorization": f"Bearer {KEY}"}
         ) as session,
@@ -143,13 +141,13 @@ async def wait_until_ready(session: httpx.AsyncClient) -> None:
             return (await session.get("/readyz")).is_success
         return False
 
-    await polling.until(is_ready, seconds=60)
+    await polling.wait_until(is_ready, seconds=60)
 
 
 @contextlib.asynccontextmanager
 async def endless_document(service: RunningService) -> AsyncIterator[None]:
     """Send a document that takes for ever to read; disconnect at the end."""
-    sending = asyncio.create_task(service.read(drawn.document("asleep")))
+    sending = asyncio.create_task(service.read(drawn.document("hang")))
     try:
         yield
     finally:

@@ -8,9 +8,9 @@ import httpx
 import pytest
 from prometheus_client import parser
 
-from pagewarden.gpu import protocol
+from pagewarden.ocr import gpu_protocol
 from tests.gpu_service import harness
-from tests.reading import drawn
+from tests.ocr import drawn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ async def test_read_answers_one_line_for_each_page(service: harness.RunningServi
     """The document comes first, then the pages, then the end."""
     answer = await service.read(drawn.numbered(3))
     first, *pages, last = harness.parse_lines(answer)
-    assert answer.headers["content-type"] == protocol.MEDIA_TYPE
+    assert answer.headers["content-type"] == gpu_protocol.MEDIA_TYPE
     assert first == {
         "document": {"page_count": 3, "engine": "fake", "version": "1", "profile": "balanced"}
     }
@@ -57,7 +57,7 @@ async def test_damaged_page_does_not_affect_other_pages(service: harness.Running
     _, good, bad, _ = harness.parse_lines(await service.read(drawn.document("white", "damaged")))
     assert good["page"]["source"] == "ocr"
     assert bad["page"]["source"] == "failed"
-    assert "the page is broken" in bad["page"]["error"]
+    assert "the page is damaged" in bad["page"]["error"]
 
 
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer x", "Basic x", "Bearer \xe9"])

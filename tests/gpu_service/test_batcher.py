@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_service import batcher
 from pagewarden import errors
-from pagewarden.reading import scripts
-from pagewarden.reading.lines import crops, readings, recognition
-from tests.reading import printed
+from pagewarden.gpu_service import batcher
+from pagewarden.ocr import languages
+from pagewarden.ocr.lines import crops, recognition
+from tests.ocr import printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +34,7 @@ class Network:
         self.batches: list[list[int]] = []
         self.fails_at: tuple[int, ...] = ()
 
-    def read_all(self, lines: Sequence[recognition.Scaled]) -> list[readings.Reading]:
+    def read_batch(self, lines: Sequence[recognition.ScaledLine]) -> list[crops.LineReading]:
         """Read a batch."""
         self.arrived += 1
         assert self.gate.acquire(timeout=TIMEOUT_SECONDS)
@@ -42,7 +42,7 @@ class Network:
         self.batches.append(greys)
         if set(greys) & set(self.fails_at):
             raise RuntimeError("this line cannot be read")
-        return [readings.Reading((readings.Span(str(g), 1.0, 1.0, 0.0, 1.0),)) for g in greys]
+        return [crops.LineReading((crops.WordSpan(str(g), 1.0, 1.0, 0.0, 1.0),)) for g in greys]
 
 
 def line(grey: int, width: int = 480) -> crops.Crop:
@@ -117,7 +117,7 @@ def test_line_error_fails_only_its_page(setup: BatcherSetup) -> None:
     first, bad, good = setup.page(1), setup.page(2, BROKEN), setup.page(3, 4)
     setup.network.gate.release(1000)
     assert (first.result(TIMEOUT_SECONDS), good.result(TIMEOUT_SECONDS)) == (["1"], ["3", "4"])
-    with pytest.raises(errors.AnswerUnusable, match="this line cannot be read"):
+    with pytest.raises(errors.InvalidEngineResponse, match="this line cannot be read"):
         bad.result(TIMEOUT_SECONDS)
     assert setup.batcher.alive
 
@@ -127,7 +127,7 @@ def test_broken_network_is_an_outage(setup: BatcherSetup) -> None:
     setup.network.fails_at = (BROKEN, 255)
     page = setup.page(BROKEN)
     setup.network.gate.release(1000)
-    with pytest.raises(errors.EngineAway, match="restart the GPU service"):
+    with pytest.raises(errors.EngineUnavailable, match="restart the GPU service"):
         page.result(TIMEOUT_SECONDS)
 
 
@@ -159,9 +159,9 @@ def test_close_finishes_the_batch_and_fails_pending_lines(setup: BatcherSetup) -
     setup.network.gate.release(1)
     closing.result(TIMEOUT_SECONDS)
     assert first.result(TIMEOUT_SECONDS) == ["1"]
-    with pytest.raises(errors.EngineAway):
+    with pytest.raises(errors.EngineUnavailable):
         second.result(TIMEOUT_SECONDS)
-    with pytest.raises(errors.EngineAway):
+    with pytest.raises(errors.EngineUnavailable):
         setup.batcher.read(setup.network, [line(3)])
 
 
@@ -177,11 +177,11 @@ def test_padding_adds_an_eighth_at_most(width: int) -> None:
 @pytest.fixture(scope="module")
 def recogniser() -> recognition.Recogniser:
     """Load the recogniser once."""
-    return recognition.Recogniser(scripts.is_latin)
+    return recognition.Recogniser(languages.is_latin)
 
 
 @pytest.fixture(scope="module")
-def cut() -> list[recognition.Scaled]:
+def cut() -> list[recognition.ScaledLine]:
     """Print lines in two sizes, some with noise."""
     texts = (*printed.ENGLISH, *printed.GERMAN)
     sheets = [
@@ -189,30 +189,30 @@ def cut() -> list[recognition.Scaled]:
         for text in texts
         for size, noise in ((40, 0.0), (40, 0.25), (30, 0.1))
     ]
-    return [recognition.scale(sheet, padded=batcher.padded_width) for sheet in sheets]
+    return [recognition.scale_line(sheet, pad_width=batcher.padded_width) for sheet in sheets]
 
 
 @pytest.fixture(scope="module")
 def alone(
-    recogniser: recognition.Recogniser, cut: list[recognition.Scaled]
-) -> list[readings.Reading]:
+    recogniser: recognition.Recogniser, cut: list[recognition.ScaledLine]
+) -> list[crops.LineReading]:
     """Read every line alone."""
-    return [recogniser.read_all([one])[0] for one in cut]
+    return [recogniser.read_batch([one])[0] for one in cut]
 
 
 @given(data=st.data())
 @settings(max_examples=5, deadline=None)
 def test_text_of_a_line_does_not_depend_on_its_batch(
     recogniser: recognition.Recogniser,
-    cut: list[recognition.Scaled],
-    alone: list[readings.Reading],
+    cut: list[recognition.ScaledLine],
+    alone: list[crops.LineReading],
     data: st.DataObject,
 ) -> None:
     """Any lines of one width, in any order, read as each does alone."""
     width = data.draw(st.sampled_from(sorted({one.width for one in cut})))
     same = [index for index, one in enumerate(cut) if one.width == width]
     batch = data.draw(st.lists(st.sampled_from(same), min_size=1, max_size=6))
-    found = recogniser.read_all([cut[index] for index in batch])
+    found = recogniser.read_batch([cut[index] for index in batch])
     for index, reading in zip(batch, found, strict=True):
         assert reading.text == alone[index].text
         assert reading.confidence == pytest.approx(alone[index].confidence, abs=1e-3)

@@ -42,7 +42,15 @@ def test_all_paths_of_the_wheel_are_copied(name: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     meta = [project["project"]["readme"], *project["project"]["license-files"]]
-    needed = ["requirements.lock", *meta, *wheel["packages"], *wheel["force-include"]]
+    programs = ["functions", "dashboard", "gpu_service"]  # the package links to them
+    needed = [
+        "requirements.lock",
+        "hatch_build.py",
+        *programs,
+        *meta,
+        *wheel["packages"],
+        *wheel["force-include"],
+    ]
     there = copied(name)
     assert [path for path in needed if path not in there and path.split("/")[0] not in there] == []
 
@@ -54,7 +62,7 @@ def test_image_has_an_ordinary_user_and_a_health_check(name: str) -> None:
     assert found["USER"] not in {"root", "0"}
     assert "/healthz" in found["HEALTHCHECK"]
     assert found["EXPOSE"] == "54330"
-    assert '"gpu_service"' in found["ENTRYPOINT"]
+    assert '"pagewarden.gpu_service"' in found["ENTRYPOINT"]
 
 
 def test_gpu_image_has_the_locked_onnxruntime_version() -> None:

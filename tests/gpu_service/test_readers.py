@@ -8,7 +8,7 @@ import io
 from PIL import Image
 
 from tests.gpu_service import harness
-from tests.reading import printed
+from tests.ocr import printed
 
 
 def scan(lines: tuple[str, ...]) -> bytes:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from gpu_service import errors, request_body
-from gpu_service.config import ServiceConfig
 from pagewarden import errors as library_errors
-from pagewarden import files, settings
-from pagewarden.gpu import ranges
+from pagewarden import settings, storage
+from pagewarden.gpu_service import errors, request_body
+from pagewarden.gpu_service.config import ServiceConfig
+from pagewarden.ocr import page_ranges
 from tests.gpu_service import harness
-from tests.reading import drawn
-from tests.support.serving import serving
+from tests.ocr import drawn
+from tests.support.serving import serve_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ async def service() -> AsyncIterator[harness.RunningService]:
     ("params", "hint"),
     [
         ({"pages": ""}, "1-3,7,12-"),
-        ({"pages": "3-1"}, "lower number first"),
+        ({"pages": "3-1"}, "lower number comes first"),
         ({"pages": "one"}, "1-3,7,12-"),
         ({"page": "1"}, "page"),
         ({"name": ""}, "name"),
@@ -46,7 +46,7 @@ async def service() -> AsyncIterator[harness.RunningService]:
         ({"url": "http://files.example/open/x"}, "JSON"),
     ],
 )
-async def test_invalid_order_is_refused(
+async def test_invalid_read_request_is_refused(
     service: harness.RunningService, params: dict[str, str], hint: str
 ) -> None:
     """The message says what to send instead."""
@@ -157,7 +157,7 @@ async def test_url_in_the_store_is_accepted() -> None:
         ):
             assert str(fetcher.require_store_url(url).host) == "files.example"
     async with request_body.StoreFetcher([]) as without_store:
-        with pytest.raises(errors.Refused):
+        with pytest.raises(errors.RequestRejected):
             without_store.require_store_url("https://files.example/open/a")
 
 
@@ -184,43 +184,45 @@ async def test_signed_urls_of_our_stores_are_accepted(store_settings: dict[str, 
     own = settings.Settings.model_validate({**store_settings, **keys})
     config = ServiceConfig.from_settings(own, engine="null")
     async with (
-        files.open_store(own) as store,
+        storage.open_store(own) as store,
         request_body.StoreFetcher(config.store_urls) as fetcher,
     ):
         url = await store.signed_url("case/Über alles..pdf", 60)
         assert url is not None
         fetcher.require_store_url(url)
-        with pytest.raises(errors.Refused):
+        with pytest.raises(errors.RequestRejected):
             fetcher.require_store_url(url.replace("/open/", "/").replace("/bucket/", "/other/"))
 
 
 async def test_file_in_the_store_is_fetched() -> None:
     """Redirects and paths that leave the store are refused."""
     async with (
-        serving(_store) as store,
+        serve_app(_store) as store,
         harness.start_ready_service(store_urls=(f"{store}/files",)) as fetching,
         fetching.client() as client,
     ):
-        order = harness.make_order(
-            url=f"{store}/files/scan.tif?signature=x", pages=ranges.parse("2-")
+        order = harness.make_read_request(
+            url=f"{store}/files/scan.tif?signature=x", pages=page_ranges.parse("2-")
         )
         assert await harness.page_numbers(client.read_url(order)) == [2, 3]
-        with pytest.raises(library_errors.FileNotThere):
+        with pytest.raises(library_errors.FileNotFound):
             await harness.page_numbers(
-                client.read_url(harness.make_order(url=f"{store}/files/missing"))
+                client.read_url(harness.make_read_request(url=f"{store}/files/missing"))
             )
-        with pytest.raises(library_errors.StoreAway, match="403"):
+        with pytest.raises(library_errors.StoreUnavailable, match="403"):
             await harness.page_numbers(
-                client.read_url(harness.make_order(url=f"{store}/files/expired"))
+                client.read_url(harness.make_read_request(url=f"{store}/files/expired"))
             )
         with pytest.raises(library_errors.FileTooLarge):
             await harness.page_numbers(
-                client.read_url(harness.make_order(url=f"{store}/files/endless"))
+                client.read_url(harness.make_read_request(url=f"{store}/files/endless"))
             )
         for elsewhere in ("moved", "../secret", "%2e%2e/secret"):
-            with pytest.raises(library_errors.EngineAway, match=r"not in our own store|redirects"):
+            with pytest.raises(
+                library_errors.EngineUnavailable, match=r"not point to the configured|redirects"
+            ):
                 await harness.page_numbers(
-                    client.read_url(harness.make_order(url=f"{store}/files/{elsewhere}"))
+                    client.read_url(harness.make_read_request(url=f"{store}/files/{elsewhere}"))
                 )
     assert "/secret" not in REQUESTED_PATHS
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from gpu_service import readers
-from gpu_service import service as service_module
 from pagewarden import errors
+from pagewarden.gpu_service import readers
+from pagewarden.gpu_service import service as service_module
 from tests.gpu_service import harness
-from tests.reading import drawn
+from tests.ocr import drawn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -83,8 +83,8 @@ async def test_failed_self_test_makes_the_service_unhealthy(
 ) -> None:
     """Health routes say why; clients treat it as an outage."""
     async with harness.start_service(**changes) as service, service.client() as client:
-        with pytest.raises(errors.EngineAway, match=reason):
-            await client.about()
+        with pytest.raises(errors.EngineUnavailable, match=reason):
+            await client.get_info()
         for path in ("/healthz", "/readyz"):
             answer = await service.session.get(path)
             assert answer.status_code == 503
@@ -93,14 +93,14 @@ async def test_failed_self_test_makes_the_service_unhealthy(
 
 async def test_failed_self_test_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise its lane would stay paused until a person restarts the service."""
-    self_test, failures = readers.Readers.self_test, [errors.ReaderKilled("the process died")]
+    self_test, failures = readers.ReaderFactory.self_test, [errors.ReaderKilled("the process died")]
 
-    async def fail_once(opened: readers.Readers) -> None:
+    async def fail_once(opened: readers.ReaderFactory) -> None:
         if failures:
             raise failures.pop()
         await self_test(opened)
 
-    monkeypatch.setattr(readers.Readers, "self_test", fail_once)
+    monkeypatch.setattr(readers.ReaderFactory, "self_test", fail_once)
     monkeypatch.setattr(service_module, "SELF_TEST_PAUSES", (0.0,))
     async with harness.start_service() as service:
         await harness.wait_until_ready(service.session)

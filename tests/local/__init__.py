@@ -1,1 +1,1 @@
-"""Tests of what runs the system on one machine."""
+"""Tests of the embedded stack."""

@@ -1,4 +1,4 @@
-"""The schedules of edge_function_config, on a machine without pg_cron."""
+"""The scheduler calls functions on the schedules of edge_function_config."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from pagewarden import database as gateways
 from pagewarden.local import scheduler
 from tests.support import polling
-from tests.support.serving import serving
+from tests.support.serving import serve_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -26,44 +26,44 @@ NOON = dt.datetime(2026, 5, 1, 12, 0, 30, tzinfo=dt.UTC)
 
 
 class Clock:
-    """A time that the test sets."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = NOON
 
     def __call__(self) -> dt.datetime:
-        """Tell it."""
+        """Return the time."""
         return self.now
 
     def forward(self, **amount: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.now += dt.timedelta(**amount)
 
 
 class Functions:
-    """A server that takes the calls; those of a name that is held wait until it is let go."""
+    """A server of functions; calls to `blocked` wait for `release`."""
 
     def __init__(self) -> None:
-        self.let_go = asyncio.Event()
-        self.held: str | None = None
+        self.release = asyncio.Event()
+        self.blocked: str | None = None
         self.app = FastAPI()
-        self.app.post("/functions/v1/{name}")(self._take)
+        self.app.post("/functions/v1/{name}")(self._call)
 
-    async def _take(self, name: str) -> None:
-        if name == self.held:
-            await self.let_go.wait()
+    async def _call(self, name: str) -> None:
+        if name == self.blocked:
+            await self.release.wait()
 
 
 @pytest.fixture
 async def functions() -> Functions:
-    """Hold nothing yet."""
+    """Return functions that block no calls."""
     return Functions()
 
 
 @pytest.fixture
 async def client(functions: Functions) -> AsyncIterator[httpx.AsyncClient]:
     """Serve the functions on loopback."""
-    async with serving(functions.app) as url, httpx.AsyncClient(base_url=url) as found:
+    async with serve_app(functions.app) as url, httpx.AsyncClient(base_url=url) as found:
         yield found
 
 
@@ -84,15 +84,15 @@ async def gateway(database: databases.Database) -> AsyncIterator[gateways.Databa
 
 @pytest.fixture
 def clock() -> Clock:
-    """Have a time of the test's own."""
+    """Return the clock of the test."""
     return Clock()
 
 
 @pytest.fixture
-async def timetable(
+async def runner(
     gateway: gateways.Database, client: httpx.AsyncClient, clock: Clock
 ) -> AsyncIterator[scheduler.Scheduler]:
-    """Have a scheduler, which waits for no call in the end."""
+    """Return a scheduler that cancels its calls at the end."""
     del client  # closed after it
     async with contextlib.aclosing(scheduler.Scheduler(gateway, "", "", now=clock)) as found:
         yield found
@@ -107,77 +107,77 @@ async def timetable(
         ("0 3 * * 1", dt.datetime(2026, 5, 4, 3, tzinfo=dt.UTC)),
     ],
 )
-def test_schedules_mean_what_they_mean_to_pg_cron(schedule: str, expected: dt.datetime) -> None:
+def test_schedules_have_the_syntax_of_pg_cron(schedule: str, expected: dt.datetime) -> None:
     """Seconds, or minute, hour, day, month, weekday in UTC."""
-    assert scheduler.next_after(schedule, NOON) == expected
+    assert scheduler.find_next_due(schedule, NOON) == expected
 
 
-async def test_functions_are_called_when_they_are_due_and_not_before(
-    timetable: scheduler.Scheduler, clock: Clock, client: httpx.AsyncClient
+async def test_functions_are_called_when_they_are_due(
+    runner: scheduler.Scheduler, clock: Clock, client: httpx.AsyncClient
 ) -> None:
-    """Once each time; the first time is counted from the start."""
-    seen = []
+    """Once each time; the first interval begins with the scheduler."""
+    calls = []
     for _ in range(3):
-        seen.append(await timetable.look(client))
+        calls.append(await runner.call_due(client))
         clock.forward(seconds=9)
     clock.forward(minutes=20)
-    assert seen == [[], [], ["often"]]
-    assert "hourly" in await timetable.look(client)
+    assert calls == [[], [], ["often"]]
+    assert "hourly" in await runner.call_due(client)
 
 
-async def test_a_function_that_is_still_at_work_is_not_called_again(
-    timetable: scheduler.Scheduler, clock: Clock, client: httpx.AsyncClient, functions: Functions
+async def test_running_function_is_not_called_again(
+    runner: scheduler.Scheduler, clock: Clock, client: httpx.AsyncClient, functions: Functions
 ) -> None:
-    """Others are."""
-    functions.held = "often"
-    await timetable.look(client)
+    """Other functions are."""
+    functions.blocked = "often"
+    await runner.call_due(client)
     clock.forward(seconds=11)
-    assert await timetable.look(client) == ["often"]
+    assert await runner.call_due(client) == ["often"]
     clock.forward(minutes=20)
-    assert await timetable.look(client) == ["hourly"]
-    functions.let_go.set()
+    assert await runner.call_due(client) == ["hourly"]
+    functions.release.set()
 
     async def is_called_again() -> bool:
-        return await timetable.look(client) == ["often"]
+        return await runner.call_due(client) == ["often"]
 
-    await polling.until(is_called_again)
+    await polling.wait_until(is_called_again)
 
 
 @pytest.mark.parametrize("schedule", ["at five past every noon", "0 0 31 2 *", "60 * * * *"])
-async def test_a_schedule_that_is_none_stops_no_other_and_is_told_of_once(
-    timetable: scheduler.Scheduler,
+async def test_invalid_schedule_is_logged_once_and_does_not_affect_others(
+    runner: scheduler.Scheduler,
     clock: Clock,
     client: httpx.AsyncClient,
     database: databases.Database,
     schedule: str,
 ) -> None:
-    """Whoever mistypes one must not end the system."""
+    """A typing error must not stop the scheduler."""
     conn = await database.connect()
     await conn.execute(
         "update edge_function_config set schedule = %s where function_name = 'hourly'", (schedule,)
     )
     with structlog.testing.capture_logs() as lines:
-        await timetable.look(client)
+        await runner.call_due(client)
         clock.forward(minutes=20)
-        assert await timetable.look(client) == ["often"]
-    assert [line["event"] for line in lines].count("schedule_unusable") == 1
+        assert await runner.call_due(client) == ["often"]
+    assert [line["event"] for line in lines].count("schedule_invalid") == 1
 
 
-async def test_functions_that_are_off_or_serve_lanes_are_not_called(
-    timetable: scheduler.Scheduler,
+async def test_disabled_functions_and_those_with_lanes_are_not_called(
+    runner: scheduler.Scheduler,
     clock: Clock,
     client: httpx.AsyncClient,
     database: databases.Database,
 ) -> None:
-    """A worker of this machine serves the lanes; the sweep is SQL."""
+    """A worker of this machine serves the lanes, and the sweep is a SQL call."""
     conn = await database.connect()
     await conn.execute("update edge_function_config set schedule = '1 seconds'")
     await conn.execute(
         "update edge_function_config set enabled = false where function_name = 'hourly'"
     )
-    await timetable.look(client)
+    await runner.call_due(client)
     clock.forward(seconds=2)
-    due = set(await timetable.look(client))
+    due = set(await runner.call_due(client))
     assert "often" in due
     served = {"ocr-worker", "pdf-worker", "stale-monitor", "volume-orchestrator"}
     assert not due & {"hourly", *served}

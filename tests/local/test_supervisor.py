@@ -1,4 +1,4 @@
-"""Programs under one supervisor: the dead are started again, and all stop together."""
+"""A supervisor restarts programs that die, stops all together, and starts some on demand."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
+from pagewarden import concurrency
 from pagewarden.local import supervisor
 from tests.support import polling
 
@@ -29,46 +30,57 @@ import signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 {LIVING}
 """
+STOPPABLE = """
+import signal, sys
+def end(*_):
+    print("ended", flush=True)
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+print("alive", flush=True)
+signal.pause()
+"""
 PARENT = """
 import asyncio, sys
 from pagewarden.local import supervisor
-part = supervisor.Part("child", [sys.executable, "-c", sys.argv[1]])
-say = lambda name, line: print(line, flush=True)
-asyncio.run(supervisor.run([part], asyncio.Event(), say))
+program = supervisor.Program("child", [sys.executable, "-c", sys.argv[1]])
+write_line = lambda name, line: print(line, flush=True)
+asyncio.run(supervisor.run_programs([program], asyncio.Event(), write_line))
 """
 
 
 class Watch:
-    """Hears what the parts say, and runs them."""
+    """Records the output of the programs."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, str]] = []
+        self.lines: list[tuple[str, str]] = []
         self.stop = asyncio.Event()
 
-    def say(self, name: str, line: str) -> None:
-        """Write it down."""
-        self.said.append((name, line))
+    def write_line(self, name: str, line: str) -> None:
+        """Record a line."""
+        self.lines.append((name, line))
 
     def pids(self, name: str = "one") -> list[int]:
-        """List the processes a part has had."""
-        return [int(line.split()[1]) for part, line in self.said if part == name]
+        """Return the process ids that a program has had."""
+        return [int(line.split()[1]) for program, line in self.lines if program == name]
 
-    async def has_lived(self, times: int, name: str = "one") -> None:
-        """Wait until a part has been started so often."""
-        await polling.until(lambda: len(self.pids(name)) >= times)
+    async def wait_for_starts(self, times: int, name: str = "one") -> None:
+        """Wait until a program has been started this many times."""
+        await polling.wait_until(lambda: len(self.pids(name)) >= times)
 
 
 @contextlib.asynccontextmanager
-async def watched(**programs: str) -> AsyncIterator[Watch]:
-    """Run these programs; at the end, stop them."""
+async def running(**scripts: str) -> AsyncIterator[Watch]:
+    """Run these Python scripts, and stop them at the end."""
     watch = Watch()
-    parts = [supervisor.Part(name, [sys.executable, "-c", it]) for name, it in programs.items()]
-    running = asyncio.create_task(supervisor.run(parts, watch.stop, watch.say))
+    programs = [
+        supervisor.Program(name, [sys.executable, "-c", it]) for name, it in scripts.items()
+    ]
+    task = asyncio.create_task(supervisor.run_programs(programs, watch.stop, watch.write_line))
     try:
         yield watch
     finally:
         watch.stop.set()
-        await running
+        await task
 
 
 def _is_alive(pid: int) -> bool:
@@ -82,75 +94,75 @@ def _is_alive(pid: int) -> bool:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not make the test wait."""
-    monkeypatch.setattr(supervisor, "FIRST_PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(supervisor, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(supervisor, "FIRST_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "STOP_TIMEOUT_SECONDS", 0.2)
 
 
-async def test_a_part_that_is_killed_is_started_again_and_the_others_do_not_notice() -> None:
-    """As often as it takes."""
-    async with watched(one=LIVING, two=LIVING) as watch:
+async def test_killed_program_is_restarted_and_others_go_on() -> None:
+    """Any number of times."""
+    async with running(one=LIVING, two=LIVING) as watch:
         for times in (1, 2, 3):
-            await watch.has_lived(times)
+            await watch.wait_for_starts(times)
             os.kill(watch.pids()[-1], signal.SIGKILL)
-        await watch.has_lived(4)
-        await watch.has_lived(1, "two")
+        await watch.wait_for_starts(4)
+        await watch.wait_for_starts(1, "two")
         assert len(watch.pids("two")) == 1
 
 
-async def test_all_parts_end_with_the_supervisor_even_those_that_refuse() -> None:
-    """Nobody outlives it."""
-    async with watched(one=LIVING, two=STUBBORN) as watch:
-        await watch.has_lived(1)
-        await watch.has_lived(1, "two")
+async def test_stop_ends_all_programs() -> None:
+    """A program that ignores SIGTERM is killed."""
+    async with running(one=LIVING, two=STUBBORN) as watch:
+        await watch.wait_for_starts(1)
+        await watch.wait_for_starts(1, "two")
     assert not any(_is_alive(pid) for pid in watch.pids() + watch.pids("two"))
 
 
-async def test_a_part_that_cannot_be_started_is_tried_again_and_stops_no_other() -> None:
-    """A machine may be short of memory for a while."""
+async def test_failed_start_is_retried_and_others_go_on() -> None:
+    """A machine may be out of memory for a while."""
     watch = Watch()
-    parts = [
-        supervisor.Part("none", ["/there/is/no/such/program"]),
-        supervisor.Part("one", [sys.executable, "-c", LIVING]),
+    programs = [
+        supervisor.Program("none", ["/there/is/no/such/program"]),
+        supervisor.Program("one", [sys.executable, "-c", LIVING]),
     ]
     with structlog.testing.capture_logs() as lines:
-        running = asyncio.create_task(supervisor.run(parts, watch.stop, watch.say))
-        await watch.has_lived(1)
-        await polling.until(lambda: len(lines) > 1)
+        task = asyncio.create_task(supervisor.run_programs(programs, watch.stop, watch.write_line))
+        await watch.wait_for_starts(1)
+        await polling.wait_until(lambda: len(lines) > 1)
         watch.stop.set()
-        await running
-    assert {line["event"] for line in lines} == {"part_not_started"}
+        await task
+    assert {line["event"] for line in lines} == {"program_start_failed"}
 
 
-@pytest.mark.parametrize("trouble", [OSError("no space left"), UnicodeError("no such letter")])
-async def test_words_that_cannot_be_shown_do_not_stop_a_part(trouble: Exception) -> None:
-    """It goes on, however much it has to say, and is heard when it can be."""
+@pytest.mark.parametrize("error", [OSError("no space left"), UnicodeError("no such letter")])
+async def test_output_that_cannot_be_written_does_not_block_a_program(error: Exception) -> None:
+    """The program goes on, and later lines are written."""
     watch = Watch()
 
-    def say(name: str, line: str) -> None:
+    def write_line(name: str, line: str) -> None:
         if not line.startswith("alive"):
-            raise trouble
-        watch.say(name, line)
+            raise error
+        watch.write_line(name, line)
 
-    program = f"print('x\\n' * 200_000)\n{LIVING}"
-    parts = [supervisor.Part("one", [sys.executable, "-c", program])]
-    running = asyncio.create_task(supervisor.run(parts, watch.stop, say))
-    await watch.has_lived(1)
+    script = f"print('x\\n' * 200_000)\n{LIVING}"
+    programs = [supervisor.Program("one", [sys.executable, "-c", script])]
+    task = asyncio.create_task(supervisor.run_programs(programs, watch.stop, write_line))
+    await watch.wait_for_starts(1)
     watch.stop.set()
-    await running
+    await task
 
 
-def test_a_part_that_dies_again_and_again_is_started_ever_more_slowly() -> None:
-    """It does not keep the machine busy; what lived for a while is started at once."""
-    pauses = [supervisor.FIRST_PAUSE_SECONDS]
+def test_restart_delay_grows_for_a_program_that_dies_repeatedly() -> None:
+    """Up to a maximum; after a healthy run it starts again from the first delay."""
+    delays = [supervisor.FIRST_DELAY_SECONDS]
     for _ in range(20):
-        pauses.append(supervisor.pause_after(0.1, pauses[-1]))
-    assert pauses[:4] == [pauses[0] * factor for factor in (1, 2, 4, 8)]
-    assert pauses[-1] == supervisor.LONGEST_PAUSE_SECONDS
-    assert supervisor.pause_after(supervisor.HEALTHY_SECONDS, pauses[-1]) == pauses[0]
+        delays.append(supervisor.compute_restart_delay(0.1, delays[-1]))
+    assert delays[:4] == [delays[0] * factor for factor in (1, 2, 4, 8)]
+    assert delays[-1] == supervisor.MAX_DELAY_SECONDS
+    assert supervisor.compute_restart_delay(supervisor.HEALTHY_SECONDS, delays[-1]) == delays[0]
 
 
-async def test_no_part_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
-    """The kernel ends them; nothing has to be cleaned up by hand."""
+async def test_programs_end_with_a_killed_supervisor(tmp_path: Path) -> None:
+    """The kernel terminates them."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PARENT, LIVING, stdout=asyncio.subprocess.PIPE, cwd=tmp_path
     )
@@ -159,4 +171,33 @@ async def test_no_part_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> N
     assert _is_alive(pid)
     process.kill()
     await process.wait()
-    await polling.until(lambda: not _is_alive(pid))
+    await polling.wait_until(lambda: not _is_alive(pid))
+
+
+async def test_on_demand_program_runs_while_needed_and_some_time_longer() -> None:
+    """It survives a short pause between two jobs, and ends after a long one."""
+    lines: list[str] = []
+    needed, stop = concurrency.Toggle(), asyncio.Event()
+    program = supervisor.Program("volumes", [sys.executable, "-c", STOPPABLE])
+    on_demand = supervisor.OnDemandProgram(
+        program, needed, lambda _, line: lines.append(line), linger_seconds=0.5
+    )
+    task = asyncio.create_task(on_demand.run(stop))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert lines == []
+
+    needed.set_state(is_on=True)
+    await polling.wait_until(lambda: lines == ["alive"])
+    needed.set_state(is_on=False)
+    await asyncio.sleep(0)
+    needed.set_state(is_on=True)
+    with pytest.raises(TimeoutError):
+        await polling.wait_until(lambda: lines != ["alive"], seconds=0.6)
+
+    needed.set_state(is_on=False)
+    await polling.wait_until(lambda: lines == ["alive", "ended"])
+    needed.set_state(is_on=True)
+    await polling.wait_until(lambda: lines == ["alive", "ended", "alive"])
+    stop.set()
+    await task

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from pagewarden import errors, settings
-from pagewarden.commands import up
+from pagewarden.cli import up
 from pagewarden.telemetry import logs
 from tests.support import lines
 
@@ -22,24 +22,24 @@ def test_a_port_that_is_taken_is_told_of_before_anything_is_started(host: str, f
         except OSError:
             pytest.skip(f"{host} is not there")
         taken.listen()
-        url = up.url_of(host, taken.getsockname()[1])
-        with pytest.raises(errors.LocalStackError, match="cannot be used"):
-            up.require_free(url)
-    up.require_free(url)
+        url = up.make_url(host, taken.getsockname()[1])
+        with pytest.raises(errors.LocalStackError, match="cannot listen on"):
+            up.require_free_port(url)
+    up.require_free_port(url)
 
 
 def test_a_url_without_a_port_means_the_usual_one() -> None:
     """That is no error of ours; whether the port may be had is another question."""
     try:
-        up.require_free("http://127.0.0.1")
+        up.require_free_port("http://127.0.0.1")
     except errors.LocalStackError as exc:
-        assert "cannot be used" in str(exc)  # noqa: PT017  # depends on the machine
+        assert "cannot listen on" in str(exc)  # noqa: PT017  # depends on the machine
 
 
 def test_a_host_that_is_not_this_machine_is_refused_with_a_reason() -> None:
     """The message says which."""
     with pytest.raises(errors.LocalStackError, match=r"nowhere\.invalid:54321"):
-        up.require_free("http://nowhere.invalid:54321")
+        up.require_free_port("http://nowhere.invalid:54321")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,10 @@ def test_a_host_that_is_not_this_machine_is_refused_with_a_reason() -> None:
 def test_a_worker_gets_the_port_for_its_metrics(port: int | None, given: str | None) -> None:
     """Functions and GPU service have theirs."""
     chosen = settings.Settings(metrics_port=port)
-    parts = {part.name: part for part in up.parts_of(chosen, "http://127.0.0.1:1", here=True)}
+    parts = {
+        part.name: part
+        for part in up.list_programs(chosen, "http://127.0.0.1:1", with_gpu_service=True)
+    }
     assert list(parts) == ["functions", "worker", "gpu"]
     assert parts["worker"].environment.get("PAGEWARDEN_METRICS_PORT") == given
     assert "PAGEWARDEN_METRICS_PORT" not in parts["functions"].environment
@@ -58,7 +61,7 @@ def test_a_worker_gets_the_port_for_its_metrics(port: int | None, given: str | N
 def test_parts_write_as_the_whole_does(monkeypatch: pytest.MonkeyPatch, chosen_format: str) -> None:
     """They write to a pipe, and would think that nobody looks."""
     monkeypatch.setenv(logs.FORMAT_SETTING, chosen_format)
-    for part in up.parts_of(settings.Settings(), "http://127.0.0.1:1", here=True):
+    for part in up.list_programs(settings.Settings(), "http://127.0.0.1:1", with_gpu_service=True):
         assert part.environment[logs.FORMAT_SETTING] == chosen_format
 
 
@@ -66,13 +69,13 @@ def test_lines_of_parts_stay_json_with_the_name_of_the_part(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Whatever a part may write."""
-    up.say_in_json("worker", '{"event": "completed", "pages": 3, "name": "d\u00e9j\u00e0"}')
+    up.print_json_line("worker", '{"event": "completed", "pages": 3, "name": "d\u00e9j\u00e0"}')
     (line,) = capsys.readouterr().err.splitlines()
     expected = {"event": "completed", "pages": 3, "name": "d\u00e9j\u00e0", "part": "worker"}
     assert json.loads(line) == expected
-    with lines.logged() as found:
-        up.say_in_json("gpu", "a library says something")
-        up.say_in_json("gpu", "[1, 2]")
-        up.say_in_json("gpu", "")
+    with lines.capture_lines() as found:
+        up.print_json_line("gpu", "a library says something")
+        up.print_json_line("gpu", "[1, 2]")
+        up.print_json_line("gpu", "")
     assert [line["line"] for line in found] == ["a library says something", "[1, 2]"]
     assert {line["part"] for line in found} == {"gpu"}

@@ -1,1 +1,1 @@
-"""The pool: allocation, capacity, moves, workers, and all of it in a simulation."""
+"""Tests of the pool: allocation, capacity, programs, and the whole pool in a simulation."""

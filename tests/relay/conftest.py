@@ -1,4 +1,4 @@
-"""A relay in front of a server that remembers what it was asked."""
+"""A relay in front of a server that records its requests."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ async def shared_relay() -> AsyncIterator[Relayed]:
     """Run a relay, and a server for it to call, for all tests."""
     upstream = upstreams.Upstream()
     async with (
-        serving.serving(upstream) as url,
-        deno.relaying(url) as relay,
+        serving.serve_app(upstream) as url,
+        deno.run_relay(url) as relay,
         httpx.AsyncClient(base_url=relay.url, timeout=20) as client,
     ):
         yield Relayed(relay, upstream, url, client)
@@ -39,6 +39,6 @@ async def shared_relay() -> AsyncIterator[Relayed]:
 
 @pytest.fixture
 def relayed(shared_relay: Relayed) -> Relayed:
-    """Give the test a relay whose server has seen nothing yet."""
-    shared_relay.upstream.forget()
+    """Return the relay, with no recorded requests."""
+    shared_relay.upstream.reset()
     return shared_relay

@@ -1,4 +1,4 @@
-"""The relay hands on what is asked, and what is answered."""
+"""The relay forwards requests and responses."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("prefix", ["/functions/v1", ""])
-async def test_a_request_arrives_as_it_was_sent(relayed: Relayed, prefix: str) -> None:
-    """Method, path, query, body and headers, in both forms that Supabase shows a path in."""
+async def test_request_is_forwarded_unchanged(relayed: Relayed, prefix: str) -> None:
+    """Method, path, query, body and headers, with and without the prefix of the path."""
     path = "/documents/a%20b/%C3%A9t%C3%A9?x=1&x=2&y=%26"
     body = bytes(range(256)) * 100
     sent = {
@@ -23,22 +23,22 @@ async def test_a_request_arrives_as_it_was_sent(relayed: Relayed, prefix: str) -
         "x-file-name": "%C3%A9t%C3%A9.pdf",
     }
     await relayed.client.put(prefix + path, content=body, headers=sent)
-    (seen,) = relayed.upstream.seen
-    assert (seen.method, seen.target, seen.body) == ("PUT", "/functions/v1" + path, body)
-    assert {name: seen.header(name) for name in sent} == sent
+    (request,) = relayed.upstream.requests
+    assert (request.method, request.target, request.body) == ("PUT", "/functions/v1" + path, body)
+    assert {name: request.header(name) for name in sent} == sent
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-async def test_every_method_is_handed_on(relayed: Relayed, method: str) -> None:
-    """Also an OPTIONS that is no preflight, and requests without a body."""
-    answer = await relayed.client.request(method, "/documents/1")
-    assert answer.status_code == 200
-    (seen,) = relayed.upstream.seen
-    assert (seen.method, seen.body) == (method, b"")
+async def test_every_method_is_forwarded(relayed: Relayed, method: str) -> None:
+    """Including OPTIONS that is not a preflight, and requests without a body."""
+    response = await relayed.client.request(method, "/documents/1")
+    assert response.status_code == 200
+    (request,) = relayed.upstream.requests
+    assert (request.method, request.body) == (method, b"")
 
 
-async def test_an_answer_comes_back_as_it_was_given(relayed: Relayed) -> None:
-    """Status, headers, also those that come twice, and the very bytes."""
+async def test_response_is_returned_unchanged(relayed: Relayed) -> None:
+    """Status, headers, repeated ones too, and the exact bytes."""
     relayed.upstream.status = 202
     relayed.upstream.body = bytes(range(256))
     relayed.upstream.headers = [
@@ -49,98 +49,98 @@ async def test_an_answer_comes_back_as_it_was_given(relayed: Relayed) -> None:
         (b"set-cookie", b"b=2; Path=/"),
         (b"x-own", b"kept"),
     ]
-    answer = await relayed.client.post("/upload-to-dropbox")
-    assert (answer.status_code, answer.content) == (202, relayed.upstream.body)
+    response = await relayed.client.post("/upload-to-dropbox")
+    assert (response.status_code, response.content) == (202, relayed.upstream.body)
     for name, value in relayed.upstream.headers:
-        assert value.decode() in answer.headers.get_list(name.decode())
+        assert value.decode() in response.headers.get_list(name.decode())
 
 
 @pytest.mark.parametrize("status", [200, 201, 204, 301, 304, 400, 404, 409, 429, 500, 503])
-async def test_every_status_comes_back(relayed: Relayed, status: int) -> None:
-    """Whether it carries a body or may not."""
+async def test_every_status_is_returned(relayed: Relayed, status: int) -> None:
+    """With a body or without."""
     relayed.upstream.status = status
     bare = status in {204, 304}
     relayed.upstream.body = b"" if bare else b'{"error": "X"}'
     relayed.upstream.headers = [(b"retry-after", b"7"), (b"location", b"/elsewhere")]
-    answer = await relayed.client.get("/documents/1")
-    assert (answer.status_code, answer.content) == (status, relayed.upstream.body)
-    assert answer.headers["retry-after"] == "7"
+    response = await relayed.client.get("/documents/1")
+    assert (response.status_code, response.content) == (status, relayed.upstream.body)
+    assert response.headers["retry-after"] == "7"
 
 
-async def test_a_redirect_is_left_to_the_caller(relayed: Relayed) -> None:
-    """The relay calls nobody but Pagewarden."""
+async def test_redirect_is_not_followed(relayed: Relayed) -> None:
+    """The relay calls no other server than Pagewarden."""
     relayed.upstream.status = 307
     relayed.upstream.headers = [(b"location", relayed.upstream_url.encode() + b"/secret")]
-    answer = await relayed.client.post("/documents/1", content=b"abc")
-    assert answer.status_code == 307
-    assert answer.headers["location"] == f"{relayed.upstream_url}/secret"
-    assert len(relayed.upstream.seen) == 1
+    response = await relayed.client.post("/documents/1", content=b"abc")
+    assert response.status_code == 307
+    assert response.headers["location"] == f"{relayed.upstream_url}/secret"
+    assert len(relayed.upstream.requests) == 1
 
 
-async def test_what_is_meant_for_one_connection_stays_there(relayed: Relayed) -> None:
-    """Hop-by-hop headers, and those that Connection names, in both directions."""
+async def test_hop_by_hop_headers_are_removed(relayed: Relayed) -> None:
+    """Including those that Connection names, in both directions."""
     relayed.upstream.headers = [
         (b"connection", b"x-inner"),
         (b"x-inner", b"1"),
         (b"keep-alive", b"timeout=5"),
     ]
     sent = {"connection": "x-outer, ,", "x-outer": "1", "te": "trailers", "keep-alive": "1"}
-    answer = await relayed.client.get("/documents/1", headers=sent)
-    (seen,) = relayed.upstream.seen
-    assert [name for name in ("x-outer", "te", "keep-alive") if seen.header(name)] == []
-    assert {"x-inner", "keep-alive"}.isdisjoint(answer.headers)
+    response = await relayed.client.get("/documents/1", headers=sent)
+    (request,) = relayed.upstream.requests
+    assert [name for name in ("x-outer", "te", "keep-alive") if request.header(name)] == []
+    assert {"x-inner", "keep-alive"}.isdisjoint(response.headers)
 
 
-async def test_bytes_travel_unpacked(relayed: Relayed) -> None:
-    """Deno would unpack what comes packed, and the processor's time is short on Supabase."""
+async def test_compression_is_not_requested(relayed: Relayed) -> None:
+    """Deno would decompress the response, and CPU time is limited on Supabase."""
     await relayed.client.get("/documents/1", headers={"accept-encoding": "gzip, br"})
-    (seen,) = relayed.upstream.seen
-    assert seen.header("accept-encoding") == "identity"
+    (request,) = relayed.upstream.requests
+    assert request.header("accept-encoding") == "identity"
 
 
-async def test_pagewarden_learns_who_called_and_where(relayed: Relayed) -> None:
-    """The Host is its own; whom the caller meant, and who that was, is said beside it."""
+async def test_client_and_original_host_are_forwarded(relayed: Relayed) -> None:
+    """In headers; Host is that of Pagewarden."""
     await relayed.client.get("/documents/1")
-    (seen,) = relayed.upstream.seen
-    assert seen.header("host") == urlsplit(relayed.upstream_url).netloc
-    assert seen.header("x-forwarded-host") == urlsplit(relayed.relay.url).netloc
-    assert seen.header("x-forwarded-proto") == "http"
-    assert seen.header("x-forwarded-for") == "127.0.0.1"
+    (request,) = relayed.upstream.requests
+    assert request.header("host") == urlsplit(relayed.upstream_url).netloc
+    assert request.header("x-forwarded-host") == urlsplit(relayed.relay.url).netloc
+    assert request.header("x-forwarded-proto") == "http"
+    assert request.header("x-forwarded-for") == "127.0.0.1"
 
 
-async def test_what_the_gateway_said_of_the_caller_is_kept(relayed: Relayed) -> None:
-    """Supabase's gateway knows both sides; its runtime sees an inner name and no address."""
-    said = {
+async def test_forwarded_headers_of_the_gateway_are_kept(relayed: Relayed) -> None:
+    """Supabase's gateway knows the client; its runtime sees an internal name and no address."""
+    forwarded = {
         "x-forwarded-for": "203.0.113.9",
         "x-forwarded-host": "abc.supabase.co",
         "x-forwarded-proto": "https",
     }
-    await relayed.client.get("/documents/1", headers=said)
-    (seen,) = relayed.upstream.seen
-    assert {name: seen.header(name) for name in said} == said
+    await relayed.client.get("/documents/1", headers=forwarded)
+    (request,) = relayed.upstream.requests
+    assert {name: request.header(name) for name in forwarded} == forwarded
 
 
-async def test_a_browser_may_ask_first(relayed: Relayed) -> None:
-    """The relay answers a preflight by itself, for the headers that Supabase's client sends."""
-    wanted = "authorization,apikey,content-type,x-client-info,x-file-name"
-    asked = {
+async def test_preflight_is_answered_by_the_relay(relayed: Relayed) -> None:
+    """For the headers that Supabase's client sends."""
+    requested = "authorization,apikey,content-type,x-client-info,x-file-name"
+    preflight = {
         "origin": "https://app.example.org",
         "access-control-request-method": "POST",
-        "access-control-request-headers": wanted,
+        "access-control-request-headers": requested,
     }
-    answer = await relayed.client.options("/functions/v1/upload-to-dropbox", headers=asked)
-    assert answer.status_code == 204
-    assert answer.headers["access-control-allow-origin"] == "*"
-    assert answer.headers["access-control-allow-headers"] == wanted
-    assert "POST" in answer.headers["access-control-allow-methods"]
-    assert relayed.upstream.seen == []
+    response = await relayed.client.options("/functions/v1/upload-to-dropbox", headers=preflight)
+    assert response.status_code == 204
+    assert response.headers["access-control-allow-origin"] == "*"
+    assert response.headers["access-control-allow-headers"] == requested
+    assert "POST" in response.headers["access-control-allow-methods"]
+    assert relayed.upstream.requests == []
 
 
-async def test_a_browser_may_read_the_answer(relayed: Relayed) -> None:
-    """Also one of the relay's own; Pagewarden's word about it counts more."""
+async def test_browser_may_read_the_response(relayed: Relayed) -> None:
+    """Also an error of the relay itself; headers of Pagewarden take precedence."""
     for path in ("/documents/1", "/nonsense"):
-        answer = await relayed.client.get(path)
-        assert answer.headers["access-control-allow-origin"] == "*"
+        response = await relayed.client.get(path)
+        assert response.headers["access-control-allow-origin"] == "*"
     relayed.upstream.headers = [(b"access-control-allow-origin", b"https://app.example.org")]
-    answer = await relayed.client.get("/documents/1")
-    assert answer.headers["access-control-allow-origin"] == "https://app.example.org"
+    response = await relayed.client.get("/documents/1")
+    assert response.headers["access-control-allow-origin"] == "https://app.example.org"

@@ -1,4 +1,4 @@
-"""What the relay does not hand on, and what it says then."""
+"""Requests that the relay refuses, and the errors it returns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.relay.conftest import Relayed
 
 
-PATIENCE_SECONDS = 15
+TIMEOUT_SECONDS = 15
 QUERY = "token=very-secret"
 
 
@@ -46,10 +46,10 @@ QUERY = "token=very-secret"
     ],
 )
 async def test_unknown_names_are_refused(relayed: Relayed, path: str) -> None:
-    """Whatever else Pagewarden serves is not reached through the relay."""
-    answer = await relayed.client.get(path)
-    assert (answer.status_code, answer.json()["error"]) == (404, "NOT_FOUND")
-    assert relayed.upstream.seen == []
+    """Other routes of Pagewarden cannot be reached through the relay."""
+    response = await relayed.client.get(path)
+    assert (response.status_code, response.json()["error"]) == (404, "NOT_FOUND")
+    assert relayed.upstream.requests == []
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,15 @@ async def test_unknown_names_are_refused(relayed: Relayed, path: str) -> None:
         "/%2fdocuments/1",
     ],
 )
-async def test_tricks_in_a_path_lead_nowhere(relayed: Relayed, target: str) -> None:
-    """Neither out of the functions, nor to another server."""
-    status, answer = await _ask(relayed.relay.url, target)
-    assert (status, answer["error"]) == (404, "NOT_FOUND")
-    assert relayed.upstream.seen == []
+async def test_path_traversal_is_refused(relayed: Relayed, target: str) -> None:
+    """No path leads out of the functions or to another server."""
+    status, response = await _ask(relayed.relay.url, target)
+    assert (status, response["error"]) == (404, "NOT_FOUND")
+    assert relayed.upstream.requests == []
 
 
-async def test_a_path_stays_below_its_function(relayed: Relayed) -> None:
-    """What remains of a trick is a plain path of a known function, of Pagewarden itself."""
+async def test_normalized_path_stays_below_its_function(relayed: Relayed) -> None:
+    """Such a path is forwarded to Pagewarden, as a path of a known function."""
     for target in (
         "/nonsense/../documents//evil.example.org/1?next=//evil.example.org",
         "http://evil.example.org/documents//evil.example.org/1?next=//evil.example.org",
@@ -89,96 +89,97 @@ async def test_a_path_stays_below_its_function(relayed: Relayed) -> None:
         assert status == 200
     host = urlsplit(relayed.upstream_url).netloc
     path = "/functions/v1/documents//evil.example.org/1?next=//evil.example.org"
-    assert [(seen.target, seen.header("host")) for seen in relayed.upstream.seen] == 2 * [
-        (path, host)
-    ]
+    received = [(request.target, request.header("host")) for request in relayed.upstream.requests]
+    assert received == 2 * [(path, host)]
 
 
-async def test_a_server_that_is_away_is_said_to_be(relayed: Relayed) -> None:
-    """With a time to come back; neither the answer nor the log has the address that was asked."""
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-        async with _relaying(url) as (relay, client):
-            answer = await client.post(f"/documents/1?{QUERY}", content=b"abc")
-    assert (answer.status_code, answer.json()["error"]) == (502, "PAGEWARDEN_AWAY")
-    assert int(answer.headers["retry-after"]) > 0
-    assert "secret" not in answer.text
-    assert url not in answer.text
+async def test_unreachable_server_is_reported(relayed: Relayed) -> None:
+    """With Retry-After; neither the response nor the log contains the URL."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        async with _run_relay(url) as (relay, client):
+            response = await client.post(f"/documents/1?{QUERY}", content=b"abc")
+    assert (response.status_code, response.json()["error"]) == (502, "PAGEWARDEN_AWAY")
+    assert int(response.headers["retry-after"]) > 0
+    assert "secret" not in response.text
+    assert url not in response.text
     assert b"Pagewarden" in relay.log
     assert b"secret" not in relay.log
     assert url.encode() not in relay.log
-    assert relayed.upstream.seen == []
+    assert relayed.upstream.requests == []
 
 
-async def test_a_server_that_takes_too_long_is_not_waited_for() -> None:
-    """Neither when it does not answer, nor when the body of the request never ends."""
+async def test_slow_server_causes_a_timeout() -> None:
+    """Without a response, or while the body of the request never ends."""
     endless = {"Content-Length": "10"}
-    left = asyncio.Queue[None]()
+    disconnects = asyncio.Queue[None]()
 
-    async def ponder(_scope: Scope, receive: Receive, _send: Send) -> None:
+    async def never_respond(_scope: Scope, receive: Receive, _send: Send) -> None:
         while (await receive())["type"] == "http.request":
             pass
-        left.put_nowait(None)
+        disconnects.put_nowait(None)
 
     async with (
-        serving.serving(upstreams.Upstream(behaviour=ponder)) as url,
-        _relaying(url, PAGEWARDEN_RELAY_SECONDS="0.5") as (relay, client),
+        serving.serve_app(upstreams.Upstream(behaviour=never_respond)) as url,
+        _run_relay(url, PAGEWARDEN_RELAY_SECONDS="0.5") as (relay, client),
     ):
-        answer = await client.post("/documents/1", content=b"abc")
-        assert (answer.status_code, answer.json()["error"]) == (504, "PAGEWARDEN_SLOW")
-        assert int(answer.headers["retry-after"]) > 0
-        await asyncio.wait_for(left.get(), PATIENCE_SECONDS)
+        response = await client.post("/documents/1", content=b"abc")
+        assert (response.status_code, response.json()["error"]) == (504, "PAGEWARDEN_SLOW")
+        assert int(response.headers["retry-after"]) > 0
+        await asyncio.wait_for(disconnects.get(), TIMEOUT_SECONDS)
         status, refusal = await _ask(relay.url, "/documents/1", headers=endless, body=b"first")
         assert (status, refusal["error"]) == (504, "PAGEWARDEN_SLOW")
-        await asyncio.wait_for(left.get(), PATIENCE_SECONDS)
+        await asyncio.wait_for(disconnects.get(), TIMEOUT_SECONDS)
 
 
-async def test_the_time_limit_is_for_the_beginning_of_an_answer_only() -> None:
-    """A long answer may take its time."""
+async def test_timeout_applies_to_the_start_of_the_response() -> None:
+    """Its body may take longer."""
     seconds = 0.5
 
-    async def speak_slowly(_scope: Scope, _receive: Receive, send: Send) -> None:
+    async def respond_slowly(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"first", "more_body": True})
         await asyncio.sleep(2 * seconds)
         await send({"type": "http.response.body", "body": b"second"})
 
     async with (
-        serving.serving(upstreams.Upstream(behaviour=speak_slowly)) as url,
-        _relaying(url, PAGEWARDEN_RELAY_SECONDS=str(seconds)) as (_, client),
+        serving.serve_app(upstreams.Upstream(behaviour=respond_slowly)) as url,
+        _run_relay(url, PAGEWARDEN_RELAY_SECONDS=str(seconds)) as (_, client),
     ):
-        answer = await client.get("/documents/1")
-    assert answer.content == b"firstsecond"
+        response = await client.get("/documents/1")
+    assert response.content == b"firstsecond"
 
 
 @pytest.mark.parametrize(
     "url", [None, "", "pagewarden", "ftp://example.org", "https://me:very-secret@example.org"]
 )
-async def test_a_relay_that_is_not_set_up_says_how(url: str | None) -> None:
-    """A password in the URL counts as none, since it would show up in messages."""
-    async with _relaying(url) as (relay, client):
-        answer = await client.get("/documents/1")
-    assert (answer.status_code, answer.json()["error"]) == (503, "NOT_CONFIGURED")
-    assert "PAGEWARDEN_URL" in answer.json()["hint"]
-    assert "very-secret" not in answer.text + relay.log.decode()
+async def test_missing_or_invalid_url_of_pagewarden_is_explained(url: str | None) -> None:
+    """A URL with a password is invalid, because it would appear in messages."""
+    async with _run_relay(url) as (relay, client):
+        response = await client.get("/documents/1")
+    assert (response.status_code, response.json()["error"]) == (503, "NOT_CONFIGURED")
+    assert "PAGEWARDEN_URL" in response.json()["hint"]
+    assert "very-secret" not in response.text + relay.log.decode()
 
 
-async def test_pagewarden_may_live_in_a_folder_of_its_host(relayed: Relayed) -> None:
-    """The path of PAGEWARDEN_URL comes first, with or without a stroke at its end."""
+async def test_upstream_url_may_have_a_path(relayed: Relayed) -> None:
+    """With or without a slash at its end."""
     for url in (f"{relayed.upstream_url}/inner", f"{relayed.upstream_url}/inner/"):
-        async with _relaying(url) as (_, client):
+        async with _run_relay(url) as (_, client):
             await client.get("/documents/1")
-    assert {seen.target for seen in relayed.upstream.seen} == {"/inner/functions/v1/documents/1"}
+    assert {request.target for request in relayed.upstream.requests} == {
+        "/inner/functions/v1/documents/1"
+    }
 
 
 @contextlib.asynccontextmanager
-async def _relaying(
+async def _run_relay(
     url: str | None, **settings: str
 ) -> AsyncIterator[tuple[deno.Relay, httpx.AsyncClient]]:
-    """Run a relay of its own settings, and a client of it."""
+    """Run a relay with these settings, and a client for it."""
     async with (
-        deno.relaying(url, **settings) as relay,
+        deno.run_relay(url, **settings) as relay,
         httpx.AsyncClient(base_url=relay.url, timeout=20) as client,
     ):
         yield relay, client
@@ -187,7 +188,7 @@ async def _relaying(
 async def _ask(
     url: str, target: str, *, headers: dict[str, str] | None = None, body: bytes = b""
 ) -> tuple[int, Any]:
-    """Send exactly this, which every client would tidy up before, and read the answer at once."""
+    """Send this target, which every client would normalize, and read the response."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     lines = {"Host": parts.netloc, "Connection": "close"} | (headers or {})
@@ -195,7 +196,7 @@ async def _ask(
     method = "POST" if body else "GET"
     writer.write(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode() + body)
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             start = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
             length = re.search(r"content-length: (\d+)", start)
             content = await reader.readexactly(int(length[1]) if length else 0)

@@ -1,4 +1,4 @@
-"""The relay passes bodies on as they come, and holds nothing back."""
+"""The relay streams bodies in both directions."""
 
 from __future__ import annotations
 
@@ -17,59 +17,59 @@ if TYPE_CHECKING:
     from tests.relay.conftest import Relayed
 
 
-PATIENCE_SECONDS = 15
+TIMEOUT_SECONDS = 15
 BLOCK = bytes(range(256)) * 4096  # 1 MB
 BLOCKS = 96
-SPARE_KILOBYTES = 40_000
+MAX_KILOBYTES = 40_000
 
 
-async def test_a_request_is_passed_on_while_it_comes(relayed: Relayed) -> None:
-    """The second piece is sent only after the first was seen on the other side."""
+async def test_request_body_is_streamed(relayed: Relayed) -> None:
+    """The second chunk is sent only after the first one has arrived."""
     arrived: list[bytes] = []
-    first_is_there = asyncio.Event()
+    first_arrived = asyncio.Event()
 
-    async def remember(_scope: Scope, receive: Receive, send: Send) -> None:
+    async def record(_scope: Scope, receive: Receive, send: Send) -> None:
         async for chunk in upstreams.chunks(receive):
             arrived.append(chunk)
-            first_is_there.set()
-        await _answer(send, b"".join(arrived))
+            first_arrived.set()
+        await _respond(send, b"".join(arrived))
 
-    async def pieces() -> AsyncIterator[bytes]:
+    async def chunks() -> AsyncIterator[bytes]:
         yield b"first"
-        await first_is_there.wait()
+        await first_arrived.wait()
         yield b"second"
 
-    relayed.upstream.behaviour = remember
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        answer = await relayed.client.post("/upload-to-dropbox", content=pieces())
-    assert answer.content == b"firstsecond"
+    relayed.upstream.behaviour = record
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        response = await relayed.client.post("/upload-to-dropbox", content=chunks())
+    assert response.content == b"firstsecond"
     assert arrived == [b"first", b"second"]
 
 
-async def test_an_answer_is_passed_on_while_it_comes(relayed: Relayed) -> None:
-    """The second piece is sent only after the first was seen on the other side."""
-    first_is_there = asyncio.Event()
+async def test_response_body_is_streamed(relayed: Relayed) -> None:
+    """The second chunk is sent only after the first one has arrived."""
+    first_arrived = asyncio.Event()
 
-    async def speak(_scope: Scope, _receive: Receive, send: Send) -> None:
+    async def respond(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"first", "more_body": True})
-        await first_is_there.wait()
+        await first_arrived.wait()
         await send({"type": "http.response.body", "body": b"second"})
 
-    relayed.upstream.behaviour = speak
+    relayed.upstream.behaviour = respond
     arrived = []
     async with (
-        asyncio.timeout(PATIENCE_SECONDS),
-        relayed.client.stream("GET", "/documents/1") as answer,
+        asyncio.timeout(TIMEOUT_SECONDS),
+        relayed.client.stream("GET", "/documents/1") as response,
     ):
-        async for chunk in answer.aiter_raw():
+        async for chunk in response.aiter_raw():
             arrived.append(chunk)
-            first_is_there.set()
+            first_arrived.set()
     assert arrived == [b"first", b"second"]
 
 
-async def test_a_large_file_takes_no_memory(relayed: Relayed) -> None:
-    """A hundred megabytes up and down again cost a few."""
+async def test_large_file_needs_little_memory(relayed: Relayed) -> None:
+    """Streaming about 100 MB in both directions needs less than 40 MB."""
 
     async def echo(_scope: Scope, receive: Receive, send: Send) -> None:
         digest = hashlib.sha256()
@@ -88,16 +88,16 @@ async def test_a_large_file_takes_no_memory(relayed: Relayed) -> None:
     relayed.upstream.behaviour = echo
     before = _peak_kilobytes(relayed.relay.pid)
     received = hashlib.sha256()
-    async with relayed.client.stream("POST", "/upload-to-dropbox", content=blocks()) as answer:
-        async for chunk in answer.aiter_raw():
+    async with relayed.client.stream("POST", "/upload-to-dropbox", content=blocks()) as response:
+        async for chunk in response.aiter_raw():
             received.update(chunk)
     whole = hashlib.sha256(BLOCK * BLOCKS).hexdigest()
-    assert (answer.headers["x-digest"], received.hexdigest()) == (whole, whole)
-    assert _peak_kilobytes(relayed.relay.pid) - before < SPARE_KILOBYTES
+    assert (response.headers["x-digest"], received.hexdigest()) == (whole, whole)
+    assert _peak_kilobytes(relayed.relay.pid) - before < MAX_KILOBYTES
 
 
-async def test_whoever_leaves_in_the_middle_of_a_request_ends_it(relayed: Relayed) -> None:
-    """Pagewarden learns it at once, and can throw away what has come."""
+async def test_disconnect_during_the_request_cancels_it(relayed: Relayed) -> None:
+    """Pagewarden notices it immediately."""
     arrived, left = asyncio.Event(), asyncio.Event()
 
     async def wait(_scope: Scope, receive: Receive, _send: Send) -> None:
@@ -111,15 +111,15 @@ async def test_whoever_leaves_in_the_middle_of_a_request_ends_it(relayed: Relaye
 
     relayed.upstream.behaviour = wait
     sending = asyncio.create_task(relayed.client.post("/upload-to-dropbox", content=endless()))
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await arrived.wait()
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
         await left.wait()
 
 
-async def test_whoever_leaves_before_the_answer_ends_the_request(relayed: Relayed) -> None:
-    """What nobody waits for is not worked on."""
+async def test_disconnect_before_the_response_cancels_the_request(relayed: Relayed) -> None:
+    """Pagewarden can stop working on it."""
     arrived, left = asyncio.Event(), asyncio.Event()
 
     async def wait(_scope: Scope, receive: Receive, _send: Send) -> None:
@@ -130,32 +130,32 @@ async def test_whoever_leaves_before_the_answer_ends_the_request(relayed: Relaye
 
     relayed.upstream.behaviour = wait
     asking = asyncio.create_task(relayed.client.get("/documents/1"))
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await arrived.wait()
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         await left.wait()
 
 
-async def test_whoever_leaves_in_the_middle_of_an_answer_ends_it(relayed: Relayed) -> None:
-    """Nothing more is fetched for somebody who is gone."""
+async def test_disconnect_during_the_response_cancels_it(relayed: Relayed) -> None:
+    """Pagewarden sends nothing more."""
     left = asyncio.Event()
 
-    async def speak(_scope: Scope, receive: Receive, send: Send) -> None:
+    async def respond(_scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"first", "more_body": True})
         while (await receive())["type"] == "http.request":
             pass
         left.set()
 
-    relayed.upstream.behaviour = speak
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        async with relayed.client.stream("GET", "/documents/1") as answer:
-            assert await anext(answer.aiter_raw()) == b"first"
+    relayed.upstream.behaviour = respond
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        async with relayed.client.stream("GET", "/documents/1") as response:
+            assert await anext(response.aiter_raw()) == b"first"
         await left.wait()
 
 
-async def _answer(send: Send, body: bytes) -> None:
+async def _respond(send: Send, body: bytes) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": body})
 

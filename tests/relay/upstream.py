@@ -1,4 +1,4 @@
-"""A server in the place of Pagewarden, which remembers what it was asked."""
+"""A server in place of Pagewarden that records its requests."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Headers = list[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One request, as it arrived."""
+class RecordedRequest:
+    """A request as it arrived."""
 
     method: str
     target: str
@@ -25,7 +25,7 @@ class Seen:
     body: bytes
 
     def header(self, name: str) -> str | None:
-        """Give the one value of a header."""
+        """Return the value of a header that is sent at most once."""
         values = [value for key, value in self.headers if key == name.encode()]
         assert len(values) <= 1, values
         return values[0].decode() if values else None
@@ -33,19 +33,19 @@ class Seen:
 
 @dataclass(slots=True)
 class Upstream:
-    """An ASGI app that answers every request in the same way, or as behaviour does."""
+    """An ASGI app that sends the same response to every request, or calls `behaviour`."""
 
     status: int = 200
     headers: Sequence[tuple[bytes, bytes]] = ()
     body: bytes = b""
     behaviour: Behaviour | None = None
-    seen: list[Seen] = field(default_factory=list)
+    requests: list[RecordedRequest] = field(default_factory=list)
 
-    def forget(self) -> None:
-        """Be as new."""
+    def reset(self) -> None:
+        """Forget the requests, and respond as initially."""
         self.status, self.headers, self.body = 200, (), b""
         self.behaviour = None
-        self.seen.clear()
+        self.requests.clear()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -57,7 +57,7 @@ class Upstream:
         body = b"".join([chunk async for chunk in chunks(receive)])
         query = scope["query_string"].decode()
         target = scope["raw_path"].decode() + (f"?{query}" if query else "")
-        self.seen.append(Seen(scope["method"], target, list(scope["headers"]), body))
+        self.requests.append(RecordedRequest(scope["method"], target, list(scope["headers"]), body))
         await send(
             {"type": "http.response.start", "status": self.status, "headers": list(self.headers)}
         )
@@ -65,7 +65,7 @@ class Upstream:
 
 
 async def chunks(receive: Receive) -> AsyncIterator[bytes]:
-    """Read a body piece by piece; a client that leaves ends it."""
+    """Yield a body in chunks; a disconnect ends it."""
     more = True
     while more:
         message = await receive()

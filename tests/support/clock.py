@@ -1,7 +1,7 @@
-"""The clock of a test run, set just before the end of a minute, an hour, a day, a month or a year.
+"""Set the clock of a test run just before the end of a minute, an hour, a day, a month or a year.
 
-libfaketime shifts the clock of every process that a run starts, Postgres included, by what a file
-says. Nothing of this is in the product: a clock that a session could set would be a way in.
+libfaketime shifts the clock of every process of the run, including Postgres, by the offset in a
+file. The product has no such mechanism: a clock that a session can set would be a vulnerability.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pagewarden.local import account
 
-# Each is the first moment of the next one.
+# The first moment of the next minute, hour, and so on.
 BOUNDARIES = {
     "minute": dt.datetime(2026, 11, 18, 10, 38, tzinfo=dt.UTC),
     "hour": dt.datetime(2026, 11, 18, 11, 0, tzinfo=dt.UTC),
@@ -27,15 +27,15 @@ _FILE = "FAKETIME_TIMESTAMP_FILE"
 _LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1")
 
 
-def environment(file: Path) -> dict[str, str]:
-    """Give the variables under which processes take their time from a file."""
-    found = [path for pattern in _LIBRARIES for path in Path("/").glob(pattern.lstrip("/"))]
-    if not found:
-        raise LookupError("there is no libfaketime; install the Debian package faketime")
+def make_environment(file: Path) -> dict[str, str]:
+    """Return environment variables that make processes read the time offset from a file."""
+    libraries = [path for pattern in _LIBRARIES for path in Path("/").glob(pattern.lstrip("/"))]
+    if not libraries:
+        raise LookupError("libfaketime is missing; install the Debian package faketime")
     file.write_text("+0")
-    file.chmod(0o644)  # the server runs under an account of its own
+    file.chmod(0o644)  # the server runs as another user
     return {
-        "LD_PRELOAD": str(found[0]),
+        "LD_PRELOAD": str(libraries[0]),
         _FILE: str(file),
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
@@ -44,25 +44,25 @@ def environment(file: Path) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Clock:
-    """Sets the time of this run; each test begins less than a second before the boundary."""
+    """Sets the time of this run; each test starts less than a second before the boundary."""
 
     boundary: dt.datetime
     file: Path
     _offset: float = 0.0
 
     @classmethod
-    def of(cls, boundary: str) -> Clock:
-        """Use the file that this process was started with, and have Postgres use it too."""
+    def from_boundary(cls, boundary: str) -> Clock:
+        """Use the file of this process's environment, also for Postgres."""
         names = ("LD_PRELOAD", *(name for name in os.environ if name.startswith("FAKETIME_")))
         account._ENVIRONMENT.update({name: os.environ[name] for name in names})  # noqa: SLF001
         return cls(BOUNDARIES[boundary], Path(os.environ[_FILE]))
 
     def set_for(self, test: str) -> None:
-        """Go back to just before the boundary; how long before, the name of the test decides."""
+        """Set the time just before the boundary; the name of the test determines the lead."""
         lead = zlib.crc32(test.encode()) % 1000 / 1000
         real = time.time() - self._offset
         self._offset = self.boundary.timestamp() - lead - real
-        # In one step: a process that finds the file empty has the real time.
+        # Atomically: a process that reads an empty file would use the real time.
         new = self.file.with_suffix(".new")
         new.write_text(f"{self._offset:+.6f}")
         new.chmod(0o644)

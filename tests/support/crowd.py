@@ -1,4 +1,4 @@
-"""Many connections in several processes, all doing something to the same documents at once."""
+"""Concurrent calls on the same documents, from many connections in several processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    Act = Callable[[psycopg.AsyncConnection], Awaitable[None]]
+    Call = Callable[[psycopg.AsyncConnection], Awaitable[None]]
     Claims = list[tuple[str, str]]
 
 SERVICE = '{"role": "service_role"}'
@@ -25,7 +25,7 @@ CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailur
 
 
 async def run(jobs: Sequence[tuple[Callable[..., Any], Sequence[Any]]]) -> list[Any]:
-    """Run each job, a function of this module and its arguments, in a process of its own."""
+    """Run each job, a function of this module with arguments, in a separate process."""
     context = multiprocessing.get_context("spawn")
     loop = asyncio.get_running_loop()
     with ProcessPoolExecutor(len(jobs), mp_context=context) as pool:
@@ -34,30 +34,30 @@ async def run(jobs: Sequence[tuple[Callable[..., Any], Sequence[Any]]]) -> list[
 
 
 async def connect(url: str) -> psycopg.AsyncConnection:
-    """Connect as one of our services."""
+    """Connect as a service."""
     conn = await psycopg.AsyncConnection.connect(url, autocommit=True)
     await conn.execute("select set_config('request.jwt.claims', %s, false)", (SERVICE,))
     return conn
 
 
-async def call(conn: psycopg.AsyncConnection, query: str, *params: Any) -> Any:
-    """Ask for one value."""
+async def fetch_value(conn: psycopg.AsyncConnection, query: str, *params: Any) -> Any:
+    """Return the value of a query with one column and row."""
     row = await (await conn.execute(query.encode(), params)).fetchone()
     return row[0] if row else None
 
 
 def claim_all(url: str, connections: int, limit: int) -> list[str]:
-    """Claim with that many connections until nothing is left; return what was claimed."""
+    """Claim with a number of connections until the queue is empty; return the documents."""
     return asyncio.run(_claim_all(url, connections, limit))
 
 
 async def _claim_all(url: str, connections: int, limit: int) -> list[str]:
     lists = await asyncio.gather(*(_claim_until_empty(url, limit) for _ in range(connections)))
-    return [document for found in lists for document in found]
+    return [document for documents in lists for document in documents]
 
 
 async def _claim_until_empty(url: str, limit: int) -> list[str]:
-    taken: list[str] = []
+    claimed: list[str] = []
     async with await connect(url) as conn:
         while True:
             cursor = await conn.execute(
@@ -66,96 +66,101 @@ async def _claim_until_empty(url: str, limit: int) -> list[str]:
             )
             rows = await cursor.fetchall()
             if not rows:
-                return taken
-            taken += [document for (document,) in rows]
+                return claimed
+            claimed += [document for (document,) in rows]
 
 
 def upload(url: str, case: str, name: str, connections: int) -> list[dict[str, Any]]:
-    """Upload different files under one name, all at once."""
+    """Upload different files concurrently under one name."""
     return asyncio.run(_upload(url, case, name, connections))
 
 
 async def _upload(url: str, case: str, name: str, connections: int) -> list[dict[str, Any]]:
-    async def one() -> dict[str, Any]:
+    async def upload_one() -> dict[str, Any]:
         async with await connect(url) as conn:
             query = "select public.safe_document_reupload_v2(%s, %s, '/x', 'png', p_sha256 => %s)"
-            answer: dict[str, Any] = await call(conn, query, case, name, uuid.uuid4().hex * 2)
+            answer: dict[str, Any] = await fetch_value(
+                conn, query, case, name, uuid.uuid4().hex * 2
+            )
             return answer
 
-    return await asyncio.gather(*(one() for _ in range(connections)))
+    return await asyncio.gather(*(upload_one() for _ in range(connections)))
 
 
-def quarrel(url: str, case: str, names: Sequence[str], rounds: int, seed: int) -> list[str]:
-    """Do everything at once for so many rounds; return the results we were told are written."""
-    return asyncio.run(_quarrel(url, case, names, rounds, seed))
+def run_random_calls(
+    url: str, case: str, names: Sequence[str], rounds: int, seed: int
+) -> list[str]:
+    """Make random calls concurrently for a number of rounds; return the confirmed results."""
+    return asyncio.run(_run_random_calls(url, case, names, rounds, seed))
 
 
-async def _quarrel(url: str, case: str, names: Sequence[str], rounds: int, seed: int) -> list[str]:
-    chance = random.Random(seed)  # noqa: S311  # the same run again, not a secret
-    quarrel = Quarrel(case, names, chance)
-    workers = [quarrel.finish, quarrel.finish, quarrel.fail, quarrel.die]
-    people = [quarrel.sweep, quarrel.requeue, quarrel.recover, quarrel.replace]
-    crowd = (workers, workers, workers, people, people)
-    await asyncio.gather(*(quarrel.act(url, acts, rounds) for acts in crowd))
-    return quarrel.written
+async def _run_random_calls(
+    url: str, case: str, names: Sequence[str], rounds: int, seed: int
+) -> list[str]:
+    calls = RandomCalls(case, names, random.Random(seed))  # noqa: S311  # no secret
+    of_workers = [calls.finish, calls.finish, calls.fail, calls.abandon]
+    of_users = [calls.sweep, calls.requeue, calls.recover, calls.replace]
+    clients = (of_workers, of_workers, of_workers, of_users, of_users)
+    await asyncio.gather(*(calls.make(url, choices, rounds) for choices in clients))
+    return calls.written
 
 
 @dataclass
-class Quarrel:
-    """What can happen to a document, in the hands of chance."""
+class RandomCalls:
+    """Random calls on documents by workers and users."""
 
     case: str
     names: Sequence[str]
-    chance: random.Random
+    rng: random.Random
     written: list[str] = field(default_factory=list)
-    in_hand: list[Claims] = field(default_factory=list)
+    claimed: list[Claims] = field(default_factory=list)
 
-    async def act(self, url: str, acts: Sequence[Act], rounds: int) -> None:
-        """Do one of these things after the other; a conflict is an answer like any other."""
+    async def make(self, url: str, choices: Sequence[Call], rounds: int) -> None:
+        """Make random calls of these, one after another; conflicts are allowed."""
         async with await connect(url) as conn:
             for _ in range(rounds):
                 with contextlib.suppress(*CONFLICTS):
-                    await self.chance.choice(acts)(conn)
+                    await self.rng.choice(choices)(conn)
 
     async def finish(self, conn: psycopg.AsyncConnection) -> None:
-        """Take some documents, and complete some of before, which others may have by now."""
-        self.in_hand.append(await _claim(conn, 3))
-        if len(self.in_hand) > 3:
-            # On a slow machine what was taken long ago is always somebody else's.
-            self.written += await _complete(conn, self.in_hand.pop(self.chance.choice((0, -1))))
+        """Claim some documents, and complete earlier ones, which may have been taken away."""
+        self.claimed.append(await _claim(conn, 3))
+        if len(self.claimed) > 3:
+            # On a slow machine the oldest claims have always expired, so use the newest ones, too.
+            self.written += await _complete(conn, self.claimed.pop(self.rng.choice((0, -1))))
 
     async def fail(self, conn: psycopg.AsyncConnection) -> None:
-        """Fail at some documents."""
+        """Claim some documents and fail them."""
         for document, token in await _claim(conn, 2):
-            category = self.chance.choice(["permanent", "transient"])
+            category = self.rng.choice(["permanent", "transient"])
             query = "select public.fail_document(%s, %s, 'broken', '{}', %s, 0)"
-            await call(conn, query, document, token, category)
+            await fetch_value(conn, query, document, token, category)
 
-    async def die(self, conn: psycopg.AsyncConnection) -> None:
-        """Take some documents and never be heard of again."""
+    async def abandon(self, conn: psycopg.AsyncConnection) -> None:
+        """Claim some documents and do nothing with them, like a dead worker."""
         await _claim(conn, 2)
 
     async def sweep(self, conn: psycopg.AsyncConnection) -> None:
-        """Take back what the dead hold, and some that the living hold too."""
-        await call(conn, "select public.sweep_documents(now() + interval '20 seconds')")
+        """Reclaim documents of dead workers, and some of living ones."""
+        await fetch_value(conn, "select public.sweep_documents(now() + interval '20 seconds')")
 
     async def requeue(self, conn: psycopg.AsyncConnection) -> None:
-        """Send all dead letters round again."""
+        """Requeue all dead letters."""
         query = """select public.resolve_dead_letters('{"lane": "image"}', 'requeue')"""
-        await call(conn, query)
+        await fetch_value(conn, query)
 
     async def recover(self, conn: psycopg.AsyncConnection) -> None:
-        """Give everything back as stuck."""
-        await call(conn, "select public.recover_stuck_documents(0)")
+        """Release all documents as stuck."""
+        await fetch_value(conn, "select public.recover_stuck_documents(0)")
 
     async def replace(self, conn: psycopg.AsyncConnection) -> None:
-        """Upload a new version of some document."""
+        """Upload a new version of a random document."""
         query = "select public.safe_document_reupload_v2(%s, %s, '/x', 'png', p_sha256 => %s)"
-        await call(conn, query, self.case, self.chance.choice(self.names), uuid.uuid4().hex * 2)
+        await fetch_value(conn, query, self.case, self.rng.choice(self.names), uuid.uuid4().hex * 2)
 
 
 async def claim_and_complete(conn: psycopg.AsyncConnection) -> list[str]:
-    """Do what a worker does; return the results the database says it has taken."""
+    """Claim and complete documents as a worker does; return the accepted results."""
     return await _complete(conn, await _claim(conn, 3))
 
 

@@ -1,4 +1,4 @@
-"""Migrated databases that tests use one after another: to empty one is quicker than to clone."""
+"""Migrated databases that tests share one after another: clearing is faster than cloning."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from pagewarden.local import server
+    from pagewarden.local.server import LocalServer
 
-# A table that held so many rows is slow to scan once they are deleted: such a database is dropped.
+# A table with more deleted rows is slow to scan, so the database is dropped.
 MAX_DELETED_ROWS = 20_000
 
 _TABLES = """
@@ -30,7 +30,7 @@ _COLUMNS = """
     select string_agg(quote_ident(attname), ', ' order by attnum) from pg_attribute
     where attrelid = %s::regclass and attnum > 0 and not attisdropped and attgenerated = ''
 """
-# Every change of the schema, and of rights, gives a row of these catalogs another xmin.
+# Every change of the schema or of rights changes the xmin of a row in these catalogs.
 _SCHEMA = "select " + ", ".join(
     f"(select count(*) || ':' || coalesce(sum(xmin::text::bigint), 0) from {catalog})"
     for catalog in (
@@ -57,20 +57,20 @@ _RESET_SEQUENCES = """
       on o.name = format('%%I.%%I', s.schemaname, s.sequencename)
     where s.last_value is distinct from o.last_value
 """
-# Without triggers and foreign keys to look after, deleting a few rows is quick.
+# Deleting is fast because triggers and foreign keys are disabled.
 _EMPTY = """
     do $$
     declare
       v_table text;
       v_rows bigint;
-      v_most bigint := 0;
+      v_max bigint := 0;
     begin
       for v_table in %s loop
         execute 'delete from ' || v_table;
         get diagnostics v_rows = row_count;
-        v_most := greatest(v_most, v_rows);
+        v_max := greatest(v_max, v_rows);
       end loop;
-      perform set_config('pagewarden_tests.deleted', v_most::text, false);
+      perform set_config('pagewarden_tests.deleted', v_max::text, false);
     end;
     $$
 """
@@ -78,15 +78,15 @@ _EMPTY = """
 
 @dataclass(slots=True)
 class Pool:
-    """Lends databases; each process of a test run has a pool of its own."""
+    """Lends databases; each process of a test run has its own pool."""
 
-    server: server.LocalServer
+    server: LocalServer
     template: str
     _idle: list[_Reusable] = field(default_factory=list)
 
     @contextlib.asynccontextmanager
     async def borrow(self, *, fresh: bool = False) -> AsyncIterator[databases.Database]:
-        """Lend a database as the migrations leave it; a fresh one has no statistics of others."""
+        """Lend a newly migrated database; a fresh one has no planner statistics of other tests."""
         reuse = self._idle and not fresh
         reusable = self._idle.pop() if reuse else await self._create()
         database = databases.Database(self.server, reusable.name)
@@ -107,17 +107,17 @@ class Pool:
     async def _create(self) -> _Reusable:
         name = f"test_{uuid.uuid4().hex[:16]}"
         await databases.clone(self.server, self.template, name)
-        async with databases.superuser(self.server, name) as conn:
-            return await _Reusable.of(conn, name)
+        async with databases.connect_superuser(self.server, name) as conn:
+            return await _Reusable.from_database(conn, name)
 
     async def _reset(self, reusable: _Reusable) -> bool:
-        async with databases.superuser(self.server, reusable.name) as conn:
+        async with databases.connect_superuser(self.server, reusable.name) as conn:
             return await reusable.reset(conn)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reusable:
-    """A database, and what the migrations put into it: rows by table, sequences, its schema."""
+    """A database, and its initial state: rows by table, sequences, schema."""
 
     name: str
     rows: dict[str, bytes]
@@ -125,47 +125,47 @@ class _Reusable:
     schema: object
 
     @classmethod
-    async def of(cls, conn: psycopg.AsyncConnection, name: str) -> _Reusable:
-        """Look at a database that nobody has used yet."""
+    async def from_database(cls, conn: psycopg.AsyncConnection, name: str) -> _Reusable:
+        """Record the state of a newly migrated database."""
         tables = [table for (table,) in await (await conn.execute(_TABLES)).fetchall()]
         rows = {table: await _copy_out(conn, table) for table in tables}
-        found = await conn.execute(
+        cursor = await conn.execute(
             "select format('%I.%I', schemaname, sequencename), last_value from pg_sequences"
         )
-        sequences: dict[str, int | None] = dict(await found.fetchall())
-        return cls(name, {t: r for t, r in rows.items() if r}, sequences, await _schema(conn))
+        sequences: dict[str, int | None] = dict(await cursor.fetchall())
+        return cls(name, {t: r for t, r in rows.items() if r}, sequences, await _read_schema(conn))
 
     async def reset(self, conn: psycopg.AsyncConnection) -> bool:
-        """Make the database what it was; False if that would take longer than a new one."""
+        """Restore the initial state; return False if a new database would be faster."""
         await conn.execute(_END_SESSIONS)
-        if await _schema(conn) != self.schema:
+        if await _read_schema(conn) != self.schema:
             return False
         await conn.execute("set session_replication_role = replica")
         await conn.execute((_EMPTY % _TABLES).encode())
         for table, rows in self.rows.items():
             await _copy_in(conn, table, rows)
         await conn.execute(_RESET_SEQUENCES, (list(self.sequences), list(self.sequences.values())))
-        found = await conn.execute("select current_setting('pagewarden_tests.deleted')::bigint")
-        (deleted,) = await found.fetchone() or (0,)
+        cursor = await conn.execute("select current_setting('pagewarden_tests.deleted')::bigint")
+        (deleted,) = await cursor.fetchone() or (0,)
         return bool(deleted < MAX_DELETED_ROWS)
 
 
-async def _schema(conn: psycopg.AsyncConnection) -> object:
+async def _read_schema(conn: psycopg.AsyncConnection) -> object:
     return [await (await conn.execute(query)).fetchone() for query in (_SCHEMA, _DATABASE)]
 
 
-async def _columns(conn: psycopg.AsyncConnection, table: str) -> str:
+async def _list_columns(conn: psycopg.AsyncConnection, table: str) -> str:
     (columns,) = await (await conn.execute(_COLUMNS, (table,))).fetchone() or ("",)
     return str(columns)
 
 
 async def _copy_out(conn: psycopg.AsyncConnection, table: str) -> bytes:
-    query = f"copy (select {await _columns(conn, table)} from {table}) to stdout"
+    query = f"copy (select {await _list_columns(conn, table)} from {table}) to stdout"
     async with conn.cursor() as cursor, cursor.copy(query.encode()) as copy:
         return b"".join([bytes(data) async for data in copy])
 
 
 async def _copy_in(conn: psycopg.AsyncConnection, table: str, rows: bytes) -> None:
-    query = f"copy {table} ({await _columns(conn, table)}) from stdin"
+    query = f"copy {table} ({await _list_columns(conn, table)}) from stdin"
     async with conn.cursor() as cursor, cursor.copy(query.encode()) as copy:
         await copy.write(rows)

@@ -11,32 +11,34 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
-from pagewarden.local import bootstrap, cluster, migrations, server
+from pagewarden.local import bootstrap, cluster, migrations
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+    from pagewarden.local.server import LocalServer
+
 BARE = "template_bare"
 MIGRATED = "template_migrated"
 
-# Any number will do, as long as it is always the same one.
+# An arbitrary constant.
 _LOCK_KEY = 7_240_003
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database of one test's own; connections made here are closed when the test ends."""
+    """The database of a test; connections opened here are closed when the test ends."""
 
-    server: server.LocalServer
+    server: LocalServer
     name: str
     _connections: list[psycopg.AsyncConnection] = field(default_factory=list)
 
     def url(self, role: str = "postgres") -> str:
-        """Address over the socket."""
+        """Return the URL over the Unix socket."""
         return self.server.url(role, self.name)
 
     def tcp_url(self, role: str = "postgres") -> str:
-        """Address over 127.0.0.1."""
+        """Return the URL over 127.0.0.1."""
         return self.server.tcp_url(role, self.name)
 
     async def connect(
@@ -50,7 +52,7 @@ class Database:
         return conn
 
     async def create_user(self, email: str | None = None) -> uuid.UUID:
-        """Add somebody who could sign in."""
+        """Add a user account."""
         user = uuid.uuid4()
         async with await psycopg.AsyncConnection.connect(self.url()) as conn:
             await conn.execute(
@@ -60,13 +62,13 @@ class Database:
         return user
 
     @contextlib.asynccontextmanager
-    async def acting_as(self, who: uuid.UUID | str) -> AsyncIterator[psycopg.AsyncConnection]:
+    async def acting_as(self, user: uuid.UUID | str) -> AsyncIterator[psycopg.AsyncConnection]:
         """Open a transaction as a signed-in user (an id), as "anon" or as "service_role".
 
         Role and claims are set the way PostgREST sets them.
         """
-        role = who if isinstance(who, str) else "authenticated"
-        claims = {"role": role} | ({} if isinstance(who, str) else {"sub": str(who)})
+        role = user if isinstance(user, str) else "authenticated"
+        claims = {"role": role} | ({} if isinstance(user, str) else {"sub": str(user)})
         url = self.url("authenticator")
         async with (
             await psycopg.AsyncConnection.connect(url, autocommit=True) as conn,
@@ -77,19 +79,23 @@ class Database:
             yield conn
 
     @contextlib.asynccontextmanager
-    async def cut_off(self) -> AsyncIterator[None]:
-        """End all connections, and let nobody in as long as the block lasts."""
+    async def refuse_connections(self) -> AsyncIterator[None]:
+        """End all connections, and refuse new ones until the end of the block."""
         end = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
-        async with superuser(self.server) as conn:
-            await conn.execute(_named("alter database {} allow_connections false", self.name))
+        async with connect_superuser(self.server) as conn:
+            await conn.execute(
+                _format_names("alter database {} allow_connections false", self.name)
+            )
             try:
                 await conn.execute(end, (self.name,))
                 yield
             finally:
-                await conn.execute(_named("alter database {} allow_connections true", self.name))
+                await conn.execute(
+                    _format_names("alter database {} allow_connections true", self.name)
+                )
 
     async def close(self) -> None:
-        """Close what connect() opened."""
+        """Close the connections opened by `connect`."""
         for conn in self._connections:
             await conn.close()
 
@@ -102,8 +108,8 @@ async def _set_claims(
 
 
 @contextlib.asynccontextmanager
-async def cloned(local: server.LocalServer, template: str) -> AsyncIterator[Database]:
-    """Make a copy of the template, and drop it afterwards."""
+async def open_clone(local: LocalServer, template: str) -> AsyncIterator[Database]:
+    """Clone a template; drop the clone at the end."""
     database = Database(local, f"test_{uuid.uuid4().hex[:16]}")
     await clone(local, template, database.name)
     try:
@@ -113,53 +119,55 @@ async def cloned(local: server.LocalServer, template: str) -> AsyncIterator[Data
         await drop(local, database.name)
 
 
-async def prepare(local: server.LocalServer, template: str) -> None:
-    """Make a template unless another process of this test run has made it already."""
-    async with superuser(local) as conn:
+async def prepare_template(local: LocalServer, template: str) -> None:
+    """Create a template unless another process of this test run has already created it."""
+    async with connect_superuser(local) as conn:
         await conn.execute("select pg_advisory_lock(%s)", (_LOCK_KEY,))
-        found = await conn.execute("select from pg_database where datname = %s", (template,))
-        if await found.fetchone() is None:
-            await _build(local, conn, template)
+        cursor = await conn.execute("select from pg_database where datname = %s", (template,))
+        if await cursor.fetchone() is None:
+            await _create_template(local, conn, template)
 
 
-async def _build(local: server.LocalServer, conn: psycopg.AsyncConnection, template: str) -> None:
+async def _create_template(
+    local: LocalServer, conn: psycopg.AsyncConnection, template: str
+) -> None:
     unfinished = f"{template}_unfinished"
-    await conn.execute(_named("drop database if exists {} with (force)", unfinished))
+    await conn.execute(_format_names("drop database if exists {} with (force)", unfinished))
     if template == BARE:
-        await conn.execute(_named("create database {}", unfinished))
+        await conn.execute(_format_names("create database {}", unfinished))
         url = local.url(cluster.SUPERUSER, unfinished)
         await bootstrap.bootstrap(url, password=local.password)
     else:
         await clone(local, BARE, unfinished)
         await migrations.migrate(local.url("postgres", unfinished))
-    await conn.execute(_named("alter database {} rename to {}", unfinished, template))
+    await conn.execute(_format_names("alter database {} rename to {}", unfinished, template))
 
 
-async def clone(local: server.LocalServer, template: str, name: str) -> None:
-    """Copy a template."""
-    # Files are copied in a third of the time in which blocks are written to the log one by one.
+async def clone(local: LocalServer, template: str, name: str) -> None:
+    """Create a database as a copy of a template."""
+    # Copying files takes a third of the time of the default strategy, which logs every block.
     copy = "create database {} template {} strategy file_copy owner postgres"
-    async with superuser(local) as conn:
-        await conn.execute(_named(copy, name, template))
-    async with superuser(local, name) as conn:
+    async with connect_superuser(local) as conn:
+        await conn.execute(_format_names(copy, name, template))
+    async with connect_superuser(local, name) as conn:
         await bootstrap.set_database_defaults(conn)
 
 
-async def drop(local: server.LocalServer, name: str) -> None:
-    """Drop a database, whoever is connected to it."""
-    async with superuser(local) as conn:
-        await conn.execute(_named("drop database {} with (force)", name))
+async def drop(local: LocalServer, name: str) -> None:
+    """Drop a database, ending all connections to it."""
+    async with connect_superuser(local) as conn:
+        await conn.execute(_format_names("drop database {} with (force)", name))
 
 
 @contextlib.asynccontextmanager
-async def superuser(
-    local: server.LocalServer, name: str = "postgres"
+async def connect_superuser(
+    local: LocalServer, name: str = "postgres"
 ) -> AsyncIterator[psycopg.AsyncConnection]:
-    """Connect as superuser, in autocommit mode."""
+    """Connect as the superuser, in autocommit mode."""
     url = local.url(cluster.SUPERUSER, name)
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as conn:
         yield conn
 
 
-def _named(statement: str, *names: str) -> sql.Composed:
+def _format_names(statement: str, *names: str) -> sql.Composed:
     return sql.SQL(statement).format(*map(sql.Identifier, names))

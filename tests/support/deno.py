@@ -1,4 +1,4 @@
-"""The relay in a real Deno, with no more rights than it needs, and its checks."""
+"""Run the relay in Deno with the least permissions, and Deno's checks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LISTENING = re.compile(r"http://127\.0\.0\.1:\d+")
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """A relay that runs; log grows as it writes."""
+    """A running relay; `log` grows as it writes."""
 
     url: str
     pid: int
@@ -32,11 +32,11 @@ class Relay:
 
 
 @contextlib.asynccontextmanager
-async def relaying(upstream: str | None, **settings: str) -> AsyncIterator[Relay]:
+async def run_relay(upstream: str | None, **settings: str) -> AsyncIterator[Relay]:
     """Run the relay in front of a server."""
     names = ["PAGEWARDEN_URL", "PAGEWARDEN_RELAY_SECONDS"]
     environment = settings | ({} if upstream is None else {"PAGEWARDEN_URL": upstream})
-    async with _started(
+    async with _start(
         *("run", "--no-remote", "--no-npm", "--no-config", "--no-lock"),
         *("--allow-net=127.0.0.1", f"--allow-env={','.join(names)}", "index.ts"),
         environment=environment | {"DENO_SERVE_ADDRESS": "tcp:127.0.0.1:0"},
@@ -56,14 +56,14 @@ async def relaying(upstream: str | None, **settings: str) -> AsyncIterator[Relay
 
 
 async def run(*arguments: str) -> tuple[int, str]:
-    """Run a command of Deno on the relay; return how it ended, and what it said."""
-    async with _started(*arguments, environment={}) as process:
+    """Run a Deno command on the relay; return its exit code and output."""
+    async with _start(*arguments, environment={}) as process:
         output, _ = await process.communicate()
     return process.returncode or 0, output.decode()
 
 
 @contextlib.asynccontextmanager
-async def _started(
+async def _start(
     *arguments: str, environment: dict[str, str]
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     with tempfile.TemporaryDirectory() as cache:

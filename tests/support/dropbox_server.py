@@ -1,7 +1,7 @@
-"""A server on loopback that speaks the part of Dropbox's API v2 which we use.
+"""A server on loopback with the part of Dropbox's API v2 that we use.
 
-What it takes and says passes through the types of Dropbox's own library, so that neither side of
-a test can invent a field. It keeps its files in memory, and does wrong what a test asks it to.
+Requests and responses are validated with the types of Dropbox's own library, so that neither side
+of a test can invent a field. Files are in memory. Tests can inject faults.
 """
 
 from __future__ import annotations
@@ -42,39 +42,39 @@ _TOO_LARGE_FOR_ONE_REQUEST = 150 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens to a request instead of what should."""
+    """A fault that replaces or disturbs the response to a request."""
 
-    way: Literal["answer", "hang up", "lose the answer", "break off", "corrupt", "wait"] = "answer"
+    kind: Literal["answer", "hang up", "lose the answer", "break off", "corrupt", "wait"] = "answer"
     status: int = 500
     body: Any = ""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-HANG_UP = Fault("hang up")  # nothing is done, nothing is said
-LOSE_ANSWER = Fault("lose the answer")  # it is done, and nobody hears of it
-BREAK_OFF = Fault("break off")  # half of a content comes
-CORRUPT = Fault("corrupt")  # a byte of a content is wrong
-WAIT = Fault("wait")  # says that it was reached, and does its work when told to go on
+HANG_UP = Fault("hang up")  # neither processed nor answered
+LOSE_ANSWER = Fault("lose the answer")  # processed, but not answered
+BREAK_OFF = Fault("break off")  # only half of the content is sent
+CORRUPT = Fault("corrupt")  # one byte of the content is wrong
+WAIT = Fault("wait")  # sets `reached`, and continues when `go_on` is set
 BROKEN = Fault(status=503)
 
 
-def busy(seconds: int) -> Fault:
-    """Want the client to wait."""
+def rate_limit_fault(seconds: int) -> Fault:
+    """Make a response that asks the client to wait."""
     reason = {"reason": {".tag": "too_many_requests"}, "retry_after": seconds}
     headers = {"Retry-After": str(seconds)}
     body = {"error_summary": "too_many_requests/..", "error": reason}
     return Fault(status=429, headers=headers, body=body)
 
 
-def refusal(route: Any, error: Any) -> Fault:
-    """Refuse, with an error of Dropbox's library."""
+def error_fault(route: Any, error: Any) -> Fault:
+    """Make a response with an error of Dropbox's library."""
     encoded = json.loads(_serializers.json_encode(route.error_type, error))
     return Fault(status=409, body={"error_summary": f"{encoded['.tag']}/..", "error": encoded})
 
 
 @dataclass(frozen=True)
 class File:
-    """A file as it is kept."""
+    """A stored file."""
 
     path: str
     content: bytes
@@ -83,7 +83,7 @@ class File:
 
     @functools.cached_property
     def metadata(self) -> Any:
-        """Describe it as Dropbox does."""
+        """Return the metadata in Dropbox's format."""
         return files.FileMetadata(
             name=self.path.rpartition("/")[2],
             id=f"id:{hashlib.sha256(self.path.encode()).hexdigest()[:20]}",
@@ -98,14 +98,14 @@ class File:
 
 
 class _Refused(Exception):
-    """A route says no; the error is of Dropbox's library."""
+    """A route refused a request with an error of Dropbox's library."""
 
     def __init__(self, error: Any) -> None:
         self.error = error
 
 
 class DropboxServer:
-    """One account."""
+    """The server, with one account."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -125,15 +125,15 @@ class DropboxServer:
         self._links: dict[str, str] = {}
 
     def expire_token(self) -> None:
-        """Let the token that was handed out count no more."""
+        """Invalidate the issued access token."""
         self._token = ""
 
-    def lets_in(self, authorization: str) -> bool:
-        """Tell whether a request carries the token of the hour."""
+    def is_authorized(self, authorization: str) -> bool:
+        """Return whether a request has the valid access token."""
         return bool(self._token) and authorization == f"Bearer {self._token}"
 
-    def token(self, form: Mapping[str, str]) -> tuple[int, Any]:
-        """Hand out a token for the hours to come."""
+    def issue_token(self, form: Mapping[str, str]) -> tuple[int, Any]:
+        """Issue an access token."""
         expected = {
             "grant_type": "refresh_token",
             "refresh_token": self.refresh_token,
@@ -146,12 +146,12 @@ class DropboxServer:
         answer = {"access_token": self._token, "token_type": "bearer", "expires_in": self.lifetime}
         return 200, answer
 
-    def linked(self, path: str) -> File | None:
-        """Find what a temporary link leads to."""
+    def find_linked(self, path: str) -> File | None:
+        """Return the file of a temporary link."""
         return self.files.get(self._links.get(path, ""))
 
     def upload(self, argument: Any, body: bytes) -> Any:
-        """Keep a file that comes in one request."""
+        """Store a file that is sent in one request."""
         self._check_hash(argument, body, files.UploadError.content_hash_mismatch)
         if len(body) > _TOO_LARGE_FOR_ONE_REQUEST:
             raise _Refused(files.UploadError.payload_too_large)
@@ -162,22 +162,22 @@ class DropboxServer:
             raise _Refused(files.UploadError.path(failed)) from exc
 
     def upload_session_start(self, argument: Any, body: bytes) -> Any:
-        """Begin a session."""
+        """Start an upload session."""
         self._check_hash(argument, body, files.UploadSessionStartError.content_hash_mismatch)
         session = secrets.token_hex(8)
         self.sessions[session] = bytearray(body)
         return files.UploadSessionStartResult(session_id=session)
 
     def upload_session_append_v2(self, argument: Any, body: bytes) -> None:
-        """Add to a session."""
+        """Append to an upload session."""
         self._check_hash(argument, body, files.UploadSessionAppendError.content_hash_mismatch)
-        self._session(argument.cursor, files.UploadSessionAppendError).extend(body)
+        self._find_session(argument.cursor, files.UploadSessionAppendError).extend(body)
 
     def upload_session_finish(self, argument: Any, body: bytes) -> Any:
-        """Keep what came in a session, which is over then."""
+        """Store the file of an upload session and end the session."""
         kind = files.UploadSessionFinishError
         try:
-            content = self._session(argument.cursor, files.UploadSessionLookupError)
+            content = self._find_session(argument.cursor, files.UploadSessionLookupError)
         except _Refused as exc:
             raise _Refused(kind.lookup_failed(exc.error)) from exc
         try:
@@ -188,39 +188,39 @@ class DropboxServer:
         return stored
 
     def download(self, argument: Any, _body: bytes) -> File:
-        """Find the file that is wanted."""
+        """Return a file."""
         return self._find(argument.path, files.DownloadError.path)
 
     def get_metadata(self, argument: Any, _body: bytes) -> Any:
-        """Describe a file or a folder."""
-        if argument.path.lower() not in self.files and self._below(argument.path):
+        """Return the metadata of a file or folder."""
+        if argument.path.lower() not in self.files and self._list_below(argument.path):
             name = argument.path.rpartition("/")[2]
             return files.FolderMetadata(name=name, id="id:folder", path_display=argument.path)
         return self._find(argument.path, files.GetMetadataError.path).metadata
 
     def delete_v2(self, argument: Any, _body: bytes) -> Any:
-        """Remove a file; our side never wants a folder removed."""
+        """Delete a file; the store never deletes folders."""
         found = self._find(argument.path, files.DeleteError.path_lookup)
         assert argument.parent_rev == found.rev
         return files.DeleteResult(metadata=self.files.pop(found.path.lower()).metadata)
 
     def list_folder(self, argument: Any, _body: bytes) -> Any:
-        """List the first page."""
-        assert argument.path != "/", "the root has no stroke"
+        """Return the first page of a folder."""
+        assert argument.path != "/", "the path of the root is empty"
         lookup = files.LookupError
-        if argument.path and not self._below(argument.path):
+        if argument.path and not self._list_below(argument.path):
             is_file = argument.path.lower() in self.files
             reason = lookup.not_folder if is_file else lookup.not_found
             raise _Refused(files.ListFolderError.path(reason))
-        return self._page(argument.path, 0)
+        return self._make_listing(argument.path, 0)
 
     def list_folder_continue(self, argument: Any, _body: bytes) -> Any:
-        """List the next page."""
+        """Return the next page of a folder."""
         path, _, position = argument.cursor.rpartition("#")
-        return self._page(path, int(position))
+        return self._make_listing(path, int(position))
 
     def get_temporary_link(self, argument: Any, _body: bytes) -> Any:
-        """Make a link."""
+        """Create a temporary link."""
         found = self._find(argument.path, files.GetTemporaryLinkError.path)
         link = f"/temporary/{secrets.token_hex(8)}"
         self._links[link] = found.path.lower()
@@ -233,21 +233,21 @@ class DropboxServer:
         used = sum(len(file.content) for file in self.files.values())
         if self.capacity is not None and used + len(content) > self.capacity:
             raise _Refused(files.WriteError.insufficient_space)
-        if reason := self._in_the_way(argument.path):
+        if reason := self._find_conflict(argument.path):
             raise _Refused(files.WriteError.conflict(reason))
         file = self.files[argument.path.lower()] = File(argument.path, content)
         return file.metadata
 
-    def _in_the_way(self, path: str) -> Any:
+    def _find_conflict(self, path: str) -> Any:
         conflict = files.WriteConflictError
         if path.lower() in self.files:
             return conflict.file
-        if self._below(path):
+        if self._list_below(path):
             return conflict.folder
         parents = [path[: found.start()].lower() for found in re.finditer("/", path)]
         return conflict.file_ancestor if any(up in self.files for up in parents) else None
 
-    def _session(self, cursor: Any, kind: Any) -> bytearray:
+    def _find_session(self, cursor: Any, kind: Any) -> bytearray:
         session = self.sessions.get(cursor.session_id)
         if session is None:
             raise _Refused(kind.not_found)
@@ -264,14 +264,14 @@ class DropboxServer:
         found = self.files.get(path.lower())
         if found is None:
             lookup = files.LookupError
-            raise _Refused(kind(lookup.not_file if self._below(path) else lookup.not_found))
+            raise _Refused(kind(lookup.not_file if self._list_below(path) else lookup.not_found))
         return found
 
-    def _below(self, path: str) -> list[str]:
+    def _list_below(self, path: str) -> list[str]:
         return sorted(key for key in self.files if key.startswith(f"{path.lower()}/"))
 
-    def _page(self, path: str, start: int) -> Any:
-        found = self._below(path)
+    def _make_listing(self, path: str, start: int) -> Any:
+        found = self._list_below(path)
         folders = sorted({self.files[key].path.rpartition("/")[0] for key in found} - {""})
         entries = [
             *(
@@ -287,7 +287,7 @@ class DropboxServer:
 
 
 def content_hash(content: bytes) -> str:
-    """Hash as Dropbox's own library does."""
+    """Return the hash that Dropbox's own library computes."""
     hasher = DropboxContentHasher()
     hasher.update(content)
     return str(hasher.hexdigest())
@@ -299,24 +299,24 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server_of_test: ClassVar[DropboxServer]
 
     def do_GET(self) -> None:
-        """Follow a temporary link."""
-        found = self.server_of_test.linked(self.path)
-        self._say(200 if found else 410, found.content if found else b"")
+        """Serve a temporary link."""
+        found = self.server_of_test.find_linked(self.path)
+        self._send(200 if found else 410, found.content if found else b"")
 
     def do_POST(self) -> None:
-        """Do what is asked, or what the test wants instead."""
+        """Process a request, or inject a fault."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         name = self.path.removeprefix("/2/files/").removeprefix("/")
         self.server_of_test.requests.append(name)
         faults = self.server_of_test.faults[name]
         fault = faults.pop(0) if faults else None
-        if fault is None or fault.way != "answer":
-            self._do(name, body, fault)
+        if fault is None or fault.kind != "answer":
+            self._process(name, body, fault)
         else:
-            said = fault.body if isinstance(fault.body, str) else json.dumps(fault.body)
-            self._say(fault.status, said.encode(), fault.headers)
+            text = fault.body if isinstance(fault.body, str) else json.dumps(fault.body)
+            self._send(fault.status, text.encode(), fault.headers)
 
-    def _do(self, name: str, body: bytes, fault: Fault | None) -> None:
+    def _process(self, name: str, body: bytes, fault: Fault | None) -> None:
         if fault is HANG_UP:
             self.close_connection = True
             return
@@ -325,18 +325,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             assert self.server_of_test.go_on.wait(_WAIT_SECONDS)
         if name == "oauth2/token":
             form = dict(urllib.parse.parse_qsl(body.decode()))
-            self._answer(*self.server_of_test.token(form))
-        elif not self.server_of_test.lets_in(self.headers["Authorization"]):
+            self._answer(*self.server_of_test.issue_token(form))
+        elif not self.server_of_test.is_authorized(self.headers["Authorization"]):
             self._answer(401, EXPIRED)
         else:
             with self.server_of_test.lock:
-                status, said = self._run(getattr(files, name.replace("/", "_")), name, body)
+                status, answer = self._run(getattr(files, name.replace("/", "_")), name, body)
             if fault is LOSE_ANSWER:
                 self.close_connection = True
-            elif isinstance(said, File):
-                self._hand_out(said, fault)
+            elif isinstance(answer, File):
+                self._send_file(answer, fault)
             else:
-                self._answer(status, said)
+                self._answer(status, answer)
 
     def _run(self, route: Any, name: str, body: bytes) -> tuple[int, Any]:
         content = route.attrs["host"] == "content"
@@ -355,12 +355,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return 200, result
         return 200, json.loads(_serializers.json_encode(route.result_type, result))
 
-    def _hand_out(self, file: File, fault: Fault | None) -> None:
-        asked = re.fullmatch(r"bytes=(\d+)-", self.headers["Range"] or "bytes=0-")
-        assert asked
-        start, size = int(asked[1]), len(file.content)
+    def _send_file(self, file: File, fault: Fault | None) -> None:
+        requested = re.fullmatch(r"bytes=(\d+)-", self.headers["Range"] or "bytes=0-")
+        assert requested
+        start, size = int(requested[1]), len(file.content)
         if start and start >= size:
-            self._say(416, b"")
+            self._send(416, b"")
             return
         metadata = _serializers.json_encode(files.download.result_type, file.metadata)
         content = bytearray(file.content[start:])
@@ -373,18 +373,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content[: len(content) // 2] if fault is BREAK_OFF else content)
         self.close_connection = fault is BREAK_OFF
 
-    def _answer(self, status: int, said: Any) -> None:
-        self._say(status, said.encode() if isinstance(said, str) else json.dumps(said).encode())
+    def _answer(self, status: int, body: Any) -> None:
+        self._send(status, body.encode() if isinstance(body, str) else json.dumps(body).encode())
 
-    def _say(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+    def _send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # so named there
-        """Keep quiet."""
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # name of the base class
+        """Do not log."""
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -392,14 +392,14 @@ class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Note what went wrong here; a client that left is nothing."""
+        """Record errors of the server; ignore disconnected clients."""
         del request, client_address
         if not isinstance(error := sys.exception(), ConnectionError):
             self.RequestHandlerClass.server_of_test.errors.append(error)
 
 
 @contextlib.contextmanager
-def running() -> Iterator[DropboxServer]:
+def run_server() -> Iterator[DropboxServer]:
     """Run a server on a free port."""
     dropbox = DropboxServer()
     handler = type("Handler", (_Handler,), {"server_of_test": dropbox})

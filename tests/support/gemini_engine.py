@@ -1,4 +1,4 @@
-"""The gemini engine for tests: asks a server on loopback, in a time that only waiting moves."""
+"""The gemini engine for tests, with a server on loopback and a fake clock."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from pagewarden import settings
-from pagewarden.reading import engine
-from pagewarden.reading.gemini import Gemini, pace
-from tests.support import gemini_server as served
+from pagewarden.ocr.engines import base
+from pagewarden.ocr.engines.gemini import client
+from pagewarden.ocr.engines.gemini.engine import GeminiEngine
+from tests.support import gemini_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Make = Callable[..., Gemini]
+    Make = Callable[..., GeminiEngine]
 
 KEY = "a-key-of-nobody"
 WIDTH, HEIGHT = 400, 1000
 
-# What the server counts for one request.
-TOKENS_IN = served.INPUT_TOKENS
-TOKENS_OUT = served.OUTPUT_TOKENS + served.THOUGHT_TOKENS
+# Tokens that the server counts per request.
+TOKENS_IN = gemini_server.INPUT_TOKENS
+TOKENS_OUT = gemini_server.OUTPUT_TOKENS + gemini_server.THOUGHT_TOKENS
 
 
-class StillClock(pace.Clock):
-    """A clock that only moves when somebody waits."""
+class FakeClock(client.Clock):
+    """A clock that advances only during waits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,39 +36,41 @@ class StillClock(pace.Clock):
         self.waits: list[float] = []
 
     def now(self) -> float:
-        """Tell the time that was waited away."""
+        """Return the fake time."""
         return self.time
 
-    def utc(self) -> datetime:
-        """It is always two hours before a new day in California, in winter."""
+    def utc_now(self) -> datetime:
+        """Return a constant time: two hours before midnight in California, in winter."""
         return datetime(2026, 1, 31, 6, 0, tzinfo=UTC)
 
     def wait(self, seconds: float) -> None:
-        """Jump ahead."""
+        """Advance the clock."""
         super().wait(0)
         if seconds:
             self.waits.append(seconds)
             self.time += seconds
 
 
-def made(server: served.GeminiServer, clock: pace.Clock, **given: Any) -> Gemini:
-    """Make an engine that asks the server."""
-    known = {"gemini_api_key": KEY, "gemini_base_url": server.url, **given}
-    return Gemini.from_settings(settings.Settings(**known), clock=clock)
+def make_engine(
+    server: gemini_server.GeminiServer, clock: client.Clock, **options: Any
+) -> GeminiEngine:
+    """Make an engine that calls the server."""
+    values = {"gemini_api_key": KEY, "gemini_base_url": server.url, **options}
+    return GeminiEngine.from_settings(settings.Settings(**values), clock=clock)
 
 
-def page(colour: tuple[int, int, int] = (255, 255, 255)) -> engine.PageImage:
-    """Paint a page with a word on it."""
+def make_page(colour: tuple[int, int, int] = (255, 255, 255)) -> base.PageImage:
+    """Draw a page with one word."""
     image = Image.new("RGB", (WIDTH, HEIGHT), colour)
     ImageDraw.Draw(image).text((WIDTH // 5, HEIGHT // 10), "Rechnung", fill="black")
-    return engine.PageImage(np.asarray(image), dpi=300)
+    return base.PageImage(np.asarray(image), dpi=300)
 
 
-def read(gemini: Gemini) -> engine.Recognised:
-    """Read that page."""
-    return gemini.recognise(page(), engine.Hints())
+def read_page(gemini: GeminiEngine) -> base.RecognitionResult:
+    """Read the page of `make_page`."""
+    return gemini.recognise(make_page(), base.PageHints())
 
 
-def texts(recognised: engine.Recognised) -> list[str]:
-    """Give only the text of each line."""
+def list_texts(recognised: base.RecognitionResult) -> list[str]:
+    """Return the text of each line."""
     return [line.text for line in recognised.lines]

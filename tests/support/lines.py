@@ -1,4 +1,4 @@
-"""The lines that are logged meanwhile, with all that is bound to their context."""
+"""Capture log lines, including bound context."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def logged() -> Iterator[list[dict[str, Any]]]:
-    """Have them, as they are written."""
-    with testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as found:
-        yield cast("list[dict[str, Any]]", found)
+def capture_lines() -> Iterator[list[dict[str, Any]]]:
+    """Yield a list to which log lines are appended."""
+    with testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
+        yield cast("list[dict[str, Any]]", lines)

@@ -1,7 +1,7 @@
-// Supabase Lite in its embedded form: an independent PostgREST in front of a Postgres.
-// Reads its configuration from the first argument, prints its port when it listens, and ends
-// when its standard input does, so that it never outlives the tests.
-// Where Lite 0.10 answers otherwise than PostgREST is documented to, it is set right here.
+// Embedded Supabase Lite, an independent implementation of PostgREST.
+// The first argument is the configuration. It prints its port when it is listening, and exits
+// at the end of standard input, so that it never outlives the tests.
+// Differences between Lite 0.10 and the documentation of PostgREST are corrected here.
 
 import { serve } from "@hono/node-server";
 import { App } from "@supabase/lite";
@@ -9,15 +9,15 @@ import { createPostgresConnection } from "@supabase/lite/postgres";
 
 const { url, jwtSecret, publishableKey, secretKey } = JSON.parse(process.argv[2]);
 
-// PostgREST answers with what to_json() makes of a value, Lite with Postgres' own text.
+// PostgREST returns values as to_json() does, Lite in the text format of Postgres.
 const isoTime = (text) => text.replace(" ", "T").replace(/([+-]\d\d)$/, "$1:00");
-// Lite encodes a JSON argument itself, before its driver does so once more.
+// Lite encodes a JSON argument that its driver would encode again.
 const json = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
 const connection = createPostgresConnection({
   url,
   postgresOptions: {
-    // It finds tables in information_schema, which shows a role only what it has rights to.
+    // Lite reads information_schema, which shows only tables on which the role has rights.
     connection: { role: "service_role" },
     onnotice: () => {},
     types: {
@@ -30,11 +30,11 @@ const connection = createPostgresConnection({
   },
 });
 
-// Otherwise the first request grants everybody everything, because there are tables with RLS.
+// Otherwise the first request would grant all rights to all roles, because tables have RLS.
 connection.rlsState = "active";
 
-// PostgREST forwards every SQLSTATE with its hint, Lite only some. Both let a function choose
-// its answer by raising PGRST, so that is what the others become.
+// PostgREST forwards every SQLSTATE with its hint, Lite only some. In both a function can set
+// the response by raising PGRST, so other errors are converted to that.
 const forwarded = /^(42|PT|PGRST)/;
 const statusOfClass = { "08": 503, 23: 409, 40: 500, 53: 503, 55: 500, 57: 500 };
 const documented = (error) => {
@@ -65,7 +65,7 @@ const app = new App({
   options: {
     server: {
       middlewares: [
-        // PostgREST trusts a valid token, Lite looks for its user, and fails without auth.
+        // PostgREST trusts a valid token; Lite looks up its user, which fails without auth.
         (context, next) => {
           context.set("authService", { repo: { findUserById: () => true } });
           return next();

@@ -1,4 +1,4 @@
-"""Somebody who takes in traces: OTLP over HTTP, on loopback, decoded."""
+"""A receiver of traces on loopback: OTLP over HTTP, decoded."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span, and the program it came from; ids in hexadecimal, times in nanoseconds."""
+    """A span with the name of its program; ids in hexadecimal, times in nanoseconds."""
 
     name: str
     trace: str
     id: str
     parent: str
     service: str
-    began: int
-    ended: int
-    about: dict[str, Any]
+    start: int
+    end: int
+    attributes: dict[str, Any]
     is_error: bool
-    said: str
+    message: str
 
 
 @dataclass(slots=True)
 class Receiver:
-    """Keeps what it is sent."""
+    """Stores the received spans."""
 
     url: str = ""
     paths: set[str] = field(default_factory=set)
     spans: list[Span] = field(default_factory=list)
 
-    def of(self, document: str) -> list[Span]:
-        """List the spans of a document, as they began."""
-        found = [span for span in self.spans if span.trace == document.replace("-", "")]
-        return sorted(found, key=lambda span: span.began)
+    def spans_of(self, document: str) -> list[Span]:
+        """List the spans of a document by start time."""
+        spans = [span for span in self.spans if span.trace == document.replace("-", "")]
+        return sorted(spans, key=lambda span: span.start)
 
-    def take(self, path: str, body: bytes) -> None:
+    def receive(self, path: str, body: bytes) -> None:
         """Decode a request."""
         self.paths.add(path)
         request = trace_service_pb2.ExportTraceServiceRequest.FromString(body)
         for resource in request.resource_spans:
-            service = _plain(resource.resource.attributes)["service.name"]
+            service = _to_dict(resource.resource.attributes)["service.name"]
             for scope in resource.scope_spans:
-                self.spans += [_span(span, service) for span in scope.spans]
+                self.spans += [_to_span(span, service) for span in scope.spans]
 
 
-def _span(span: Any, service: str) -> Span:
+def _to_span(span: Any, service: str) -> Span:
     return Span(
         span.name,
         span.trace_id.hex(),
@@ -62,13 +62,13 @@ def _span(span: Any, service: str) -> Span:
         service,
         span.start_time_unix_nano,
         span.end_time_unix_nano,
-        _plain(span.attributes),
+        _to_dict(span.attributes),
         span.status.code == span.status.STATUS_CODE_ERROR,
         span.status.message,
     )
 
 
-def _plain(attributes: Any) -> dict[str, Any]:
+def _to_dict(attributes: Any) -> dict[str, Any]:
     return {a.key: getattr(a.value, a.value.WhichOneof("value")) for a in attributes}
 
 
@@ -81,25 +81,25 @@ class _Server(server.ThreadingHTTPServer):
 class _Handler(server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        cast("_Server", self.server).receiver.take(self.path, body)
+        cast("_Server", self.server).receiver.receive(self.path, body)
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Be silent."""
+        """Do not log."""
 
 
 @contextlib.contextmanager
-def receiving() -> Iterator[Receiver]:
-    """Take in spans meanwhile."""
+def run_receiver() -> Iterator[Receiver]:
+    """Run a receiver on a free port."""
     receiver = Receiver()
-    with _Server(receiver) as listening:
-        receiver.url = f"http://127.0.0.1:{listening.server_port}"
-        thread = threading.Thread(target=listening.serve_forever)
+    with _Server(receiver) as http_server:
+        receiver.url = f"http://127.0.0.1:{http_server.server_port}"
+        thread = threading.Thread(target=http_server.serve_forever)
         thread.start()
         try:
             yield receiver
         finally:
-            listening.shutdown()
+            http_server.shutdown()
             thread.join()

@@ -1,4 +1,4 @@
-"""Waiting for what another process or task does, without guessing how long it takes."""
+"""Wait for other processes and tasks by polling a condition."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-PATIENCE_SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0
 
 
-async def until(
-    condition: Callable[[], bool | Awaitable[bool]], *, seconds: float = PATIENCE_SECONDS
+async def wait_until(
+    condition: Callable[[], bool | Awaitable[bool]], *, seconds: float = TIMEOUT_SECONDS
 ) -> None:
-    """Return when the condition holds; fail when it never does."""
+    """Return when the condition is true; raise TimeoutError if it stays false."""
     async with asyncio.timeout(seconds):
-        while not await _holds(condition):  # noqa: ASYNC110  # others cannot set an event of ours
+        while not await _evaluate(condition):  # noqa: ASYNC110  # others cannot set an event here
             await asyncio.sleep(0.01)
 
 
-async def _holds(condition: Callable[[], bool | Awaitable[bool]]) -> bool:
-    answer = condition()
-    return await answer if inspect.isawaitable(answer) else answer
+async def _evaluate(condition: Callable[[], bool | Awaitable[bool]]) -> bool:
+    result = condition()
+    return await result if inspect.isawaitable(result) else result

@@ -1,4 +1,4 @@
-"""An ASGI application behind a real socket of 127.0.0.1, for as long as a test needs it."""
+"""Serve an ASGI application on a real socket of 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves Ctrl-C to pytest."""
+    """A server that does not handle signals, so that Ctrl-C reaches pytest."""
 
     def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
         return contextlib.nullcontext()
 
 
 @contextlib.asynccontextmanager
-async def serving(app: ASGIApp) -> AsyncIterator[str]:
-    """Serve in the loop of the caller; the address is free to use at once."""
+async def serve_app(app: ASGIApp) -> AsyncIterator[str]:
+    """Serve an app in the event loop of the caller; yield its URL, which accepts connections."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        # Connections wait here until the server accepts them.
+        # Connections are queued until the server accepts them.
         listener.listen()
         config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1)
         server = _Server(config)

@@ -1,4 +1,4 @@
-"""The real Supabase CLI, run against a database of ours, without Docker or telemetry."""
+"""Run the real Supabase CLI against a test database, without Docker and telemetry."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _QUIET = {
 
 
 async def push(url: str) -> list[str]:
-    """Apply our migrations with `supabase db push`, and name those that were applied.
+    """Apply our migrations with `supabase db push`; return the names of the applied ones.
 
-    The URL must lead over TCP and be that of the role postgres: the CLI switches to it anyway,
-    and what it creates belongs to it.
+    The URL must use TCP and the role postgres: the CLI switches to that role anyway, and it owns
+    the objects that the CLI creates.
     """
     answer = await _run("db", "push", "--yes", "--skip-vault", f"--remote={url}")
     return [str(migration) for migration in answer["migrations"]]
 
 
-async def advisors(url: str) -> list[dict[str, Any]]:
-    """Return all findings of `supabase db advisors`, of every kind and level."""
+async def run_advisors(url: str) -> list[dict[str, Any]]:
+    """Return the findings of `supabase db advisors` of all types and levels."""
     answer = await _run(
         *("db", "advisors", "--type", "all", "--level", "info", "--fail-on", "none"),
         f"--remote={url}",
@@ -42,23 +42,23 @@ async def advisors(url: str) -> list[dict[str, Any]]:
 
 
 async def deploy_functions(api_url: str) -> list[str]:
-    """Deploy all functions with `supabase functions deploy`, and name them.
+    """Deploy all functions with `supabase functions deploy`; return their names.
 
-    api_url is where the CLI finds what it takes for Supabase's management API.
+    `api_url` is the URL of a fake management API.
     """
     answer = await _run_hosted(api_url, "functions", "deploy", "--use-api")
     return [str(name) for name in answer["functions"]]
 
 
 async def set_secret(api_url: str, name: str, value: str) -> None:
-    """Give functions an environment variable, with `supabase secrets set`."""
+    """Set an environment variable of the functions with `supabase secrets set`."""
     await _run_hosted(api_url, "secrets", "set", f"{name}={value}")
 
 
 async def _run_hosted(api_url: str, *arguments: str) -> dict[str, Any]:
-    places = {"name": "test", "api_url": api_url, "dashboard_url": api_url}
+    urls = {"name": "test", "api_url": api_url, "dashboard_url": api_url}
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as profile:
-        json.dump(places | {"project_host": "supabase.test"}, profile)
+        json.dump(urls | {"project_host": "supabase.test"}, profile)
         profile.flush()
         target = f"--remote={PROJECT}", f"--profile={profile.name}"
         return await _run(*arguments, "--yes", *target)
@@ -74,8 +74,8 @@ async def _run(*arguments: str) -> dict[str, Any]:
             stderr=asyncio.subprocess.PIPE,
             env=os.environ | _QUIET | {"SUPABASE_HOME": home, "PGSSLMODE": "disable"},
         )
-        output, said = await process.communicate()
+        output, log = await process.communicate()
     if process.returncode:
-        raise RuntimeError(f"supabase {' '.join(arguments[:2])} failed: {(output + said).decode()}")
+        raise RuntimeError(f"supabase {' '.join(arguments[:2])} failed: {(output + log).decode()}")
     answer: dict[str, Any] = json.loads(output)
     return answer

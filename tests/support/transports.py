@@ -1,4 +1,4 @@
-"""Both ways to a database: straight to Postgres, and over HTTP."""
+"""Both transports to a database: directly to Postgres, and over HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pagewarden import database as ways
+from pagewarden import database as clients
 from tests.support import lite as lites
 
 if TYPE_CHECKING:
@@ -19,14 +19,16 @@ NAMES = ["direct", "http"]
 
 
 @contextlib.asynccontextmanager
-async def opened(name: str, database: databases.Database) -> AsyncIterator[ways.Database]:
-    """Connect to a migrated database as service role."""
+async def open_database(name: str, database: databases.Database) -> AsyncIterator[clients.Database]:
+    """Connect to a migrated database as the service role."""
     async with contextlib.AsyncExitStack() as stack:
         if name == "direct":
-            connected: ways.Database = await ways.connect_direct(database.url())
+            client: clients.Database = await clients.connect_direct(database.url())
         elif lites.is_installed():
-            lite = await stack.enter_async_context(lites.running(database.tcp_url("authenticator")))
-            connected = ways.connect_http(lite.url, lite.key)
+            lite = await stack.enter_async_context(
+                lites.run_lite(database.tcp_url("authenticator"))
+            )
+            client = clients.connect_http(lite.url, lite.key)
         else:
             pytest.skip("@supabase/lite is not installed; make test installs it")
-        yield await stack.enter_async_context(connected)
+        yield await stack.enter_async_context(client)

@@ -1,8 +1,8 @@
-"""Workers in a process of their own, with a reader of the test's choice; started to be killed.
+"""A process with workers and a fake reader, which tests can kill.
 
     python -m tests.support.worker '{"url": …, "reader": "steady", …}'
 
-It prints a line for each page that it is about to read: document and page number.
+It prints a line before each page that it reads: document and page number.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pydantic
 
 from pagewarden import database, documents, errors
 from pagewarden.telemetry import logs
+from tests.support.single_reader import SingleReader
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 PAGES = 5
 
 
-class Orders(pydantic.BaseModel):
-    """What the process is to do."""
+class WorkerOptions(pydantic.BaseModel):
+    """Options of the process."""
 
     url: str
     reader: str = "steady"
@@ -47,18 +48,18 @@ class Orders(pydantic.BaseModel):
     dies_after: str = ""
 
 
-class Deadly(database.Database):
-    """A database whose worker is killed before or after a call of some name."""
+class KillingDatabase(database.Database):
+    """A database client that kills its process before or after a certain call."""
 
-    def __init__(self, link: database.Database, orders: Orders) -> None:
-        self._link = link
-        self._orders = orders
+    def __init__(self, connection: database.Database, options: WorkerOptions) -> None:
+        self._connection = connection
+        self._options = options
 
-    async def _rpc(self, name: str, given: arguments.Arguments) -> Any:
-        if name == self._orders.dies_before:
+    async def _rpc(self, name: str, parameters: arguments.Arguments) -> Any:
+        if name == self._options.dies_before:
             os.kill(os.getpid(), signal.SIGKILL)
-        answer = await self._link.rpc(name, **given.values)
-        if name == self._orders.dies_after:
+        answer = await self._connection.rpc(name, **parameters.values)
+        if name == self._options.dies_after:
             os.kill(os.getpid(), signal.SIGKILL)
         return answer
 
@@ -72,15 +73,15 @@ class Deadly(database.Database):
         raise NotImplementedError(change.query.table)
 
     def acting_as(self, user: database.User) -> database.Database:
-        """See the same database as this user."""
-        return self._link.acting_as(user)
+        """Return a client of the same database that acts as this user."""
+        return self._connection.acting_as(user)
 
     async def aclose(self) -> None:
-        """Leave that to whoever opened it."""
+        """Do nothing: the connection is closed by its owner."""
 
 
-class EngineAway(errors.PagewardenError):
-    """The engine of this test cannot be reached."""
+class EngineUnavailable(errors.PagewardenError):
+    """The fake engine is unavailable."""
 
     category = errors.Category.TRANSIENT
     outage = True
@@ -88,55 +89,57 @@ class EngineAway(errors.PagewardenError):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads five pages of every document, unless its orders say otherwise."""
+    """Reads a number of pages of every document."""
 
-    orders: Orders
+    options: WorkerOptions
 
-    async def run_for(self, claim: documents.Claim) -> documents.Run:
-        """All processes read with the same engine, so they may go on with each other's pages."""
+    async def reading_run(self, claim: documents.Claim) -> documents.ReadingRun:
+        """Return the same engine for all processes, so that they can resume each other's pages."""
         assert claim.id
-        return documents.Run("steady", "1")
+        return documents.ReadingRun("steady", "1")
 
     async def read(
         self, claim: documents.Claim, done: frozenset[int]
     ) -> AsyncGenerator[documents.Page]:
         """Read page by page."""
-        sign = Path(self.orders.outage_while or "none")
-        if sign.exists():  # noqa: ASYNC240  # a file on this machine
-            raise EngineAway("the engine does not answer")
-        for number in range(1, self.orders.pages + 1):
+        outage_marker = Path(self.options.outage_while or "none")
+        if outage_marker.exists():  # noqa: ASYNC240  # a local file
+            raise EngineUnavailable("the engine does not answer")
+        for number in range(1, self.options.pages + 1):
             if number in done:
                 continue
             print(claim.id, number, flush=True)  # noqa: T201  # read by the test
-            if self.orders.reader == "killer" and claim.name == "killer":
+            if self.options.reader == "killer" and claim.name == "killer":
                 os.kill(os.getpid(), signal.SIGKILL)
-            if number == self.orders.stuck_at:
+            if number == self.options.stuck_at:
                 await asyncio.Event().wait()
-            await asyncio.sleep(self.orders.page_seconds)
-            text = f"page {number} by {self.orders.name}"
+            await asyncio.sleep(self.options.page_seconds)
+            text = f"page {number} by {self.options.name}"
             yield documents.Page(number, text=text, confidence=0.9)
 
 
-async def main(orders: Orders) -> None:
-    """Work until SIGTERM."""
+async def main(options: WorkerOptions) -> None:
+    """Run until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with await database.connect_direct(orders.url, connections=orders.workers * 2) as link:
-        crew = [
+    async with await database.connect_direct(
+        options.url, connections=options.workers * 2
+    ) as connection:
+        workers = [
             documents.Worker(
-                database=Deadly(link, orders),
-                reader=Reader(orders),
-                worker_id=f"{orders.name}-{number}",
-                lanes=orders.lanes,
-                lock_seconds=orders.lock_seconds,
-                heartbeat_seconds=orders.heartbeat_seconds,
+                database=KillingDatabase(connection, options),
+                reader=SingleReader(Reader(options)),
+                worker_id=f"{options.name}-{number}",
+                lanes=options.lanes,
+                lock_seconds=options.lock_seconds,
+                heartbeat_seconds=options.heartbeat_seconds,
                 idle_seconds=0.2,
             )
-            for number in range(orders.workers)
+            for number in range(options.workers)
         ]
-        await asyncio.gather(*(worker.run(stop) for worker in crew))
+        await asyncio.gather(*(worker.run(stop) for worker in workers))
 
 
 if __name__ == "__main__":
-    logs.configure()  # whoever started us reads standard output only as far as it wants to
-    asyncio.run(main(Orders.model_validate_json(sys.argv[1])))
+    logs.configure()  # to standard error: the test does not read all of standard output
+    asyncio.run(main(WorkerOptions.model_validate_json(sys.argv[1])))

@@ -1,4 +1,4 @@
-"""Our programs as processes of their own, and what they write."""
+"""Run programs of Pagewarden as processes, and read their log lines."""
 
 from __future__ import annotations
 
@@ -16,55 +16,55 @@ from tests.support import polling
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(slots=True)
 class Program:
-    """A program that runs; said are its lines, each of which must be JSON."""
+    """A running program; `lines` are its log lines, which must be JSON."""
 
     process: asyncio.subprocess.Process
-    said: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[dict[str, Any]] = field(default_factory=list)
 
     async def line(self, event: str) -> dict[str, Any]:
-        """Wait until it has said something of this event."""
+        """Wait for a line with this event."""
 
-        def is_there() -> bool:
-            assert self.process.returncode is None, self.said
-            return any(line["event"] == event for line in self.said)
+        def is_logged() -> bool:
+            assert self.process.returncode is None, self.lines
+            return any(line["event"] == event for line in self.lines)
 
-        await polling.until(is_there, seconds=PATIENCE)
-        return next(line for line in self.said if line["event"] == event)
+        await polling.wait_until(is_logged, seconds=TIMEOUT_SECONDS)
+        return next(line for line in self.lines if line["event"] == event)
 
-    async def listen(self) -> None:
-        """Take its lines in."""
+    async def read_lines(self) -> None:
+        """Read lines until the program ends."""
         assert self.process.stderr is not None
         while line := await self.process.stderr.readline():
-            self.said.append(json.loads(line))
+            self.lines.append(json.loads(line))
 
 
 @contextlib.asynccontextmanager
-async def started(*command: str, **environment: str) -> AsyncIterator[Program]:
-    """Run one of our programs; at the end, have it stop in order."""
+async def running(*command: str, **environment: str) -> AsyncIterator[Program]:
+    """Run a program; stop it with SIGTERM at the end."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", *command),
         env=_without_colour(os.environ) | environment,
         stderr=asyncio.subprocess.PIPE,
     )
     program = Program(process)
-    listening = asyncio.create_task(program.listen())
+    reading = asyncio.create_task(program.read_lines())
     try:
         yield program
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await process.wait()
-            await listening
+            await reading
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-        listening.cancel()
-        await asyncio.gather(listening, return_exceptions=True)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
 
 
 def _without_colour(environment: Mapping[str, str]) -> dict[str, str]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions import standing
-from gpu_service import service
 from pagewarden import settings
+from pagewarden.functions.http import monitoring
+from pagewarden.gpu_service import service
 from pagewarden.telemetry import metrics
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ _FAMILY = re.compile(r"_(bucket|sum|count)$")
 
 def _counted() -> dict[str, str]:
     """Return the help of each of our metrics by name, without those of Python."""
-    gpu = service.Metrics(service.Admission(slots=1, waiting=1))
-    found = {name: meaning for name, (meaning, _) in standing.GAUGES.items()}
+    gpu = service.Metrics(service.AdmissionControl(slots=1, waiting=1))
+    found = {name: meaning for name, (meaning, _) in monitoring.GAUGES.items()}
     for registry in (metrics.Metrics().registry, gpu.registry):
         for family in registry.collect():
             name = f"{family.name}_total" if family.type == "counter" else family.name
@@ -54,7 +54,7 @@ def test_dashboard_shows_exactly_the_existing_metrics() -> None:
 
 def test_every_metric_is_documented() -> None:
     """The table has the help text of each metric."""
-    table = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    table = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
     rows = re.findall(r"^\| `(pagewarden_\w+)` \| .+? \| (.+?) \|$", table, re.MULTILINE)
     assert dict(rows) == _counted()
 
@@ -86,7 +86,7 @@ def test_panels_do_not_overlap() -> None:
 @pytest.mark.parametrize("label", ["document", "path", "user", "worker", "name"])
 def test_labels_have_few_values(label: str) -> None:
     """Each value would be a series of its own."""
-    table = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    table = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
     labels = re.findall(r"^\| `pagewarden_\w+` \| (.+?) \|", table, re.MULTILINE)
     assert label not in {one.strip() for row in labels for one in row.split(",")}
 

@@ -32,7 +32,7 @@ def _own_secrets() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("said", "left"),
+    ("text", "redacted"),
     [
         ("postgresql://ada:hidden@db:5432/x is away", "postgresql://ada:***@db:5432/x is away"),
         ("smtps://ada:hid@den@mail.example", "smtps://ada:***@mail.example"),
@@ -46,24 +46,24 @@ def _own_secrets() -> Iterator[None]:
         ("sb_secret_hidden0 and whsec_hidden0+/=", "*** and ***"),
     ],
 )
-def test_patterns_of_secrets_are_redacted(said: str, left: str) -> None:
+def test_patterns_of_secrets_are_redacted(text: str, redacted: str) -> None:
     """The rest of the text remains."""
-    assert redaction.redact_text(said) == left
-    assert redaction.redact_text(left) == left
+    assert redaction.redact_text(text) == redacted
+    assert redaction.redact_text(redacted) == redacted
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "page 3 of letter.pdf could not be read: it is broken",
         "http://127.0.0.1:54321/functions/v1/documents",
-        "ada@example.org was told at 10:32",
+        "ada@example.org was notified at 10:32",
         "there is no lane nope; known are image, pdf (basic=no)",
     ],
 )
-def test_ordinary_text_is_unchanged(said: str) -> None:
+def test_ordinary_text_is_unchanged(text: str) -> None:
     """Redaction has no false positives here."""
-    assert redaction.redact_text(said) == said
+    assert redaction.redact_text(text) == text
 
 
 def test_fields_with_secret_names_are_redacted_at_any_depth() -> None:

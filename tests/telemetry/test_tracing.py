@@ -19,7 +19,7 @@ from tests.support import otlp
 
 IMPORTED = """
 import sys
-from pagewarden.commands import work
+from pagewarden.cli import work
 from pagewarden.telemetry import tracing
 with tracing.send_spans("worker", None), tracing.span("x", document="{document}"):
     tracing.set_attributes(pages=1)
@@ -60,7 +60,7 @@ def test_endpoint_without_packages_is_a_settings_error(
 async def test_spans_nest_in_the_trace_of_their_document() -> None:
     """Tasks inherit the context; without a document there is no span."""
     about = {"document": str(DOCUMENT), "worker": "w"}
-    with otlp.receiving() as received, tracing.send_spans("test", f"{received.url}/v1/traces/"):
+    with otlp.run_receiver() as received, tracing.send_spans("test", f"{received.url}/v1/traces/"):
         with tracing.span("about nothing"):
             pass
         with structlog.contextvars.bound_contextvars(**about), tracing.span("outer", pages=3):
@@ -71,8 +71,8 @@ async def test_spans_nest_in_the_trace_of_their_document() -> None:
     assert inner.parent == outer.id
     assert outer.parent == DOCUMENT.hex[:16]
     assert {outer.trace, inner.trace} == {DOCUMENT.hex}
-    assert outer.about == {"document": str(DOCUMENT), "worker": "w", "pages": 3}
-    assert inner.about["more"] is True
+    assert outer.attributes == {"document": str(DOCUMENT), "worker": "w", "pages": 3}
+    assert inner.attributes["more"] is True
 
 
 async def _inner() -> None:
@@ -82,7 +82,7 @@ async def _inner() -> None:
 
 def test_span_error_has_no_secrets() -> None:
     """It has class and message, and the exception is raised."""
-    with otlp.receiving() as received, tracing.send_spans("test", received.url):
+    with otlp.run_receiver() as received, tracing.send_spans("test", received.url):
         with (
             pytest.raises(OSError, match="hidden"),
             tracing.span("fetch", document=str(DOCUMENT)),
@@ -93,9 +93,9 @@ def test_span_error_has_no_secrets() -> None:
         )
     failed, root = received.spans
     assert failed.is_error
-    assert failed.about["error.type"] == "OSError"
-    assert failed.said == "https://ada:***@store.example is away"
-    assert root.about["token"] == "***"
+    assert failed.attributes["error.type"] == "OSError"
+    assert failed.message == "https://ada:***@store.example is away"
+    assert root.attributes["token"] == "***"
     assert (root.parent, root.id) == ("", failed.parent)
 
 

@@ -49,8 +49,8 @@ async def seen(
 ) -> AsyncIterator[Seen]:
     """Serve functions, run a worker, upload a PDF of two pages, and wait for its text."""
     home = tmp_path_factory.mktemp("home")
-    async with databases.cloned(local_server, migrated_template) as database:
-        with otlp.receiving() as traces:
+    async with databases.open_clone(local_server, migrated_template) as database:
+        with otlp.run_receiver() as traces:
             yield await _run(database, home, traces)
 
 
@@ -69,15 +69,15 @@ async def _run(database: databases.Database, home: Path, traces: otlp.Receiver) 
     }
     await (await factories.Factory.of(database)).user(admin=True)
     async with (
-        programs.started("functions", **shared) as functions,
-        programs.started("pagewarden.cli", "work", "--processes", "1", **shared) as worker,
+        programs.running("functions", **shared) as functions,
+        programs.running("pagewarden", "work", "--processes", "1", **shared) as worker,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client,
     ):
         document = await _upload(client)
-        await worker.line("completed")
-        served = (await worker.line("metrics_served"))["url"]
+        await worker.line("document_completed")
+        served = (await worker.line("metrics_server_started"))["url"]
         texts = [(await client.get(url)).text for url in (served, "/metrics")]
-    return Seen(document, traces, functions.said, worker.said, _metrics(texts))
+    return Seen(document, traces, functions.lines, worker.lines, _metrics(texts))
 
 
 async def _upload(client: httpx.AsyncClient) -> str:
@@ -86,7 +86,7 @@ async def _upload(client: httpx.AsyncClient) -> str:
             return (await client.get("/readyz")).is_success
         return False
 
-    await polling.until(is_ready, seconds=programs.PATIENCE)
+    await polling.wait_until(is_ready, seconds=programs.TIMEOUT_SECONDS)
     answer = await client.post(
         "/functions/v1/upload-to-dropbox",
         files={"file": ("letter.pdf", house.READABLE_PDF)},
@@ -108,7 +108,7 @@ def _metrics(texts: list[str]) -> dict[str, dict[tuple[str, ...], float]]:
 
 def test_upload_to_text_is_one_trace_of_two_programs(seen: Seen) -> None:
     """Its id is the document id; nothing else was passed along."""
-    spans = seen.traces.of(seen.document)
+    spans = seen.traces.spans_of(seen.document)
     assert seen.traces.paths == {"/v1/traces"}
     assert {span.trace for span in seen.traces.spans} == {uuid.UUID(seen.document).hex}
     names = collections.Counter(span.name for span in spans)
@@ -116,7 +116,7 @@ def test_upload_to_text_is_one_trace_of_two_programs(seen: Seen) -> None:
     assert names == {
         "upload": 1, "claim": 1, "attempt": 1, "fetch": 1, "page": PAGES, "complete": 1,
     }  # fmt: skip
-    assert [span.about["page"] for span in spans if span.name == "page"] == [1, 2]
+    assert [span.attributes["page"] for span in spans if span.name == "page"] == [1, 2]
     assert {span.name: span.service for span in spans} == {
         **dict.fromkeys([*names, "save"], "pagewarden-worker"),
         "upload": "pagewarden-functions",
@@ -125,38 +125,38 @@ def test_upload_to_text_is_one_trace_of_two_programs(seen: Seen) -> None:
 
 def test_upload_is_the_root_span(seen: Seen) -> None:
     """Children start and end within their parents."""
-    spans = {span.name: span for span in seen.traces.of(seen.document)}
+    spans = {span.name: span for span in seen.traces.spans_of(seen.document)}
     upload, attempt = spans["upload"], spans["attempt"]
     assert upload.parent == ""
     assert {spans["claim"].parent, attempt.parent} == {upload.id}
     for name in ("fetch", "page", "save", "complete"):
         assert spans[name].parent == attempt.id
-        assert attempt.began <= spans[name].began <= spans[name].ended <= attempt.ended
-    assert spans["claim"].ended <= attempt.began
+        assert attempt.start <= spans[name].start <= spans[name].end <= attempt.end
+    assert spans["claim"].end <= attempt.start
 
 
 def test_spans_have_attributes(seen: Seen) -> None:
     """Document, lane, worker, attempt, engine and pages."""
-    spans = {span.name: span for span in seen.traces.of(seen.document)}
-    attempt = spans["attempt"].about
+    spans = {span.name: span for span in seen.traces.spans_of(seen.document)}
+    attempt = spans["attempt"].attributes
     assert attempt.pop("worker").endswith(("-1", "-2"))
     assert attempt == {
         "document": seen.document, "lane": "pdf", "attempt": 1, "engine": "null", "pages": PAGES,
         "outcome": "completed",
     }  # fmt: skip
-    assert spans["upload"].about["bytes"] == len(house.READABLE_PDF)
-    assert spans["upload"].about["request"] == REQUEST
+    assert spans["upload"].attributes["bytes"] == len(house.READABLE_PDF)
+    assert spans["upload"].attributes["request"] == REQUEST
     assert not any(span.is_error for span in spans.values())
 
 
 def test_worker_lines_have_document_worker_and_attempt(seen: Seen) -> None:
     """Also the lines of the modules it calls."""
     about = [line for line in seen.worker if "document" in line]
-    assert {line["event"] for line in about} == {"claimed", "completed"}
+    assert {line["event"] for line in about} == {"document_claimed", "document_completed"}
     for line in about:
         assert (line["document"], line["lane"], line["attempt"]) == (seen.document, "pdf", 1)
         assert line["worker"]
-    (done,) = [line for line in about if line["event"] == "completed"]
+    (done,) = [line for line in about if line["event"] == "document_completed"]
     assert (done["pages"], done["engine"], done["level"]) == (PAGES, "null", "info")
 
 

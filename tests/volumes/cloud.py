@@ -1,4 +1,4 @@
-"""Queues and a bucket at moto's server, and the variables that lead programs there."""
+"""Queues and a bucket of a moto server, and the environment variables that select them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Cloud:
     sqs: Any
     s3: Any
 
-    def double(self, chance: random.Random) -> None:
-        """Send a message that somebody has just got once more, into the queue of any stage."""
-        source, target = chance.choice(stages.STAGES), chance.choice(stages.STAGES)
+    def duplicate(self, random: random.Random) -> None:
+        """Receive a message and send a copy of it to the queue of a random stage."""
+        source, target = random.choice(stages.STAGES), random.choice(stages.STAGES)
         found = self.sqs.receive_message(QueueUrl=self.urls[source], VisibilityTimeout=0)
         for message in found.get("Messages", ()):
             body = json.loads(message["Body"])
@@ -51,7 +51,7 @@ class Cloud:
             )
 
     def count(self, stage: str) -> int:
-        """Count what can be received of a stage."""
+        """Return the number of visible messages of a stage."""
         name = "ApproximateNumberOfMessages"
         found = self.sqs.get_queue_attributes(QueueUrl=self.urls[stage], AttributeNames=[name])
         return int(found["Attributes"][name])
@@ -60,14 +60,14 @@ class Cloud:
         """Empty the queue of a stage."""
         self.sqs.purge_queue(QueueUrl=self.urls[stage])
 
-    def keep(self, stage: str, *, seconds: int) -> None:
-        """Have the queue of a stage keep messages for so long."""
+    def set_retention(self, stage: str, *, seconds: int) -> None:
+        """Set the retention period of the queue of a stage."""
         self.sqs.set_queue_attributes(
             QueueUrl=self.urls[stage], Attributes={"MessageRetentionPeriod": str(seconds)}
         )
 
     def contents(self) -> dict[str, bytes]:
-        """Read all that is in the bucket."""
+        """Return all objects in the bucket."""
         listed = self.s3.list_objects_v2(Bucket=self.bucket).get("Contents", ())
         return {
             entry["Key"]: self.s3.get_object(Bucket=self.bucket, Key=entry["Key"])["Body"].read()
@@ -76,8 +76,8 @@ class Cloud:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[str]:
-    """Run a server; give its address."""
+def start_server() -> Iterator[str]:
+    """Run a server; yield its URL."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
@@ -87,8 +87,8 @@ def running() -> Iterator[str]:
         server.stop()
 
 
-def new(endpoint: str) -> Cloud:
-    """Make new queues and a new bucket."""
+def create(endpoint: str) -> Cloud:
+    """Create queues and a bucket."""
     environment = KEYS | {"AWS_REGION": REGION, "AWS_ENDPOINT_URL": endpoint}
     with mock.patch.dict(os.environ, environment):
         sqs, s3 = (boto3.client(name, endpoint_url=endpoint) for name in ("sqs", "s3"))

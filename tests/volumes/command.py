@@ -1,4 +1,4 @@
-"""A worker of fake stages that is started as a real one is: by its command line."""
+"""A worker of fake stages with the command line of a real one."""
 
 from __future__ import annotations
 

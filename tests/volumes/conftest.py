@@ -1,4 +1,4 @@
-"""Places and programs for volumes."""
+"""Buckets and databases for volumes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from pagewarden import database as databases_module
 from pagewarden import settings
-from pagewarden.volumes import artifacts, turns
+from pagewarden.volumes import artifacts, stage_attempt
 from tests.volumes import house
 
 if TYPE_CHECKING:
@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> turns.Places:
-    """Have folders for images and artifacts."""
+def places(tmp_path: Path) -> stage_attempt.StageEnvironment:
+    """Return folders for images and artifacts."""
     output = artifacts.open_bucket(str(tmp_path / "output"), settings.Settings())
-    return turns.Places(artifacts.open_bucket(str(tmp_path / "input"), settings.Settings()), output)
+    return stage_attempt.StageEnvironment(
+        artifacts.open_bucket(str(tmp_path / "input"), settings.Settings()), output
+    )
 
 
 @pytest.fixture
 async def home(
     database: databases.Database,
-    places: turns.Places,
+    places: stage_attempt.StageEnvironment,
     tmp_path: Path,
 ) -> AsyncIterator[house.House]:
-    """Have a database, folders, and whoever works in them, all in this process."""
+    """Open a database and folders, for workers in this process."""
     async with contextlib.AsyncExitStack() as resources:
         service = await resources.enter_async_context(
             await databases_module.connect_direct(database.url())

@@ -1,8 +1,8 @@
-"""Stages of known cost, which write small artifacts where real ones write theirs.
+"""Fake stages of known duration, which write small artifacts under the keys of the real ones.
 
-What a stage makes of a volume depends on what the stage before made of it, and on nothing else,
-so that two runs can be compared byte by byte. Each of its pages also says, in a file apart, whose
-token wrote it: those of one artifact must all be the same.
+The artifact of a stage depends only on that of the previous stage, so runs can be compared byte by
+byte. A second file has the lock token that wrote each page; all pages of an artifact must have the
+same.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ FILES = {
 PAGES = 4
 
 
-def folder(work: stages.Work) -> str:
-    """Name the folder of a volume's artifacts."""
+def folder(work: stages.StageInput) -> str:
+    """Return the folder of a volume's artifacts."""
     return f"jobs/{work.job_key}/volumes/{work.w_id}-{work.i_id}"
 
 
@@ -43,15 +43,15 @@ def folder(work: stages.Work) -> str:
 class FakeStage:
     """Spends page_seconds on each page, then writes one Parquet file and a file of owners.
 
-    before is called before each page, with the work and the number of the page.
+    before is called before each page, with the input and the page number.
     """
 
     name: str
     page_seconds: float = 0.0
-    before: Callable[[stages.Work, int], None] = lambda _work, _page: None
+    before: Callable[[stages.StageInput, int], None] = lambda _work, _page: None
 
-    async def run(self, work: stages.Work) -> stages.Done:
-        """Make an artifact of the one before."""
+    async def run(self, work: stages.StageInput) -> stages.StageResult:
+        """Make an artifact from that of the previous stage."""
         texts = await self._texts(work)
         with work.output.scratch(work.token) as scratch:
             rows = []
@@ -62,9 +62,9 @@ class FakeStage:
                 work.progress(number, len(texts))
             owners = [{"image_name": row["image_name"], "token": work.token} for row in rows]
             await self._publish(work, scratch, {"": rows, ".owners": owners})
-        return stages.Done(len(rows), 0, skipped=False, metrics=_metrics(rows))
+        return stages.StageResult(len(rows), 0, skipped=False, metrics=_metrics(rows))
 
-    async def _texts(self, work: stages.Work) -> list[str]:
+    async def _texts(self, work: stages.StageInput) -> list[str]:
         number = stages.STAGES.index(self.name)
         if number == 0:
             return [f"{work.w_id}-{work.i_id} page {page}" for page in range(PAGES)]
@@ -72,7 +72,7 @@ class FakeStage:
         return [str(row["text"]) for row in pq.read_table(io.BytesIO(made)).to_pylist()]
 
     async def _publish(
-        self, work: stages.Work, scratch: Path, tables: dict[str, list[dict[str, str]]]
+        self, work: stages.StageInput, scratch: Path, tables: dict[str, list[dict[str, str]]]
     ) -> None:
         for suffix, rows in tables.items():
             pq.write_table(pa.Table.from_pylist(rows), scratch / f"made{suffix}")
@@ -97,14 +97,14 @@ def _metrics(rows: list[dict[str, str]]) -> dict[str, float | int | str]:
 
 
 def steady(page_seconds: float = 0.0) -> Callable[[str], stages.Stage]:
-    """Make a finder of stages that always succeed."""
+    """Return a loader of stages that always succeed."""
     return lambda name: FakeStage(name, page_seconds)
 
 
 def deadly(name: str) -> stages.Stage:
-    """Find stages that kill their process over volume W0-I0."""
+    """Load stages that kill their process at volume W0-I0."""
 
-    def before(work: stages.Work, _page: int) -> None:
+    def before(work: stages.StageInput, _page: int) -> None:
         if (work.w_id, work.i_id) == ("W0", "I0"):
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -112,10 +112,10 @@ def deadly(name: str) -> stages.Stage:
 
 
 def failing(error: Exception, *, times: int, at: str = "ocr") -> Callable[[str], stages.Stage]:
-    """Make a finder of stages of which one fails so often before it succeeds."""
+    """Return a loader of stages of which one fails `times` times before it succeeds."""
     left = [times]
 
-    def before(_work: stages.Work, _page: int) -> None:
+    def before(_work: stages.StageInput, _page: int) -> None:
         if left[0] > 0:
             left[0] -= 1
             raise error
@@ -124,18 +124,18 @@ def failing(error: Exception, *, times: int, at: str = "ocr") -> Callable[[str],
 
 
 def away(name: str) -> stages.Stage:
-    """Find stages whose store cannot be reached."""
+    """Load stages whose store is unreachable."""
     return _away(name, lambda _work: True)
 
 
 def away_for(volume: str) -> Callable[[str], stages.Stage]:
-    """Make a finder of stages whose store has something against one volume."""
+    """Return a loader of stages whose store is unreachable for one volume."""
     return lambda name: _away(name, lambda work: f"{work.w_id}-{work.i_id}" == volume)
 
 
-def _away(name: str, meets_it: Callable[[stages.Work], bool]) -> stages.Stage:
-    def before(work: stages.Work, _page: int) -> None:
+def _away(name: str, meets_it: Callable[[stages.StageInput], bool]) -> stages.Stage:
+    def before(work: stages.StageInput, _page: int) -> None:
         if meets_it(work):
-            raise errors.StoreAway("the bucket cannot be reached; try again")
+            raise errors.StoreUnavailable("the bucket cannot be reached; try again")
 
     return FakeStage(name, before=before)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
 from psycopg.types.json import Jsonb
 
-from pagewarden import waking
 from pagewarden.database import answers
+from pagewarden.database.listener import VOLUME_CHANNEL, Listener, open_listener
 from pagewarden.volumes import orchestrator, queues, stages
 from pagewarden.volumes import worker as workers
 from pagewarden.volumes.queues import pgmq
@@ -26,73 +26,73 @@ if TYPE_CHECKING:
     import psycopg
 
     from pagewarden.database import Database
-    from pagewarden.volumes import turns
+    from pagewarden.volumes import stage_attempt
 
 LAST_FIRST = tuple(reversed(stages.STAGES))
 
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """What a test looks into; service orders and orchestrates, link is what workers have."""
+    """Resources of a test; `service` creates jobs, `link` is the connection of workers."""
 
     service: Database
     link: Database
-    places: turns.Places
+    environment: stage_attempt.StageEnvironment
     output: Path
     url: str
     worker_url: str
     conn: psycopg.AsyncConnection
 
     async def order(self, *names: str, **params: Any) -> int:
-        """Order volumes called W1-I1 and so on; return the id of the job."""
+        """Create a job of volumes named W1-I1 and so on; return its id."""
         volumes = [dict(zip(("bdrc_w_id", "bdrc_i_id"), n.split("-"), strict=True)) for n in names]
         answer = await self.service.create_volume_job(volumes=volumes, **params)
-        return answers.require(answer["job_id"])
+        return answers.require_field(answer["job_id"])
 
     def worker(
         self,
-        find: Callable[[str], stages.Stage] | None = None,
+        load_stage: Callable[[str], stages.Stage] | None = None,
         *,
         name: str = "worker",
         serves: Sequence[str] = LAST_FIRST,
         queue: queues.StageQueue | None = None,
-        hints: waking.Hints | None = None,
+        listener: Listener | None = None,
         heartbeat_seconds: float = 5,
-    ) -> workers.Worker:
-        """Make a worker of fake stages."""
-        return workers.Worker(
+    ) -> workers.StageWorker:
+        """Return a worker of fake stages."""
+        return workers.StageWorker(
             self.link,
             queue or pgmq.PgmqQueue(self.link),
-            self.places,
+            self.environment,
             worker_id=name,
             stages=serves,
             lock_seconds=20,
             heartbeat_seconds=heartbeat_seconds,
             idle_seconds=60,
-            hints=hints or waking.Hints(),
-            find=find or fakes.steady(),
+            listener=listener or Listener(),
+            load_stage=load_stage or fakes.steady(),
         )
 
     @property
     def orchestrator(self) -> orchestrator.Orchestrator:
-        """Make an orchestrator; it logs in as workers do."""
+        """Return an orchestrator, which logs in as workers do."""
         return orchestrator.Orchestrator(self.link, "test")
 
-    async def work(self, *crew: workers.Worker) -> None:
-        """Let orchestrator and workers take turns until nothing moves any more."""
+    async def work(self, *stage_workers: workers.StageWorker) -> None:
+        """Run orchestrator and workers in turn until nothing changes any more."""
         stop = asyncio.Event()
         while True:
-            seen = await self.orchestrator.look()
-            ends = [await one.drain(stop) for one in crew]
+            seen = await self.orchestrator.step()
+            ends = [await one.drain(stop) for one in stage_workers]
             if not any(ends) and seen is not None and not seen.published:
                 return
 
     async def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Ask the database."""
+        """Run a query."""
         return await (await self.conn.execute(query.encode())).fetchall()
 
     async def abandon(self) -> None:
-        """Let all who are at work have died long ago, and their messages show again."""
+        """Expire all locks, as if the workers had died, and make their messages visible."""
         await self.conn.execute(
             "update volume_tasks set locked_at = now() - interval '2 hours', "
             "lock_expires_at = now() - interval '2 hours' where token is not null"
@@ -100,12 +100,12 @@ class House:
         await self.show_messages()
 
     async def show_messages(self) -> None:
-        """Let all messages show, whoever has them and whatever they wait for."""
+        """Make all messages visible now."""
         for stage in stages.STAGES:
             await self.conn.execute(f"update pgmq.q_ocr_{stage} set vt = now()".encode())
 
     async def send(self, stage: str, message: object) -> None:
-        """Put a message into a queue, past everybody."""
+        """Put a message into a queue, without the orchestrator."""
         query = "select pgmq.send(%s, %s)"
         await self.conn.execute(query, (f"ocr_{stage}", Jsonb(message)))
 
@@ -115,27 +115,29 @@ class House:
         return await self.rows(query)
 
     async def violations(self) -> list[str]:
-        """Name invariants that do not hold."""
+        """Return the violated invariants."""
         return await queries.violations(self.conn)
 
 
 @contextlib.asynccontextmanager
-async def listening(home: House) -> AsyncIterator[House]:
-    """Have an orchestrator and a worker wait for something to do, as programs do."""
+async def start_programs(home: House) -> AsyncIterator[None]:
+    """Run an orchestrator and a worker that wait for notifications."""
     stop = asyncio.Event()
-    async with waking.listening(home.url, waking.VOLUMES) as hints:
-        looking = orchestrator.Orchestrator(home.link, "test", hints=hints, sweep_seconds=60)
-        crew = [looking.run(stop), home.worker(hints=hints).run(stop)]
-        tasks = [asyncio.create_task(one) for one in crew]
+    async with open_listener(home.url, VOLUME_CHANNEL) as listener:
+        orchestrating = orchestrator.Orchestrator(
+            home.link, "test", listener=listener, sweep_seconds=60
+        )
+        runs = [orchestrating.run(stop), home.worker(listener=listener).run(stop)]
+        tasks = [asyncio.create_task(run) for run in runs]
         try:
-            yield home
+            yield
         finally:
             stop.set()
             await asyncio.gather(*tasks)
 
 
 def artifacts_of(output: Path) -> dict[str, str]:
-    """Hash every artifact, but for those that say who wrote them."""
+    """Return the hashes of all artifacts, without the lists of owners."""
     return {
         key: hashlib.sha256(path.read_bytes()).hexdigest()
         for key, path in _published(output, "*.parquet")
@@ -143,7 +145,7 @@ def artifacts_of(output: Path) -> dict[str, str]:
 
 
 def owners_of(output: Path) -> dict[str, set[str]]:
-    """Name the tokens that wrote each artifact."""
+    """Return the lock tokens that wrote each artifact."""
     return {
         key: {row["token"] for row in pq.read_table(path).to_pylist()}
         for key, path in _published(output, "*.owners")
@@ -151,6 +153,6 @@ def owners_of(output: Path) -> dict[str, set[str]]:
 
 
 def _published(output: Path, pattern: str) -> Iterator[tuple[str, Path]]:
-    """Go through what is published; what the dead have left unpublished does not count."""
+    """Iterate over the published files, without unpublished ones that killed workers left."""
     for path in sorted((output / "jobs").rglob(pattern)):
         yield path.relative_to(output).as_posix(), path

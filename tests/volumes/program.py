@@ -1,4 +1,4 @@
-"""An orchestrator or a worker in a process of its own, made to be killed."""
+"""An orchestrator or a worker in its own process, which tests kill."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pydantic
 
-from pagewarden import database, settings, waking
-from pagewarden.volumes import artifacts, orchestrator, queues, turns, worker
+from pagewarden import database, settings
+from pagewarden.database.listener import VOLUME_CHANNEL, Listener, open_listener
+from pagewarden.volumes import artifacts, orchestrator, queues, stage_attempt, worker
 from pagewarden.volumes import stages as stages_module
 from tests.volumes import fakes
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What the process is to do, and where."""
+    """What the process runs, and its settings."""
 
     role: str  # "orchestrator" or "worker"
     name: str
     url: str
     output: str
-    input: str | None = None  # without originals, fake stages take their place
+    input: str | None = None  # None: fake stages, which need no originals
     stages: Sequence[str] = stages_module.STAGES[::-1]
     page_seconds: float = 0.05
     lock_seconds: float = 2.0
@@ -37,7 +38,7 @@ class Orders:
 
 
 def run(orders: Orders) -> None:
-    """Do it until SIGTERM, or the end."""
+    """Run until SIGTERM."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
@@ -51,32 +52,32 @@ async def _run(orders: Orders) -> None:
     chosen = settings.Settings(database_url=pydantic.SecretStr(orders.url))
     async with (
         await database.connect_direct(orders.url, connections=4) as link,
-        waking.listening(orders.url, waking.VOLUMES) as hints,
+        open_listener(orders.url, VOLUME_CHANNEL) as listener,
     ):
         if orders.role == "orchestrator":
             publisher = queues.open_publisher(chosen)
             looking = orchestrator.Orchestrator(
-                link, orders.name, publisher, hints, sweep_seconds=1
+                link, orders.name, publisher, listener, sweep_seconds=1
             )
             await looking.run(stop)
         else:
-            await _work(orders, chosen, link, hints).run(stop)
+            await _work(orders, chosen, link, listener).run(stop)
 
 
 def _work(
-    orders: Orders, chosen: settings.Settings, link: database.Database, hints: waking.Hints
-) -> worker.Worker:
+    orders: Orders, chosen: settings.Settings, link: database.Database, listener: Listener
+) -> worker.StageWorker:
     output = artifacts.open_bucket(orders.output, chosen)
     originals = artifacts.open_bucket(orders.input or orders.output, chosen)
-    return worker.Worker(
+    return worker.StageWorker(
         link,
         queues.open_queue(chosen, link, orders.stages),
-        turns.Places(originals, output),
+        stage_attempt.StageEnvironment(originals, output),
         worker_id=orders.name,
         stages=orders.stages,
         lock_seconds=orders.lock_seconds,
         heartbeat_seconds=orders.heartbeat_seconds,
         idle_seconds=orders.idle_seconds,
-        hints=hints,
-        find=stages_module.find if orders.input else fakes.steady(orders.page_seconds),
+        listener=listener,
+        load_stage=stages_module.load if orders.input else fakes.steady(orders.page_seconds),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 import signal
@@ -13,14 +14,16 @@ import pytest
 from typer import testing
 
 from pagewarden import errors
-from pagewarden.commands import volume_jobs
-from pagewarden.commands import volumes as command
+from pagewarden.cli import volumes
 from pagewarden.volumes import jobs, stages
 from tests.support import polling
 from tests.volumes import fakes, house
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+status = importlib.import_module("pagewarden.cli.volumes.status")  # hidden by its command
 
 
 class Desk:
@@ -32,7 +35,7 @@ class Desk:
     async def run(self, *words: str, code: int = 0) -> str:
         """Run a command, in a thread as it has a loop of its own; return what it says."""
         runner = testing.CliRunner()
-        result = await asyncio.to_thread(runner.invoke, command.app, words)
+        result = await asyncio.to_thread(runner.invoke, volumes.app, words)
         if isinstance(result.exception, errors.PagewardenError):
             raise result.exception
         assert result.exit_code == code, (result.output, result.exception)
@@ -41,7 +44,7 @@ class Desk:
     async def json(self, *words: str) -> Any:
         """Run a command that answers in JSON."""
         runner = testing.CliRunner()
-        result = await asyncio.to_thread(runner.invoke, command.app, [*words, "--json"])
+        result = await asyncio.to_thread(runner.invoke, volumes.app, [*words, "--json"])
         return json.loads(result.stdout)
 
     def volume(self, name: str, pages: int = 2) -> Path:
@@ -65,7 +68,7 @@ def desk(home: house.House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return Desk(home, tmp_path / "scans")
 
 
-async def test_volumes_are_ordered_from_folders_names_and_lists(desk: Desk, tmp_path: Path) -> None:
+async def test_jobs_are_created_from_folders_names_and_lists(desk: Desk, tmp_path: Path) -> None:
     """Images of a folder are copied to where workers find them; other files are not."""
     folder = desk.volume("W1-I1")
     names = tmp_path / "names"
@@ -106,7 +109,7 @@ async def test_images_that_only_the_bucket_has_do_not_become_pages(desk: Desk) -
     folder = desk.volume("W1-I1", pages=3)
     await desk.run("create", str(folder), "--key", "one")
     (folder / "0001.jpg").unlink()
-    with pytest.raises(errors.LocalFileError, match=r"that the folder has not: 0001.jpg\."):
+    with pytest.raises(errors.LocalFileError, match=r"not in the folder: 0001.jpg\."):
         await desk.run("create", str(folder), "--key", "two")
     assert await desk.home.rows("select job_key from volume_jobs") == [("one",)]
 
@@ -114,7 +117,7 @@ async def test_images_that_only_the_bucket_has_do_not_become_pages(desk: Desk) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["create"], "name volumes"),
+        (["create"], "give volumes"),
         (["create", "W1"], "W22084-I0886"),
         (["create", "W1-I1", "--set", "nope=1"], "nope"),
         (["create", "W1-I1", "--set", "merge_lines=maybe"], "merge_lines"),
@@ -123,20 +126,20 @@ async def test_images_that_only_the_bucket_has_do_not_become_pages(desk: Desk) -
         (["create", "empty-I1"], "has no images"),
         (["status", "nope"], "there is no job nope"),
         (["rerun", "nope", "ocr"], "there is no job nope"),
-        (["rerun", "nope", "rcr"], "there is no stage"),
+        (["rerun", "nope", "rcr"], "unknown stage"),
         (["cancel", "nope"], "there is no job nope"),
-        (["status", "--wait"], "name the job"),
+        (["status", "--wait"], "--wait requires a job"),
         (["list", "nope"], "there is no job nope"),
-        (["list", "nope", "--stage", "rcr"], "there is no stage"),
-        (["list", "nope", "--status", "lost"], "there is no status"),
+        (["list", "nope", "--stage", "rcr"], "unknown stage"),
+        (["list", "nope", "--status", "lost"], "unknown status"),
         (["history", "nope", "W1-I1"], "there is no job nope"),
         (["history", "nope", "W1"], "W22084-I0886"),
-        (["work", "--stage", "rcr"], "there is no stage"),
+        (["work", "--stage", "rcr"], "unknown stage"),
         (["work", "--model", "model.onnx"], "--stage"),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, list) else None,
 )
-async def test_what_makes_no_sense_is_refused_with_what_to_do(
+async def test_invalid_arguments_are_refused(
     desk: Desk, tmp_path: Path, words: list[str], said: str
 ) -> None:
     """In one line, before anything is changed."""
@@ -153,13 +156,13 @@ async def test_what_makes_no_sense_is_refused_with_what_to_do(
 async def test_a_key_that_is_taken_is_told(desk: Desk) -> None:
     """With the option that chooses another."""
     await desk.run("create", "W1-I1", "--key", "mine")
-    with pytest.raises(errors.InvalidCall, match="--key"):
+    with pytest.raises(errors.InvalidArgument, match="--key"):
         await desk.run("create", "W1-I1", "--key", "mine")
 
 
 async def test_the_way_of_a_job_is_seen(desk: Desk) -> None:
     """From all jobs to one, with its stages; by key or number."""
-    assert "no volumes" in await desk.run("status")
+    assert "there are no volume jobs" in await desk.run("status")
     made = await desk.json("create", "W1-I1", "W1-I2", "--key", "mine")
     assert "mine" in await desk.run("status")
     shown = await desk.run("status", "mine")
@@ -182,7 +185,7 @@ async def test_failed_volumes_are_shown_and_tried_again(desk: Desk) -> None:
     shown = await desk.run("status", "mine")
     assert "page 3 is damaged" in shown
     assert "pagewarden volumes retry mine" in shown
-    assert "1 volumes: the stage that failed once more" in await desk.run("retry", "mine")
+    assert "rerunning from the failed stage: 1 volume" in await desk.run("retry", "mine")
     await desk.home.work(desk.home.worker())
     assert await desk.home.tasks("current_stage") == [("done",)] * 2
 
@@ -202,17 +205,17 @@ async def test_volumes_of_a_job_are_listed(desk: Desk) -> None:
     assert all(word in shown for word in ("W1-I1", "failed", "1 of 1", "W1-I2", "4 of 4"))
     assert "W1-I1" not in await desk.run("list", "mine", "--stage", "done")
     assert "W1-I2" not in await desk.run("list", "mine", "--status", "failed")
-    assert "no such volumes" in await desk.run("list", "mine", "--stage", "reduce")
+    assert "no volumes match" in await desk.run("list", "mine", "--stage", "reduce")
 
 
-async def test_every_turn_at_a_volume_is_seen(desk: Desk) -> None:
+async def test_history_lists_all_attempts(desk: Desk) -> None:
     """Newest first: who had it, how that ended, and why."""
     await desk.run("create", "W1-I1", "--key", "mine")
-    assert "no worker" in await desk.run("history", "mine", "W1-I1")
-    await desk.home.orchestrator.look()
-    await desk.home.worker(fakes.away, name="first").serve(asyncio.Event())
+    assert "no attempts" in await desk.run("history", "mine", "W1-I1")
+    await desk.home.orchestrator.step()
+    await desk.home.worker(fakes.away, name="first").process_next(asyncio.Event())
     await desk.home.show_messages()
-    await desk.home.worker(name="second").serve(asyncio.Event())
+    await desk.home.worker(name="second").process_next(asyncio.Event())
     turns = await desk.json("history", "mine", "W1-I1")
     assert [(turn["worker_id"], turn["outcome"]) for turn in turns] == [
         ("second", "done"),
@@ -220,16 +223,14 @@ async def test_every_turn_at_a_volume_is_seen(desk: Desk) -> None:
     ]
     shown = await desk.run("history", "mine", "W1-I1")
     assert all(word in shown for word in ("second", "first", "the bucket cannot be reached"))
-    with pytest.raises(errors.InvalidCall, match="no volume W9-I9"):
+    with pytest.raises(errors.InvalidArgument, match="no volume W9-I9"):
         await desk.run("history", "mine", "W9-I9")
 
 
-async def test_whoever_waits_hears_how_the_job_ended(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_wait_ends_with_the_job(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command ends with the job; what is shown then is its end."""
-    monkeypatch.setattr(volume_jobs, "LOOK_SECONDS", 0.05)
-    async with house.listening(desk.home):
+    monkeypatch.setattr(status, "POLL_SECONDS", 0.05)
+    async with house.start_programs(desk.home):
         shown = await desk.run("create", "W1-I1", "W1-I2", "--key", "mine", "--wait")
     assert "2 of 2 volumes done" in shown
     assert "2 of 2 volumes done" in await desk.run("status", "mine", "--wait")
@@ -237,7 +238,7 @@ async def test_whoever_waits_hears_how_the_job_ended(
     assert seen["job"]["status"] == "completed"
 
 
-async def test_whoever_waits_for_a_job_that_is_not_completed_gets_another_exit_code(
+async def test_wait_reports_failure_by_exit_code(
     desk: Desk,
 ) -> None:
     """Whether it failed or was cancelled; failed volumes are shown."""
@@ -250,22 +251,22 @@ async def test_whoever_waits_for_a_job_that_is_not_completed_gets_another_exit_c
     assert "cancelled" in await desk.run("status", "mine", "--wait", code=1)
 
 
-async def test_whoever_waits_is_told_what_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wait_prints_each_notice_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once, not every time it looks."""
-    monkeypatch.setattr(volume_jobs, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(status, "POLL_SECONDS", 0.01)
     await desk.run("create", "W1-I1", "--key", "mine")
-    await desk.home.orchestrator.look()
-    await desk.home.worker(fakes.away).serve(asyncio.Event())
-    looks: list[jobs.Board] = []
-    board = jobs.Jobs.board
+    await desk.home.orchestrator.step()
+    await desk.home.worker(fakes.away).process_next(asyncio.Event())
+    looks: list[jobs.JobBoard] = []
+    board = jobs.JobRepository.get_board
 
-    async def looking(found: jobs.Jobs, job_id: int) -> jobs.Board:
+    async def looking(found: jobs.JobRepository, job_id: int) -> jobs.JobBoard:
         if len(looks) == 3:
             await found.cancel(job_id)
         looks.append(await board(found, job_id))
         return looks[-1]
 
-    monkeypatch.setattr(jobs.Jobs, "board", looking)
+    monkeypatch.setattr(jobs.JobRepository, "get_board", looking)
     shown = await desk.run("status", "mine", "--wait", code=1)
     assert shown.count("the bucket cannot be reached") == 1
 
@@ -273,8 +274,8 @@ async def test_whoever_waits_is_told_what_for(desk: Desk, monkeypatch: pytest.Mo
 async def test_what_volumes_wait_for_is_told(desk: Desk) -> None:
     """A bucket that cannot be reached costs no attempts, and is not kept secret."""
     await desk.run("create", "W1-I1", "--key", "mine")
-    await desk.home.orchestrator.look()
-    await desk.home.worker(fakes.away).serve(asyncio.Event())
+    await desk.home.orchestrator.step()
+    await desk.home.worker(fakes.away).process_next(asyncio.Event())
     assert "the bucket cannot be reached" in await desk.run("status", "mine")
 
 
@@ -284,25 +285,25 @@ async def test_a_stage_of_one_volume_is_done_again(desk: Desk) -> None:
     await desk.home.work(desk.home.worker())
     before = {path: path.stat().st_mtime_ns for path in desk.home.output.rglob("*.parquet")}
     said = await desk.run("rerun", "mine", "ocr", "W1-I2", "--set", "engine=tesseract")
-    assert "1 volumes: ocr once more" in said
+    assert "rerunning from ocr: 1 volume" in said
     await desk.home.work(desk.home.worker())
     changed = {path for path, time in before.items() if path.stat().st_mtime_ns != time}
     assert {(path.parts[-3], path.parts[-2]) for path in changed} == {
         ("W1-I2", "ocr"),
         ("W1-I2", "reduce"),
     }
-    with pytest.raises(errors.InvalidCall, match="no volume W9-I9"):
+    with pytest.raises(errors.InvalidArgument, match="no volume W9-I9"):
         await desk.run("rerun", "mine", "ocr", "W9-I9")
 
 
 @pytest.mark.parametrize(
     ("stage", "change", "said"),
     [
-        ("ocr", "engine=tesserakt", "there is no engine 'tesserakt'"),
+        ("ocr", "engine=tesserakt", "unknown engine 'tesserakt'"),
         ("ocr", "k_factor=99", "less than or equal to 10"),
-        ("ocr", "k_factor=3", "it matters in line_extraction"),
-        ("reduce", "engine=rapid", "it matters in ocr"),
-        ("ocr", "language=heb", "the direction of the language"),
+        ("ocr", "k_factor=3", "only line_extraction uses it"),
+        ("reduce", "engine=rapid", "only ocr uses it"),
+        ("ocr", "language=heb", "the text direction"),
     ],
 )
 async def test_a_config_that_a_stage_would_not_follow_is_refused(
@@ -320,18 +321,18 @@ async def test_a_config_that_a_stage_would_not_follow_is_refused(
 async def test_a_config_is_not_changed_under_volumes_that_go_on(desk: Desk) -> None:
     """It is that of the whole job."""
     await desk.run("create", "W1-I1", "W1-I2", "--key", "mine")
-    await desk.home.orchestrator.look()
-    with pytest.raises(errors.InvalidCall, match="1 other volumes of it go on"):
+    await desk.home.orchestrator.step()
+    with pytest.raises(errors.InvalidArgument, match="1 other volumes are still running"):
         await desk.run("rerun", "mine", "line_detection", "W1-I1", "--set", "use_tps=true")
     said = await desk.run("rerun", "mine", "line_detection", "--set", "use_tps=true")
-    assert "2 volumes: line_detection once more" in said
+    assert "rerunning from line_detection: 2 volumes" in said
 
 
 async def test_a_job_is_cancelled_and_goes_on(desk: Desk) -> None:
     """Retry resumes it."""
     await desk.run("create", "W1-I1", "--key", "mine")
-    await desk.home.orchestrator.look()
-    assert "1 volumes were under way" in await desk.run("cancel", "mine", "--reason", "why not")
+    await desk.home.orchestrator.step()
+    assert "unfinished: 1 volume" in await desk.run("cancel", "mine", "--reason", "why not")
     assert "cancelled" in await desk.run("status", "mine")
     await desk.run("retry", "mine")
     await desk.home.work(desk.home.worker())
@@ -343,7 +344,7 @@ async def test_artifacts_are_copied_here(desk: Desk, tmp_path: Path) -> None:
     await desk.run("create", "W1-I1", "W1-I2", "--key", "mine")
     await desk.home.work(desk.home.worker())
     said = await desk.run("export", "mine", "W1-I1", "-o", str(tmp_path / "here"))
-    assert "files in" in said
+    assert " in " in said
     copied = [
         path.relative_to(tmp_path / "here") for path in (tmp_path / "here").rglob("*.parquet")
     ]
@@ -361,7 +362,7 @@ async def test_programs_run_until_they_are_told_to_stop(desk: Desk) -> None:
     await desk.run("create", "W1-I1", "--key", "mine")
     started = [
         await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "pagewarden.cli", "volumes", *words,
+            sys.executable, "-m", "pagewarden", "volumes", *words,
             env=os.environ | {"PAGEWARDEN_DATABASE_URL": desk.home.worker_url},
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )
@@ -373,7 +374,7 @@ async def test_programs_run_until_they_are_told_to_stop(desk: Desk) -> None:
         return published and desk.home.output.is_dir()  # which a worker makes when it begins
 
     try:
-        await polling.until(are_there)
+        await polling.wait_until(are_there)
     finally:
         for process in started:
             process.send_signal(signal.SIGTERM)

@@ -19,7 +19,7 @@ from PIL import Image
 
 from benchmarks import system as systems
 from pagewarden.volumes import stages
-from tests.reading import printed
+from tests.ocr import printed
 from tests.support import polling
 from tests.volumes import cloud
 
@@ -49,7 +49,7 @@ def _bind(folder: Path) -> None:
 async def _run(*words: str, environment: Mapping[str, str]) -> str:
     """Type a command, and give what it said."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pagewarden.cli", *words,
+        sys.executable, "-m", "pagewarden", *words,
         env=os.environ | environment, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     said, _ = await process.communicate()
@@ -60,7 +60,7 @@ async def _run(*words: str, environment: Mapping[str, str]) -> str:
 @contextlib.asynccontextmanager
 async def _running(*words: str, environment: Mapping[str, str]) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pagewarden.cli", *words, env=os.environ | environment
+        sys.executable, "-m", "pagewarden", *words, env=os.environ | environment
     )
     try:
         yield
@@ -86,8 +86,8 @@ async def test_a_hundred_pages_are_read_by_one_system_and_the_same_over_sqs_and_
     """
     _bind(tmp_path / "input" / NAME)
     alone = await _read_by_one_system(tmp_path)
-    with cloud.running() as endpoint:
-        apart = await _read_in_the_cloud(home, cloud.new(endpoint), tmp_path / "input" / NAME)
+    with cloud.start_server() as endpoint:
+        apart = await _read_in_the_cloud(home, cloud.create(endpoint), tmp_path / "input" / NAME)
     assert apart == alone
     assert await home.violations() == []
     print(f"{PAGES} pages, {len(alone)} lines, the same both ways")  # noqa: T201
@@ -95,21 +95,21 @@ async def test_a_hundred_pages_are_read_by_one_system_and_the_same_over_sqs_and_
 
 async def _read_by_one_system(folder: Path) -> list[tuple[str, int, str]]:
     buckets = {"volume_input": str(folder / "input"), "volume_output": str(folder / "output")}
-    async with systems.running(**buckets) as system:
+    async with systems.open_system(**buckets) as system:
         known = {
             "PAGEWARDEN_HOME": str(system.home),
             "PAGEWARDEN_VOLUME_INPUT": buckets["volume_input"],
         }
         await _run("volumes", "create", NAME, "--key", "whole", environment=known)
         begin = time.monotonic()
-        await polling.until(lambda: _is_done(known), seconds=SECONDS)
+        await polling.wait_until(lambda: _is_done(known), seconds=SECONDS)
         took = time.monotonic() - begin
         texts, before = _texts(folder / "output" / OCR), _digests(folder / "output")
 
         again = ("volumes", "rerun", "whole", "ocr", "--set", "profile=fast")
         await _run(*again, environment=known)
         begin = time.monotonic()
-        await polling.until(lambda: _is_done(known), seconds=SECONDS)
+        await polling.wait_until(lambda: _is_done(known), seconds=SECONDS)
         print(f"all stages: {took:.0f} s; ocr again: {time.monotonic() - begin:.0f} s")  # noqa: T201
         after = _digests(folder / "output")
     assert {path for path in before if before[path] != after[path]} == {OCR}
@@ -159,7 +159,7 @@ async def _read_in_the_cloud(
             query = f"select status <> 'running' from volume_jobs where id = {job}"
             return await home.rows(query) == [(True,)]
 
-        await polling.until(is_over, seconds=SECONDS)
+        await polling.wait_until(is_over, seconds=SECONDS)
     assert await home.tasks("current_stage", "status") == [("done", "done")]
     body = moto.s3.get_object(Bucket=moto.bucket, Key=f"output/{OCR}")["Body"].read()
     return _texts(io.BytesIO(body))

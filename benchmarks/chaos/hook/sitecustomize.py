@@ -1,8 +1,8 @@
-# ruff: noqa: INP001  # Python finds it by its name alone
-"""Python runs this as it starts, in the programs of the benchmark and nowhere else.
+# ruff: noqa: INP001  # Python finds it by its name
+"""Python runs this at the start of every program of the chaos benchmark.
 
-It names the connections of the process to Postgres after it, so that the referee knows who
-calls, and sets its clock wrong by up to some minutes, each process by another time.
+It names the process's Postgres connections after its id, so that the monitor can identify the
+caller, and shifts its clock by a random offset of up to five minutes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import time
 from typing import Any
 
 SEED = "CHAOS_SEED"
-FURTHEST_SECONDS = 300.0
+MAX_OFFSET_SECONDS = 300.0
 
 _Real = dt.datetime
 
 
-def _set_clock_wrong(seconds: float) -> None:
-    right, right_ns = time.time, time.time_ns
+def _shift_clock(seconds: float) -> None:
+    real, real_ns = time.time, time.time_ns
 
-    class Like(type):
-        """What C code makes is of the real type, and is one of ours all the same."""
+    class DatetimeType(type):
+        """Accepts instances of the real datetime, which C code creates."""
 
         def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, _Real)
@@ -31,8 +31,8 @@ def _set_clock_wrong(seconds: float) -> None:
         def __subclasscheck__(cls, subclass: type) -> bool:
             return issubclass(subclass, _Real)
 
-    class Wrong(_Real, metaclass=Like):
-        """A datetime whose now is another one."""
+    class ShiftedDatetime(_Real, metaclass=DatetimeType):
+        """A datetime with a shifted now()."""
 
         __slots__ = ()
 
@@ -48,14 +48,14 @@ def _set_clock_wrong(seconds: float) -> None:
         def today(cls) -> Any:  # noqa: ANN401  # as the real one
             return cls.now()
 
-    Wrong.__name__ = Wrong.__qualname__ = "datetime"
-    Wrong.__module__ = "datetime"
-    time.time = lambda: right() + seconds
-    time.time_ns = lambda: right_ns() + int(seconds * 1e9)
-    dt.datetime = Wrong  # type: ignore[misc]
+    ShiftedDatetime.__name__ = ShiftedDatetime.__qualname__ = "datetime"
+    ShiftedDatetime.__module__ = "datetime"
+    time.time = lambda: real() + seconds
+    time.time_ns = lambda: real_ns() + int(seconds * 1e9)
+    dt.datetime = ShiftedDatetime  # type: ignore[misc]
 
 
 if SEED in os.environ:
     os.environ["PGAPPNAME"] = f"chaos-{os.getpid()}"
-    _chance = random.Random(f"{os.environ[SEED]}-{os.getpid()}")  # noqa: S311  # no secret
-    _set_clock_wrong(_chance.uniform(-FURTHEST_SECONDS, FURTHEST_SECONDS))
+    _rng = random.Random(f"{os.environ[SEED]}-{os.getpid()}")  # noqa: S311  # no secret
+    _shift_clock(_rng.uniform(-MAX_OFFSET_SECONDS, MAX_OFFSET_SECONDS))

@@ -1,4 +1,4 @@
-"""The contestants, loaded only when they are asked for: most people never install the peers."""
+"""The contestants, imported on first use: most installations do not have the peers."""
 
 from __future__ import annotations
 
@@ -14,22 +14,34 @@ if TYPE_CHECKING:
 
 OURS = "pagewarden"
 
-#: Contestant, the module that drives it.
+#: Name of a contestant: its module.
 _MODULES = {
     OURS: "benchmarks.queue.contestants.pagewarden",
+    "supabase": "benchmarks.queue.contestants.supabase",
     "pgmq": "benchmarks.queue.contestants.pgmq",
     "pgmq-delete": "benchmarks.queue.contestants.pgmq",
     "procrastinate": "benchmarks.queue.contestants.procrastinate",
     "pgqueuer": "benchmarks.queue.contestants.pgqueuer",
+    "absurd": "benchmarks.queue.contestants.absurd",
+    "dbos": "benchmarks.queue.contestants.dbos",
 }
 
 NAMES = tuple(_MODULES)
 
-_PACKAGES = ("asyncpg", "pgmq", "pgqueuer", "procrastinate", "uvloop")
+_PACKAGES = (
+    "absurd_sdk",
+    "absurdctl",
+    "asyncpg",
+    "dbos",
+    "pgmq",
+    "pgqueuer",
+    "procrastinate",
+    "uvloop",
+)
 
 
-def require() -> None:
-    """Refuse to start when a peer is not installed: a contest without it would prove nothing."""
+def require_packages() -> None:
+    """Raise SettingsError if a peer is not installed: a comparison needs all of them."""
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise errors.SettingsError(
@@ -37,12 +49,12 @@ def require() -> None:
         )
 
 
-def modules() -> list[str]:
-    """List the modules of all contestants, for whoever wants to load them beforehand."""
+def list_modules() -> list[str]:
+    """List the modules of all contestants, to preload them."""
     return sorted(set(_MODULES.values()))
 
 
 def get(name: str) -> base.Contestant:
-    """Load the contestant of that name."""
-    found: base.Contestant = importlib.import_module(_MODULES[name]).CONTESTANTS[name]
-    return found
+    """Return the contestant of this name."""
+    contestant: base.Contestant = importlib.import_module(_MODULES[name]).CONTESTANTS[name]
+    return contestant

@@ -1,4 +1,4 @@
-"""What a queue has to be able to do to take part."""
+"""The interface of a contestant, and the job that all of them process."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
 
-#: Whatever the queue itself calls a job.
+#: The queue's own id of a job.
 JobId: TypeAlias = int | str
 
-#: Enqueue so many jobs in one transaction; returns their ids once it is committed.
+#: Enqueue this number of jobs in one transaction; return their ids after the commit.
 Enqueue: TypeAlias = Callable[[int], Awaitable[Sequence[JobId]]]
 
-#: To be called right after the completion of these jobs was committed.
-Done: TypeAlias = Callable[[Iterable[JobId]], None]
+#: Called right after the completion of these jobs is committed.
+RecordCompleted: TypeAlias = Callable[[Iterable[JobId]], None]
 
-#: How long a queue without notifications waits before it looks again.
+#: Polling interval of a queue without notifications.
 IDLE_SECONDS = 0.002
 
 _SUMMARY = "It was the best of times, it was the worst of times, it was the age of wisdom. " * 2
 
 
 class RoundFailedError(errors.PagewardenError):
-    """A contestant did not do what a queue is for."""
+    """A contestant lost, duplicated or never completed a job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What is found in the database after a round."""
+    """The counts in the database after a round."""
 
     completed: int
     results: int
     jobs_with_result: int
 
     def problem(self, expected: int) -> str | None:
-        """Say what is wrong, if not exactly one result per job is there."""
+        """Return what is wrong; None if there is exactly one result per job."""
         if self.jobs_with_result != expected:
             return f"{expected - self.jobs_with_result} of {expected} jobs have no result"
         if self.results != expected:
@@ -53,39 +53,41 @@ class Tally:
 
 
 class Contestant(Protocol):
-    """A queue, used as its documentation recommends for speed.
+    """A queue, configured as its documentation recommends for speed.
 
-    Every job is enqueued durably, taken by one of several workers, handled, and completed
-    durably with one result row.
+    Every job is enqueued durably, processed by one of several workers, and completed durably with
+    one result row.
     """
 
     @property
     def name(self) -> str:
-        """Name in the report and, in lower case, of the databases."""
+        """Return the name in the report and of the databases."""
 
     async def prepare(self, url: str) -> None:
-        """Create tables and functions in the empty database of this URL."""
+        """Create tables and functions in an empty database."""
 
     def producer(self, url: str) -> AbstractAsyncContextManager[Enqueue]:
-        """Connect a producer."""
+        """Connect as a producer."""
 
-    async def work(self, url: str, batch: int, done: Done, stop: asyncio.Event) -> None:
-        """Take and complete jobs, up to batch at a time, until told to stop."""
+    async def work(
+        self, url: str, batch: int, record_completed: RecordCompleted, stop: asyncio.Event
+    ) -> None:
+        """Process jobs, up to `batch` at a time, until `stop` is set."""
 
     async def tally(self, url: str) -> Tally:
-        """Count what is in the database."""
+        """Count jobs and results in the database."""
 
 
-def payload(number: int) -> dict[str, Any]:
-    """Make what a job is about: a file to be read."""
+def make_payload(number: int) -> dict[str, Any]:
+    """Make the payload of a job: a file to read."""
     return {"path": f"/inbox/2024/scan-{number:08}.png", "lane": "image"}
 
 
 def handle(job: JobId) -> dict[str, object]:
-    """Do the work of a job: the same small result for every contestant."""
+    """Handle a job; return its result, which is the same for every contestant."""
     return {"job": job, "summary": _SUMMARY, "confidence": 0.97}
 
 
-def handled(job: JobId) -> str:
-    """Do the work of a job; returns the result as JSON."""
+def handle_as_json(job: JobId) -> str:
+    """Handle a job; return its result as JSON."""
     return json.dumps(handle(job))

@@ -1,4 +1,4 @@
-"""Pagewarden's own queue, through the functions its workers call."""
+"""Pagewarden's queue, through the SQL functions that its workers call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LOCK_SECONDS = 60
 
-# The rights of a producer and of a worker, as in production.
+# The roles of producers and workers, as in production.
 _AS_SERVICE = """
 set role service_role;
 select set_config('request.jwt.claims', '{"role": "service_role"}', false);
@@ -50,32 +50,34 @@ from public.ocr_processing_logs
 
 
 @dataclass(frozen=True, slots=True)
-class Ours:
-    """Documents of lane image, one case for each producer."""
+class Pagewarden:
+    """The queue of documents: lane `image`, one case per producer."""
 
     name: str
 
     async def prepare(self, url: str) -> None:
-        """Do what pagewarden migrate does."""
+        """Bootstrap and migrate the database, as `pagewarden migrate` does."""
         await bootstrap.bootstrap(url)
         await migrations.migrate(url)
 
     @asynccontextmanager
     async def producer(self, url: str) -> AsyncIterator[base.Enqueue]:
-        """Take in documents with add_documents."""
+        """Add documents with `add_documents`."""
         numbers = itertools.count()
         async with databases.connect_asyncpg(url) as connection:
             await connection.execute(_AS_SERVICE)
             ((case,),) = await connection.fetch(_CREATE_CASE, f"Bench {uuid.uuid4()}")
 
             async def enqueue(count: int) -> Sequence[base.JobId]:
-                documents = json.dumps([_document(next(numbers)) for _ in range(count)])
+                documents = json.dumps([_make_document(next(numbers)) for _ in range(count)])
                 return [row[0] for row in await connection.fetch(_ADD, case, documents)]
 
             yield enqueue
 
-    async def work(self, url: str, batch: int, done: base.Done, stop: asyncio.Event) -> None:
-        """Claim a batch, then complete it and claim the next, until none is left."""
+    async def work(
+        self, url: str, batch: int, record_completed: base.RecordCompleted, stop: asyncio.Event
+    ) -> None:
+        """Claim batches; each completion claims the next batch."""
         worker = f"bench-{uuid.uuid4()}"
         async with databases.connect_asyncpg(url) as connection:
             await connection.execute(AS_WORKER)
@@ -84,28 +86,28 @@ class Ours:
                 while claimed:
                     finished = [row[0] for row in claimed]
                     tokens = [row[1] for row in claimed]
-                    results = [base.handled(str(document)) for document in finished]
+                    results = [base.handle_as_json(str(document)) for document in finished]
                     claimed = await connection.fetch(
                         _COMPLETE, finished, tokens, results, worker, batch, LOCK_SECONDS
                     )
-                    _require_taken(claimed)
-                    done([str(document) for document in finished])
+                    _require_completed(claimed)
+                    record_completed([str(document) for document in finished])
                 await asyncio.sleep(base.IDLE_SECONDS)
 
     async def tally(self, url: str) -> base.Tally:
-        """Count the documents that are completed, and the results."""
+        """Count completed documents and results."""
         return await databases.tally(url, _TALLY)
 
 
-def _document(number: int) -> dict[str, object]:
-    path = base.payload(number)["path"]
+def _make_document(number: int) -> dict[str, object]:
+    path = base.make_payload(number)["path"]
     return {"name": f"scan-{number:08}.png", "dropbox_path": path}
 
 
-def _require_taken(rows: Sequence[Sequence[object]]) -> None:
+def _require_completed(rows: Sequence[Sequence[object]]) -> None:
     for row in rows:
         if row[-1] is not None:
             raise base.RoundFailedError(f"a document was not completed: {row}")
 
 
-CONTESTANTS = {"pagewarden": Ours("pagewarden")}
+CONTESTANTS = {"pagewarden": Pagewarden("pagewarden")}

@@ -24,9 +24,9 @@ _VISIBILITY_SECONDS = 60
 _SEND = "select * from pgmq.send_batch('bench', $1::jsonb[])"
 _READ = "select msg_id, message from pgmq.read('bench', $1, $2)"
 
-# Results and completion in one transaction and one round trip; the next read is a call of its own,
-# as pgmq documents it. All three in one statement was 8 % quicker at batch 1 and 13 % at 10, but
-# two workers doing so sometimes wait for each other until Postgres stops one (deadlock detected).
+# Results and completion share a transaction and a round trip; the next read is a separate call, as
+# in pgmq's documentation. One statement for all three was 8 % faster at batch 1 and 13 % at 10, but
+# sometimes two workers deadlocked.
 _ARCHIVE = """
 with done as (select id from pgmq.archive('bench', $1::bigint[]) as id)
 insert into results (job_id, result)
@@ -52,7 +52,7 @@ from results
 
 @dataclass(frozen=True, slots=True)
 class Pgmq:
-    """A queue of pgmq; complete is the statement that finishes a batch."""
+    """A queue of pgmq; `complete` is the statement that completes a batch."""
 
     name: str
     complete: str
@@ -68,31 +68,33 @@ class Pgmq:
 
     @asynccontextmanager
     async def producer(self, url: str) -> AsyncIterator[base.Enqueue]:
-        """Send with send_batch."""
+        """Send with `send_batch`."""
         numbers = itertools.count()
         async with databases.connect_asyncpg(url) as connection:
 
             async def enqueue(count: int) -> Sequence[base.JobId]:
-                messages = [json.dumps(base.payload(next(numbers))) for _ in range(count)]
+                messages = [json.dumps(base.make_payload(next(numbers))) for _ in range(count)]
                 return [row[0] for row in await connection.fetch(_SEND, messages)]
 
             yield enqueue
 
-    async def work(self, url: str, batch: int, done: base.Done, stop: asyncio.Event) -> None:
-        """Read a batch, complete it, read the next, and wait a moment when there is none."""
+    async def work(
+        self, url: str, batch: int, record_completed: base.RecordCompleted, stop: asyncio.Event
+    ) -> None:
+        """Read and complete batches; poll while the queue is empty."""
         async with databases.connect_asyncpg(url) as connection:
             while not stop.is_set():
                 rows = await connection.fetch(_READ, _VISIBILITY_SECONDS, batch)
                 if rows:
                     jobs: list[int] = [row[0] for row in rows]
-                    texts = [base.handled(job) for job in jobs]
+                    texts = [base.handle_as_json(job) for job in jobs]
                     await connection.fetch(self.complete, jobs, texts)
-                    done(jobs)
+                    record_completed(jobs)
                 else:
                     await asyncio.sleep(base.IDLE_SECONDS)
 
     async def tally(self, url: str) -> base.Tally:
-        """Count what left the queue, and the results."""
+        """Count the jobs removed from the queue, and the results."""
         return await databases.tally(url, _TALLY)
 
 

@@ -1,6 +1,6 @@
-"""pgqueuer on asyncpg, tuned as its guide says.
+"""pgqueuer on asyncpg, tuned as its guide recommends.
 
-A pool for producers and one connection for each manager, batch size, autovacuum settings.
+Producers have a pool, each manager has one connection; batch size and autovacuum are set.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from results
 
 @dataclass
 class _Queries(queries.Queries):
-    """pgqueuer's queries, telling us when the completion of jobs was committed."""
+    """pgqueuer's queries, which also record completed jobs after the commit."""
 
-    done: base.Done | None = None
+    record_completed: base.RecordCompleted | None = None
 
     async def log_jobs(
         self,
         job_status: list[tuple[models.Job, types.JOB_STATUS, models.TracebackRecord | None]],
     ) -> None:
         await super().log_jobs(job_status)
-        if self.done is not None:
-            self.done([job.id for job, _, _ in job_status])
+        if self.record_completed is not None:
+            self.record_completed([job.id for job, _, _ in job_status])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Pgqueuer:
     name: str
 
     async def prepare(self, url: str) -> None:
-        """Do what pgq install and pgq autovac do."""
+        """Install the schema and set autovacuum, as `pgq install` and `pgq autovac` do."""
         async with databases.connect_asyncpg(url) as connection:
             installer = queries.Queries(db.AsyncpgDriver(connection))
             await installer.install()
@@ -67,28 +67,31 @@ class Pgqueuer:
     async def producer(self, url: str) -> AsyncIterator[base.Enqueue]:
         """Enqueue lists of jobs."""
         numbers = itertools.count()
-        async with databases.asyncpg_pool(url) as pool:
+        async with databases.open_asyncpg_pool(url) as pool:
             sender = queries.Queries(db.AsyncpgPoolDriver(pool))
 
             async def enqueue(count: int) -> Sequence[base.JobId]:
                 payloads: list[bytes | None] = [
-                    json.dumps(base.payload(next(numbers))).encode() for _ in range(count)
+                    json.dumps(base.make_payload(next(numbers))).encode() for _ in range(count)
                 ]
                 return await sender.enqueue([_ENTRYPOINT] * count, payloads, [0] * count)
 
             yield enqueue
 
-    async def work(self, url: str, batch: int, done: base.Done, stop: asyncio.Event) -> None:
-        """Run a manager that dequeues batch jobs at a time."""
+    async def work(
+        self, url: str, batch: int, record_completed: base.RecordCompleted, stop: asyncio.Event
+    ) -> None:
+        """Run a manager that dequeues `batch` jobs at a time."""
         async with (
             databases.open_result_writer(url, batch) as writer,
             databases.connect_asyncpg(url) as connection,
         ):
-            manager = pgqueuer.QueueManager(_Queries(db.AsyncpgDriver(connection), done=done))
+            driver = db.AsyncpgDriver(connection)
+            manager = pgqueuer.QueueManager(_Queries(driver, record_completed=record_completed))
 
             @manager.entrypoint(_ENTRYPOINT)
             async def read(job: models.Job) -> None:
-                await writer.save(job.id, base.handled(job.id))
+                await writer.save(job.id, base.handle_as_json(job.id))
 
             running = asyncio.create_task(manager.run(batch_size=batch))
             stopped = asyncio.create_task(stop.wait())
@@ -98,7 +101,7 @@ class Pgqueuer:
             await running
 
     async def tally(self, url: str) -> base.Tally:
-        """Count the jobs logged as successful, and the results."""
+        """Count successful jobs in the log, and results."""
         return await databases.tally(url, _TALLY)
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _TASK = "read"
 
-# A worker fetches one job after the other and finishes them side by side. Pools of 3, 8 and 16
-# could not be told apart beyond the noise.
+# A worker fetches jobs one by one and finishes them concurrently. The differences between pools of
+# 3, 8 and 16 connections were within the noise.
 _CONNECTIONS = 8
 
 _TALLY = """
@@ -37,11 +37,11 @@ from results
 
 
 class _Manager(manager.JobManager):
-    """procrastinate's manager, telling us when a job's completion was committed."""
+    """procrastinate's manager, which also records a completed job after the commit."""
 
-    def __init__(self, app: procrastinate.App, done: base.Done) -> None:
+    def __init__(self, app: procrastinate.App, record_completed: base.RecordCompleted) -> None:
         super().__init__(connector=app.connector)
-        self._done = done
+        self._record_completed = record_completed
 
     async def finish_job(
         self,
@@ -51,7 +51,7 @@ class _Manager(manager.JobManager):
     ) -> None:
         await super().finish_job(job, status, delete_job)
         if job.id is not None:
-            self._done([job.id])
+            self._record_completed([job.id])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +62,35 @@ class Procrastinate:
 
     async def prepare(self, url: str) -> None:
         """Apply procrastinate's schema."""
-        async with _opened(url, 1) as app:
+        async with _open_app(url, 1) as app:
             await app.schema_manager.apply_schema_async()
         await databases.create_results_table(url)
 
     @asynccontextmanager
     async def producer(self, url: str) -> AsyncIterator[base.Enqueue]:
-        """Defer with batch_defer_async."""
+        """Defer with `batch_defer_async`."""
         numbers = itertools.count()
-        async with _opened(url, 1) as app:
+        async with _open_app(url, 1) as app:
             task = app.configure_task(_TASK)
 
             async def enqueue(count: int) -> Sequence[base.JobId]:
                 return await task.batch_defer_async(
-                    *(base.payload(next(numbers)) for _ in range(count))
+                    *(base.make_payload(next(numbers)) for _ in range(count))
                 )
 
             yield enqueue
 
-    async def work(self, url: str, batch: int, done: base.Done, stop: asyncio.Event) -> None:
-        """Run a worker that has up to batch jobs in hand."""
+    async def work(
+        self, url: str, batch: int, record_completed: base.RecordCompleted, stop: asyncio.Event
+    ) -> None:
+        """Run a worker with up to `batch` concurrent jobs."""
         connections = min(batch + 1, _CONNECTIONS)
         async with (
             databases.open_result_writer(url, batch) as writer,
-            _opened(url, connections) as app,
+            _open_app(url, connections) as app,
         ):
-            app.job_manager = _Manager(app, done)
-            _register(app, writer)
+            app.job_manager = _Manager(app, record_completed)
+            _register_task(app, writer)
             worker = asyncio.create_task(
                 app.run_worker_async(concurrency=batch, install_signal_handlers=False)
             )
@@ -100,13 +102,13 @@ class Procrastinate:
                 await worker
 
     async def tally(self, url: str) -> base.Tally:
-        """Count the jobs that succeeded, and the results."""
+        """Count succeeded jobs and results."""
         return await databases.tally(url, _TALLY)
 
 
 @asynccontextmanager
-async def _opened(url: str, connections: int) -> AsyncIterator[procrastinate.App]:
-    """Open an app with a pool of ours: its own asks the server each time if it is still there."""
+async def _open_app(url: str, connections: int) -> AsyncIterator[procrastinate.App]:
+    """Open an app with our own pool: procrastinate's checks a connection before each use."""
     app = procrastinate.App(connector=procrastinate.PsycopgConnector())
     async with (
         psycopg_pool.AsyncConnectionPool(
@@ -117,12 +119,12 @@ async def _opened(url: str, connections: int) -> AsyncIterator[procrastinate.App
         yield app
 
 
-def _register(app: procrastinate.App, writer: databases.ResultWriter) -> None:
+def _register_task(app: procrastinate.App, writer: databases.ResultWriter) -> None:
     @app.task(name=_TASK, pass_context=True)
     async def read(context: procrastinate.JobContext, /, **_: object) -> None:
         job = context.job.id
         if job is not None:
-            await writer.save(job, base.handled(job))
+            await writer.save(job, base.handle_as_json(job))
 
 
 CONTESTANTS = {"procrastinate": Procrastinate("procrastinate")}

@@ -1,4 +1,4 @@
-"""The parts of `python -m benchmarks chaos` that judge and count, on events made up for them."""
+"""The checks and figures of `python -m benchmarks chaos`, on made-up events."""
 
 from __future__ import annotations
 
@@ -29,169 +29,175 @@ SLACK = 25.0
 
 
 def _event(kind: str, at: float, worker: str = WORKER, **more: Any) -> invariants.Event:
-    usual = invariants.Event("d", kind, "processing", worker, "chaos-8", 1, 0, 0, True, at)
-    return dataclasses.replace(usual, **more)
+    event = invariants.Event("d", kind, "processing", worker, "chaos-8", 1, 0, 0, True, at)
+    return dataclasses.replace(event, **more)
 
 
 @pytest.fixture
-def diary(tmp_path: Path) -> event_log.Journal:
-    """Nothing has happened yet."""
+def journal(tmp_path: Path) -> event_log.Journal:
+    """An empty journal."""
     return event_log.Journal(tmp_path / "journal.log")
 
 
-# Who was taken for dead ----------------------------------------------------------------------
+# Rescues of healthy workers ------------------------------------------------------------------
 
 
 RESCUED = [_event("claimed", 100.0), _event("rescued", 125.0)]
 
 
-def _accused(events: list[invariants.Event], diary: event_log.Journal) -> list[str | None]:
-    return [violation.document for violation in invariants.unexcused(events, diary, SLACK)]
+def _find_wrongful(events: list[invariants.Event], journal: event_log.Journal) -> list[str | None]:
+    return [
+        violation.document for violation in invariants.find_wrongful_rescues(events, journal, SLACK)
+    ]
 
 
-def test_a_worker_that_was_well_must_not_lose_its_document(diary: event_log.Journal) -> None:
-    """Nobody had killed it, stopped it or cut it off."""
-    assert _accused(RESCUED, diary) == ["d"]
+def test_rescue_from_healthy_worker_is_violation(journal: event_log.Journal) -> None:
+    """It was neither killed nor suspended nor disconnected."""
+    assert _find_wrongful(RESCUED, journal) == ["d"]
 
 
-def test_hac_may_take_a_document_from_anybody(diary: event_log.Journal) -> None:
-    """People know what they do."""
+def test_rescue_by_hac_is_no_violation(journal: event_log.Journal) -> None:
+    """Only programs are checked."""
     by_hac = dataclasses.replace(RESCUED[1], caller=traffic.APPLICATION)
 
-    assert _accused([RESCUED[0], by_hac], diary) == []
+    assert _find_wrongful([RESCUED[0], by_hac], journal) == []
 
 
-@pytest.mark.parametrize(("at", "accused"), [(110.0, []), (126.0, ["d"])])
-def test_a_death_excuses_what_comes_after_it(
-    diary: event_log.Journal, at: float, accused: list[str]
+@pytest.mark.parametrize(("at", "wrongful"), [(110.0, []), (126.0, ["d"])])
+def test_rescue_after_death_is_no_violation(
+    journal: event_log.Journal, at: float, wrongful: list[str]
 ) -> None:
-    """It must have been dead already."""
-    diary.deaths[7] = event_log.Death("worker", at, ordered=True)
+    """The worker must have been dead before the rescue."""
+    journal.deaths[7] = event_log.Death("worker", at, ordered=True)
 
-    assert _accused(RESCUED, diary) == accused
+    assert _find_wrongful(RESCUED, journal) == wrongful
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "accused"), [(101.0, 120.0, []), (50.0, 99.0, ["d"]), (126.0, 150.0, ["d"])]
+    ("begin", "end", "wrongful"), [(101.0, 120.0, []), (50.0, 99.0, ["d"]), (126.0, 150.0, ["d"])]
 )
-def test_a_stop_excuses_what_it_made_late(
-    diary: event_log.Journal, begin: float, end: float, accused: list[str]
+def test_rescue_of_suspended_worker_is_no_violation(
+    journal: event_log.Journal, begin: float, end: float, wrongful: list[str]
 ) -> None:
-    """It must have stood still while the lock ran."""
-    diary.stops[7].append(event_log.Span(begin, end))
+    """It must have been suspended during the lock."""
+    journal.suspensions[7].append(event_log.Span(begin, end))
 
-    assert _accused(RESCUED, diary) == accused
+    assert _find_wrongful(RESCUED, journal) == wrongful
 
 
-@pytest.mark.parametrize(("was_heard", "accused"), [(False, []), (True, ["d"])])
-def test_a_cut_excuses_only_who_never_learned_of_his_claim(
-    diary: event_log.Journal, was_heard: bool, accused: list[str]
+@pytest.mark.parametrize(("had_heartbeat", "wrongful"), [(False, []), (True, ["d"])])
+def test_rescue_after_cut_connection_is_no_violation_without_heartbeat(
+    journal: event_log.Journal, had_heartbeat: bool, wrongful: list[str]
 ) -> None:
-    """Whoever has sent a heartbeat knows that he has the document."""
-    diary.cuts.append(100.5)
-    events = [RESCUED[0], dataclasses.replace(RESCUED[1], was_heard=was_heard)]
+    """A worker that has sent a heartbeat knows of its claim."""
+    journal.cuts.append(100.5)
+    events = [RESCUED[0], dataclasses.replace(RESCUED[1], had_heartbeat=had_heartbeat)]
 
-    assert _accused(events, diary) == accused
+    assert _find_wrongful(events, journal) == wrongful
 
 
 # Figures -------------------------------------------------------------------------------------
 
 
-def test_recoveries_count_from_the_death_and_those_of_outages_apart(
-    diary: event_log.Journal,
+def test_recoveries_during_outages_are_counted_separately(
+    journal: event_log.Journal,
 ) -> None:
-    """A document claimed by a stopped worker's twin is another story."""
-    diary.deaths[7] = event_log.Death("worker", 110.0, ordered=True)
-    diary.deaths[8] = event_log.Death("worker", 200.0, ordered=True)
-    diary.outages.append(event_log.Span(190.0, 195.0))
+    """Recovery times count from the death of the worker."""
+    journal.deaths[7] = event_log.Death("worker", 110.0, ordered=True)
+    journal.deaths[8] = event_log.Death("worker", 200.0, ordered=True)
+    journal.outages.append(event_log.Span(190.0, 195.0))
     events = [
         *RESCUED,
         _event("claimed", 126.0, OTHER),
         _event("rescued", 222.0, OTHER),
     ]
 
-    usual, apart = runs.recoveries(list(invariants.holds(events)), diary, grace=SLACK)
+    regular, in_outages = runs.measure_recoveries(
+        list(invariants.pair_claims(events)), journal, grace=SLACK
+    )
 
-    assert usual == [15.0]
-    assert apart == [22.0]
+    assert regular == [15.0]
+    assert in_outages == [22.0]
 
 
-def test_work_that_was_lost_is_a_share_of_all_claims() -> None:
-    """A failure is an answer; a rescue is work for nothing."""
-    ends = ["completed", "failed", "rescued", "given back"]
+def test_wasted_work_is_share_of_all_claims() -> None:
+    """Rescues and releases waste work; failures do not."""
+    ends = ["completed", "failed", "rescued", "released"]
     events = itertools.chain.from_iterable(
         (_event("claimed", n, document_id=str(n)), _event(end, n + 0.5, document_id=str(n)))
         for n, end in enumerate(ends)
     )
 
-    found = runs.work(invariants.holds(events), pages=10, pages_again=0)
+    claims = runs.count_claims(invariants.pair_claims(events), pages=10, pages_again=0)
 
-    assert found.ends == dict.fromkeys(ends, 1)
-    assert found.wasted == 0.5
+    assert claims.ends == dict.fromkeys(ends, 1)
+    assert claims.wasted == 0.5
 
 
-def test_a_spread_of_nothing_is_nothing() -> None:
-    """And of hundred the last but one is the last hundredth."""
-    assert runs.Spread.of([]) == runs.Spread(0, 0.0, 0.0, 0.0)
-    assert runs.Spread.of([float(n) for n in range(101)]) == runs.Spread(101, 50, 99, 100)
+def test_distribution_has_median_p99_and_maximum() -> None:
+    """Without values, all are 0."""
+    assert runs.Distribution.of([]) == runs.Distribution(0, 0.0, 0.0, 0.0)
+    assert runs.Distribution.of([float(n) for n in range(101)]) == runs.Distribution(
+        101, 50, 99, 100
+    )
 
 
 # Documents and plans -------------------------------------------------------------------------
 
 
-def _made(plan: plans.Plan, count: int = 300) -> list[documents.Made]:
-    maker = documents.Maker(plan)
+def _generate(plan: plans.Plan, count: int = 300) -> list[documents.SampleFile]:
+    generator = documents.DocumentGenerator(plan)
     lanes = itertools.islice(itertools.cycle(plans.LANES), count)
-    return [made for lane in lanes for made in maker.make(lane)]
+    return [file for lane in lanes for file in generator.generate(lane)]
 
 
-def test_no_two_pages_read_the_same() -> None:
-    """So a page in the wrong document would be seen."""
-    made = _made(PLAN)
-    texts = [text for one in made for text in one.texts or ()]
+def test_every_page_has_its_own_text() -> None:
+    """So a page in the wrong document is detected."""
+    files = _generate(PLAN)
+    texts = [text for file in files for text in file.texts or ()]
 
     assert len(texts) == len(set(texts)) > 300
-    assert len({one.name for one in made}) == len(made)
-    assert {one.slow for one in made} == {True, False}
-    assert any(one.texts is None and not one.refused for one in made)
-    assert any(one.refused for one in made)
+    assert len({file.name for file in files}) == len(files)
+    assert {file.is_slow for file in files} == {True, False}
+    assert any(file.texts is None and not file.is_rejected for file in files)
+    assert any(file.is_rejected for file in files)
 
 
-def test_a_seed_brings_the_same_documents_and_disturbances() -> None:
-    """Another one brings others."""
+def test_seed_determines_documents_and_faults() -> None:
+    """Another seed gives others."""
 
     def texts(plan: plans.Plan) -> list[tuple[str, ...] | None]:
-        return [one.texts for one in _made(plan)]
+        return [file.texts for file in _generate(plan)]
 
-    def disturbed(plan: plans.Plan) -> list[tuple[str, float]]:
+    def scheduled(plan: plans.Plan) -> list[tuple[str, float]]:
         return list(itertools.islice(faults.schedule(plan), 50))
 
     other = dataclasses.replace(PLAN, seed=2)
 
     assert texts(PLAN) == texts(PLAN) != texts(other)
-    assert disturbed(PLAN) == disturbed(PLAN) != disturbed(other)
+    assert scheduled(PLAN) == scheduled(PLAN) != scheduled(other)
 
 
-def test_every_disturbance_is_done_some_day() -> None:
-    """The plan names nothing that the monkey does not know."""
+def test_every_planned_fault_is_implemented() -> None:
+    """The plan and the fault injector have the same names."""
     known = set(
         re.findall(r'^            "([^"]+)": ', Path(faults.__file__).read_text(), re.MULTILINE)
     )
 
-    assert known == set(plans.DISTURBANCES)
-    assert set(plans.AIMED) <= known
+    assert known == set(plans.FAULTS)
+    assert set(plans.TARGETED_FAULTS) <= known
 
 
-def test_what_cannot_be_broken_is_refused() -> None:
-    """With what can be."""
+def test_unknown_broken_build_is_refused() -> None:
+    """The message lists the known ones."""
     with pytest.raises(typer.BadParameter, match="fencing, tokens, heartbeat"):
-        reports.plan(minutes=1, documents=10, seed=None, broken="the bank")
+        reports.make_plan(minutes=1, documents=10, seed=None, broken="the bank")
 
 
-# The end -------------------------------------------------------------------------------------
+# Final state ---------------------------------------------------------------------------------
 
-SOUND = documents.Made("a.png", b"", ("64x64",))
-DAMAGED = documents.Made("b.png", b"", None)
+VALID = documents.SampleFile("a.png", b"", ("64x64",))
+DAMAGED = documents.SampleFile("b.png", b"", None)
 ROW = {
     "id": "d", "name": "a.png", "lane": "image", "case_id": "c", "ocr_status": "completed",
     "reading": 1, "max_attempts": 3, "max_rescues": 3, "is_deleted": False, "dropbox_path": "p",
@@ -204,92 +210,90 @@ JOB = {
 COMPLETED = _event("completed", 1.0, status="completed")
 
 
-class Desk:
-    """Somebody of HAC who asked for nothing, unless told otherwise."""
+class FakeUsers:
+    """Users who have requested only what a test says."""
 
-    def __init__(self, **asked: set[str]) -> None:
-        self.asked = {
-            verb: asked.get(verb.replace(" ", "_"), set())
+    def __init__(self, **requested: set[str]) -> None:
+        self.requested = {
+            verb: requested.get(verb.replace(" ", "_"), set())
             for verb in ("cancel", "delete", "abandon", "cancel job")
         }
 
 
-def _verdict(
+def _check(
     rows: list[dict[str, Any]],
     *,
     events: list[invariants.Event] | None = None,
     jobs: list[dict[str, Any]] | None = None,
-    **asked: set[str],
+    **requested: set[str],
 ) -> list[str]:
-    brought = traffic.Brought({"a.png": SOUND, "b.png": DAMAGED})
+    submitted = traffic.Submitted({"a.png": VALID, "b.png": DAMAGED})
     if jobs is None:
-        brought.ids.update({row["name"]: row["id"] for row in rows} or {"a.png": "d"})
+        submitted.ids.update({row["name"]: row["id"] for row in rows} or {"a.png": "d"})
     else:
-        brought.jobs["j"] = ["a.png"]
-    judge = invariants.Judge(None, brought, Desk(**asked))  # type: ignore[arg-type]
-    found = judge.verdict(rows, jobs or [], [COMPLETED] if events is None else events)
+        submitted.jobs["j"] = ["a.png"]
+    final_check = invariants.FinalCheck(None, submitted, FakeUsers(**requested))  # type: ignore[arg-type]
+    found = final_check.check_rows(rows, jobs or [], [COMPLETED] if events is None else events)
     return [violation.rule for violation in found]
 
 
-def test_a_document_read_once_is_a_rightful_end() -> None:
-    """And so is a damaged one that was given up, or what people asked for."""
+def test_expected_final_states_are_no_violations() -> None:
+    """Completed once, damaged and given up, or as requested by a user."""
     damaged = ROW | {"name": "b.png", "ocr_status": "dead_letter", "results": 0}
     cancelled = ROW | {"ocr_status": "cancelled", "results": 0}
 
-    assert _verdict([ROW]) == []
-    assert _verdict([damaged], events=[]) == []
-    assert _verdict([cancelled], events=[], cancel={"d"}) == []
-    assert _verdict([ROW | {"is_deleted": True}], delete={"d"}) == []
+    assert _check([ROW]) == []
+    assert _check([damaged], events=[]) == []
+    assert _check([cancelled], events=[], cancel={"d"}) == []
+    assert _check([ROW | {"is_deleted": True}], delete={"d"}) == []
 
 
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        ({"texts": ["65x64"]}, "every document ends rightly"),
-        ({"pages": 2}, "every document ends rightly"),
-        ({"ocr_status": "queued"}, "every document ends rightly"),
-        ({"ocr_status": "dead_letter"}, "every document ends rightly"),
-        ({"ocr_status": "cancelled"}, "every document ends rightly"),
-        ({"name": "b.png"}, "every document ends rightly"),
-        ({"is_deleted": True}, "only people delete"),
+        ({"texts": ["65x64"]}, "every document ends in the expected state"),
+        ({"pages": 2}, "every document ends in the expected state"),
+        ({"ocr_status": "queued"}, "every document ends in the expected state"),
+        ({"ocr_status": "dead_letter"}, "every document ends in the expected state"),
+        ({"ocr_status": "cancelled"}, "every document ends in the expected state"),
+        ({"name": "b.png"}, "every document ends in the expected state"),
+        ({"is_deleted": True}, "documents are deleted only by users"),
         ({"results": 0}, "every completion has one result"),
     ],
 )
-def test_a_wrongful_end_is_seen(change: dict[str, Any], rule: str) -> None:
-    """Whatever it is, it has its rule."""
-    assert _verdict([ROW | change]) == [rule]
+def test_unexpected_final_state_is_violation(change: dict[str, Any], rule: str) -> None:
+    """Each kind has its rule."""
+    assert _check([ROW | change]) == [rule]
 
 
-def test_what_was_taken_in_must_be_there_and_nothing_else() -> None:
-    """Lost, doubled and refused ones are seen."""
-    stranger = ROW | {"id": "e", "name": "b.png", "ocr_status": "failed", "results": 0}
+def test_lost_and_duplicate_uploads_are_violations() -> None:
+    """So are documents of rejected uploads."""
+    rejected = ROW | {"id": "e", "name": "b.png", "ocr_status": "failed", "results": 0}
 
-    assert _verdict([], events=[]) == ["what was taken in is there"]
-    assert "what was sent twice is there once" in _verdict([ROW, ROW | {"id": "e"}])
-    brought = traffic.Brought({"a.png": SOUND, "b.png": DAMAGED}, {"a.png": "d"})
-    judge = invariants.Judge(None, brought, Desk())  # type: ignore[arg-type]
-    rules = [found.rule for found in judge.verdict([ROW, stranger], [], [COMPLETED])]
-    assert rules == ["what was refused is not there"]
+    assert _check([], events=[]) == ["an accepted upload is not lost"]
+    assert "a repeated upload creates one document" in _check([ROW, ROW | {"id": "e"}])
+    submitted = traffic.Submitted({"a.png": VALID, "b.png": DAMAGED}, {"a.png": "d"})
+    final_check = invariants.FinalCheck(None, submitted, FakeUsers())  # type: ignore[arg-type]
+    rules = [found.rule for found in final_check.check_rows([ROW, rejected], [], [COMPLETED])]
+    assert rules == ["a rejected upload leaves no document"]
 
 
-def test_two_results_of_one_reading_are_seen() -> None:
-    """Even if there were two completions for them."""
-    assert _verdict([ROW | {"results": 2}], events=[COMPLETED] * 2) == [
-        "no reading has two results"
-    ]
+def test_two_results_of_one_reading_are_violation() -> None:
+    """Even with two completions."""
+    assert _check([ROW | {"results": 2}], events=[COMPLETED] * 2) == ["no reading has two results"]
 
 
 @pytest.mark.parametrize(
     ("retries", "rescues", "rules"),
-    [(3, 0, []), (0, 4, []), (2, 3, ["a sound document has all its attempts"])],
+    [(3, 0, []), (0, 4, []), (2, 3, ["a valid document is not given up before its last attempt"])],
 )
-def test_a_sound_document_is_not_given_up_early(
+def test_valid_document_given_up_early_is_violation(
     retries: int, rescues: int, rules: list[str]
 ) -> None:
-    """Three failures or four deaths, and not fewer."""
-    buried = _event("failed", 0.5, status="dead_letter", retries=retries, rescues=rescues)
+    """It takes three failures or four rescues."""
+    given_up = _event("failed", 0.5, status="dead_letter", retries=retries, rescues=rescues)
 
-    assert _verdict([ROW], events=[buried, COMPLETED]) == rules
+    assert _check([ROW], events=[given_up, COMPLETED]) == rules
 
 
 @pytest.mark.parametrize(
@@ -303,22 +307,22 @@ def test_a_sound_document_is_not_given_up_early(
         ({"outcome": "CANCELLED"}, 1),
     ],
 )
-def test_the_outcome_of_a_job_fits_its_pictures(change: dict[str, Any], rules: int) -> None:
-    """What does not fit is named."""
+def test_outcome_of_job_must_match_its_images(change: dict[str, Any], rules: int) -> None:
+    """Each mismatch is a violation."""
     row = ROW | {"case_id": "j"}
-    expected = ["the outcome of a job fits its pictures"] * rules
+    expected = ["the outcome of a job matches its images"] * rules
 
-    assert _verdict([row], jobs=[JOB | change]) == expected
+    assert _check([row], jobs=[JOB | change]) == expected
 
 
-# What is shown -------------------------------------------------------------------------------
+# Reports -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def found() -> runs.Found:
-    """A run that went badly."""
-    nothing = runs.Spread(0, 0.0, 0.0, 0.0)
-    return runs.Found(
+def result() -> runs.Result:
+    """The result of a run with a violation."""
+    no_recoveries = runs.Distribution(0, 0.0, 0.0, 0.0)
+    return runs.Result(
         plan=dataclasses.replace(PLAN, broken="tokens"),
         violations=[
             invariants.Violation("no reading has two results", "d", "1 reading, 2 results")
@@ -326,23 +330,23 @@ def found() -> runs.Found:
         seconds=60.0, settled_seconds=None, documents=10, jobs=2, statuses={"completed": 10},
         disturbances={"kill a worker": 3}, acts={}, answers={"202": 10}, starts={"pool": 1},
         ended_by_themselves=["pool"], has_disk=False, looks=1, quiet_per_second=10.0,
-        fire_per_second=5.0, recoveries=runs.Spread(2, 20.0, 24.0, 24.0),
-        recoveries_in_outages=nothing, work=runs.work([], 0, 0),
+        fire_per_second=5.0, recoveries=runs.Distribution(2, 20.0, 24.0, 24.0),
+        recoveries_in_outages=no_recoveries, work=runs.count_claims([], 0, 0),
     )  # fmt: skip
 
 
-def test_the_report_says_how_to_repeat_the_run_and_what_was_violated(found: runs.Found) -> None:
-    """As Markdown for people, as JSON for programs."""
-    report = reports.as_markdown(found)
+def test_report_has_command_faults_and_violations(result: runs.Result) -> None:
+    """Both as Markdown and as JSON."""
+    report = reports.to_markdown(result)
 
     assert "`python -m benchmarks chaos --minutes 10 --seed 1 --break tokens`" in report
     assert "| no reading has two results | 1 |" in report
     assert "| kill a worker | 3 |" in report
     assert "5.0 (50%)" in report
-    told = json.loads(json.dumps(reports.as_json(found)))
-    assert told["plan"]["broken"] == "tokens"
-    assert told["recoveries"]["p99"] == 24.0
-    assert told["violations"][0]["document"] == "d"
+    values = json.loads(json.dumps(reports.to_json(result)))
+    assert values["plan"]["broken"] == "tokens"
+    assert values["recoveries"]["p99"] == 24.0
+    assert values["violations"][0]["document"] == "d"
 
 
 # The hook ------------------------------------------------------------------------------------
@@ -359,20 +363,20 @@ print(json.dumps([
 """
 
 
-def test_the_clock_of_each_program_is_wrong_by_another_time() -> None:
-    """All its ways to tell the time agree, and what others make is still a time."""
+def test_clock_of_each_program_is_shifted() -> None:
+    """All clocks of a process agree, and datetimes from C code are still datetimes."""
     hook = Path(documents.__file__).parent / "hook"
     environment = {**os.environ, "PYTHONPATH": str(hook), "CHAOS_SEED": "1"}
     offsets = []
     for _ in range(2):
-        asked = time.time()
-        said = subprocess.run(
+        before = time.time()
+        result = subprocess.run(
             [sys.executable, "-W", "error", "-c", CLOCK],
             env=environment, capture_output=True, check=True,
         )  # fmt: skip
-        first, second, third, *rest = json.loads(said.stdout)
+        first, second, third, *rest = json.loads(result.stdout)
         assert max(first, second, third) - min(first, second, third) < 5
         assert rest == [True, 2020, True]
-        offsets.append(first - asked)
+        offsets.append(first - before)
     assert abs(offsets[0] - offsets[1]) > 0.001
     assert max(map(abs, offsets)) < 320

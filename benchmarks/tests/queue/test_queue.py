@@ -34,7 +34,7 @@ def _sample(name: str, batch: int, rate: float, problem: str | None = None) -> c
 
 
 def _report(
-    samples: Sequence[contest.Sample], claims: Sequence[contest.Claims] = ()
+    samples: Sequence[contest.Sample], claims: Sequence[contest.ClaimTimes] = ()
 ) -> report.Report:
     batches = sorted({sample.batch for sample in samples})
     return report.Report(_SERVER, contest.Plan(batches=batches), samples, claims)
@@ -46,10 +46,10 @@ def _app() -> typer.Typer:
     return app
 
 
-def test_a_quick_run_measures_everybody_and_cleans_up(
+def test_quick_run_measures_all_contestants_and_drops_its_databases(
     local_server: server.LocalServer, tmp_path: Path
 ) -> None:
-    """Every contestant completes every job exactly once, and no database is left behind."""
+    """Every contestant completes every job exactly once."""
     url, figures = local_server.url(cluster.SUPERUSER), tmp_path / "figures.json"
 
     done = testing.CliRunner().invoke(
@@ -70,35 +70,35 @@ def test_a_quick_run_measures_everybody_and_cleans_up(
         assert left.fetchall() == []
 
 
-async def test_jobs_without_a_result_are_noticed(local_server: server.LocalServer) -> None:
-    """What was enqueued and never worked is counted as missing."""
+async def test_jobs_without_result_are_reported(local_server: server.LocalServer) -> None:
+    """Jobs that were enqueued and never processed are missing."""
     url = local_server.url(cluster.SUPERUSER)
     pgmq = contestants.get("pgmq")
     await databases.make_template(url, "unworked", pgmq.prepare)
     try:
-        fresh = await databases.make_fresh(url, "unworked")
-        async with pgmq.producer(fresh) as enqueue:
+        copy = await databases.copy_template(url, "unworked")
+        async with pgmq.producer(copy) as enqueue:
             assert len(await enqueue(3)) == 3
 
-        problem = (await pgmq.tally(fresh)).problem(3)
+        problem = (await pgmq.tally(copy)).problem(3)
 
         assert problem == "3 of 3 jobs have no result"
     finally:
         await databases.drop(url, "unworked")
 
 
-async def test_a_worker_that_dies_fails_the_round_and_says_why(
+async def test_error_of_a_worker_fails_the_round(
     local_server: server.LocalServer,
 ) -> None:
-    """In a database without pgmq the processes give up, and their reason is handed on."""
+    """In a database without pgmq the processes fail; the round's error has their message."""
     url = local_server.url(cluster.SUPERUSER)
     with pytest.raises(base.RoundFailedError, match="pgmq"):
-        async with load.start_crew("pgmq", url, batch=1, workers=1, producers=1) as team:
-            await team.perform(contest.QUICK.warm_up(1))
+        async with load.start_generator("pgmq", url, batch=1, workers=1, producers=1) as generator:
+            await generator.run_phase(contest.QUICK.warm_up_tasks(1))
 
 
 @pytest.mark.parametrize(
-    ("tally", "words"),
+    ("tally", "problem"),
     [
         (base.Tally(5, 5, 5), None),
         (base.Tally(5, 4, 4), "1 of 5 jobs have no result"),
@@ -106,23 +106,23 @@ async def test_a_worker_that_dies_fails_the_round_and_says_why(
         (base.Tally(4, 5, 5), "1 of 5 jobs are not marked as complete"),
     ],
 )
-def test_only_one_result_for_each_job_is_right(tally: base.Tally, words: str | None) -> None:
-    """Missing and double results and unfinished jobs are each named."""
-    assert tally.problem(5) == words
+def test_each_job_needs_exactly_one_result(tally: base.Tally, problem: str | None) -> None:
+    """Missing results, duplicate results and incomplete jobs are reported."""
+    assert tally.problem(5) == problem
 
 
-def test_a_missing_peer_is_named_with_the_way_to_install_it(
+def test_missing_package_is_named_with_install_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without one of the peers nothing is measured."""
+    """The benchmark does not run without all peers."""
     monkeypatch.setitem(sys.modules, "pgqueuer", None)
 
     with pytest.raises(errors.SettingsError, match=r"pgqueuer; .*pip install pagewarden\[bench\]"):
-        contestants.require()
+        contestants.require_packages()
 
 
-def test_everybody_goes_first_equally_often() -> None:
-    """The order rotates from one repetition to the next."""
+def test_order_of_contestants_rotates() -> None:
+    """Every contestant is first equally often."""
     plan = contest.Plan(batches=(1,), repeat=3)
 
     rounds = [name for _, name in plan.rounds(("a", "b", "c"))]
@@ -130,36 +130,36 @@ def test_everybody_goes_first_equally_often() -> None:
     assert rounds == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
 
 
-def test_paced_producers_send_at_the_rate_in_turn() -> None:
-    """Two producers of ten jobs each half a second, a quarter apart, make forty a second."""
-    orders = dataclasses.replace(contest.Plan(), rate=40.0).paced(10)
+def test_paced_producers_alternate() -> None:
+    """Two producers send ten jobs every half second, a quarter of a second apart: 40 jobs/s."""
+    tasks = dataclasses.replace(contest.Plan(), rate=40.0).paced_tasks(10)
 
-    assert [(order.delay, order.interval) for order in orders] == [(0.0, 0.5), (0.25, 0.5)]
+    assert [(task.delay, task.interval) for task in tasks] == [(0.0, 0.5), (0.25, 0.5)]
 
 
-def test_the_lead_is_over_the_best_peer_by_medians() -> None:
-    """One lucky round of a peer does not decide, nor does one of ours."""
+def test_lead_compares_medians_with_the_best_peer() -> None:
+    """Outliers of a peer or of ours do not matter."""
     rates = {"pagewarden": (200, 210, 900), "pgmq": (100, 105, 400), "pgqueuer": (50, 60, 70)}
     samples = [_sample(name, 1, rate) for name, three in rates.items() for rate in three]
 
     assert _report(samples).lead(1) == (2.0, "pgmq")
 
 
-def test_a_failed_round_does_not_count_and_is_shown() -> None:
-    """A fast round that lost a result helps nobody."""
+def test_failed_round_is_excluded_and_reported() -> None:
+    """A fast round with a missing result is not counted."""
     samples = [
         _sample("pagewarden", 1, 100),
         _sample("pagewarden", 1, 900, "1 of 5 jobs have no result"),
         _sample("pgmq", 1, 50),
     ]
-    found = _report(samples)
+    result = _report(samples)
 
-    assert found.lead(1) == (2.0, "pgmq")
-    assert "pagewarden, batch 1: 1 of 5 jobs have no result" in report.verdict(found).plain
+    assert result.lead(1) == (2.0, "pgmq")
+    assert "pagewarden, batch 1: 1 of 5 jobs have no result" in report.make_verdict(result).plain
 
 
-def test_behind_at_one_batch_size_is_not_ahead() -> None:
-    """Being ahead means at every batch size."""
+def test_verdict_needs_a_lead_at_every_batch_size() -> None:
+    """The verdict is negative if a peer is faster at one batch size."""
     samples = [
         _sample("pagewarden", 1, 300),
         _sample("pgmq", 1, 100),
@@ -167,29 +167,29 @@ def test_behind_at_one_batch_size_is_not_ahead() -> None:
         _sample("pgmq", 10, 100),
     ]
 
-    words = report.verdict(_report(samples)).plain
+    verdict = report.make_verdict(_report(samples)).plain
 
-    assert "Batch 1: 3.00 times the best peer (pgmq)." in words
-    assert "Batch 10: 0.90 times the best peer (pgmq)." in words
-    assert "Not ahead of every peer at every batch size." in words
+    assert "Batch 1: 3.00 times the best peer (pgmq)." in verdict
+    assert "Batch 10: 0.90 times the best peer (pgmq)." in verdict
+    assert "Not faster than every peer at every batch size." in verdict
 
 
 def test_growth_compares_the_largest_backlog_with_the_smallest() -> None:
-    """The order in which they were measured does not matter."""
-    claims = [contest.Claims(1_000_000, 10, 1.0, 3.0), contest.Claims(1_000, 10, 1.0, 2.0)]
+    """The order of the measurements does not matter."""
+    claims = [contest.ClaimTimes(1_000_000, 10, 1.0, 3.0), contest.ClaimTimes(1_000, 10, 1.0, 2.0)]
 
-    found = _report([_sample("pagewarden", 1, 1)], claims)
+    result = _report([_sample("pagewarden", 1, 1)], claims)
 
-    assert found.growth == 1.5
-    assert "grows 1.50 times (allowed: less than 1.5)" in report.verdict(found).plain
+    assert result.growth == 1.5
+    assert "grows by a factor of 1.50 (limit: 1.5)" in report.make_verdict(result).plain
 
 
-def test_a_contestant_that_only_failed_is_shown_as_failed() -> None:
-    """It has no figures to print."""
+def test_contestant_without_successful_round_is_shown_as_failed() -> None:
+    """The table has a row without figures."""
     samples = [_sample("pagewarden", 1, 100), _sample("pgmq", 1, 0, "it died")]
     printed = io.StringIO()
 
-    consoles.Console(file=printed, width=100).print(report.contest_table(_report(samples)))
+    consoles.Console(file=printed, width=100).print(report.make_contest_table(_report(samples)))
 
     assert _report(samples).lead(1) is None
     assert "failed" in printed.getvalue()

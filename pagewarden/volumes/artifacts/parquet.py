@@ -1,6 +1,7 @@
-"""Write and read the Parquet files, some rows at a time; any program that knows Parquet can too.
+"""Write and read the Parquet files of the stages in batches of rows.
 
-The same rows make the same bytes: a file has no dates in it, and nothing of who wrote it.
+Output is deterministic: a file contains neither dates nor its writer, so equal rows give equal
+bytes.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ _TEXTS: tuple[tuple[str, pa.DataType], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[R]):
-    """A kind of file: its name, its rows, its columns, and how many rows it holds in memory."""
+    """A kind of file: its name, row type, columns, and number of rows held in memory."""
 
     name: str
     row: type[R]
     schema: pa.Schema
-    at_a_time: int
+    batch_rows: int
 
 
 LINE_DETECTION = Table(
@@ -95,7 +96,7 @@ LINE_DETECTION = Table(
             ("source_version", pa.string()),
         ]
     ),
-    at_a_time=64,
+    batch_rows=64,
 )
 LINE_IMAGES = Table(
     "line_images.parquet",
@@ -119,22 +120,22 @@ LINE_IMAGES = Table(
             ("line_image_sha256", pa.string()),
         ]
     ),
-    at_a_time=1024,
+    batch_rows=1024,
 )
-OCR_RESULTS = Table("ocr_results.parquet", rows.LineText, pa.schema(_TEXTS), at_a_time=1024)
+OCR_RESULTS = Table("ocr_results.parquet", rows.LineText, pa.schema(_TEXTS), batch_rows=1024)
 COMBINED = Table(
     "combined.parquet",
     rows.CombinedText,
     pa.schema([*_TEXTS, ("source", pa.string()), ("agreeing", pa.int32())]),
-    at_a_time=1024,
+    batch_rows=1024,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a file was made of: digests of the input and of the config, and the model's version.
+    """The origin of a file: digests of input and config, and the version of the model.
 
-    pages counts those of the volume, blank ones and failed ones too.
+    pages is the page count of the volume, including blank and failed pages.
     """
 
     stage: str
@@ -143,34 +144,34 @@ class Stamp:
     model: str
     pages: int
 
-    def packed(self) -> dict[bytes, bytes]:
-        """Give it the form in which it stands in the file's metadata."""
+    def to_metadata(self) -> dict[bytes, bytes]:
+        """Convert to metadata of a Parquet file."""
         return {_STAMP: json.dumps(dataclasses.asdict(self)).encode()}
 
 
-class Writer(Generic[R]):
-    """Writes a file row by row; it is complete when it is closed."""
+class ParquetWriter(Generic[R]):
+    """Writes a file row by row; close() completes it."""
 
     def __init__(self, path: Path, table: Table[R], stamp: Stamp) -> None:
         self._path = path
         self._table = table
-        self._schema = table.schema.with_metadata(stamp.packed())
+        self._schema = table.schema.with_metadata(stamp.to_metadata())
         self._writer = parquet.ParquetWriter(path, self._schema, compression=_COMPRESSION)
-        self._held: list[dict[str, object]] = []
+        self._batch: list[dict[str, object]] = []
 
     def add(self, row: R) -> None:
-        """Take a row; every now and then all that came are written."""
-        self._held.append({name: getattr(row, name) for name in self._schema.names})
-        if len(self._held) >= self._table.at_a_time:
+        """Add a row; full batches are written to the file."""
+        self._batch.append({name: getattr(row, name) for name in self._schema.names})
+        if len(self._batch) >= self._table.batch_rows:
             self._flush()
 
     def _flush(self) -> None:
-        if self._held:
-            self._writer.write_table(pa.Table.from_pylist(self._held, self._schema))
-            self._held.clear()
+        if self._batch:
+            self._writer.write_table(pa.Table.from_pylist(self._batch, self._schema))
+            self._batch.clear()
 
     def close(self) -> None:
-        """Write what is left, and see it safe on the disk."""
+        """Write the last batch, and sync the file to disk."""
         self._flush()
         self._writer.close()
         with self._path.open("rb") as file:
@@ -178,49 +179,49 @@ class Writer(Generic[R]):
 
 
 class Reader(Generic[R]):
-    """Reads a file that was published; digest is that of all its bytes.
+    """Reads a published file; raises InvalidArtifact if it is damaged or of another kind.
 
-    ArtifactUnusable says what is wrong with one that is not whole, or not of this kind.
+    digest is the SHA-256 of the file.
     """
 
     def __init__(self, path: Path, table: Table[R], key: str) -> None:
         self._table = table
         self._path = path
         self._key = key
-        with self._guarded():
+        with self._translate_errors():
             self._file = parquet.ParquetFile(path)
             self.digest = _digest(path)
-        self._check()
-        self.stamp = self._unstamped()
+        self._check_columns()
+        self.stamp = self._read_stamp()
 
     @property
     def key(self) -> str:
-        """Name the file in its bucket."""
+        """Return the key of the file in its bucket."""
         return self._key
 
     def __iter__(self) -> Iterator[R]:
         names = self._table.schema.names
-        # Damage may only show here, far into the file.
-        with self._guarded():
-            for batch in self._file.iter_batches(self._table.at_a_time, columns=names):
+        # Damage far into the file is only found here.
+        with self._translate_errors():
+            for batch in self._file.iter_batches(self._table.batch_rows, columns=names):
                 for row in batch.to_pylist():
                     yield self._table.row(**row)
 
-    def picked(self, *columns: str, where: compute.Expression | None = None) -> Iterator[R]:
-        """Go through some rows, with these columns only; image_name must be one of them.
+    def select(self, *columns: str, where: compute.Expression | None = None) -> Iterator[R]:
+        """Iterate over the matching rows, with these columns only; image_name must be one of them.
 
-        Groups of rows in which there can be none are not read.
+        Row groups that cannot match are not read.
         """
-        with self._guarded():
-            found = parquet.read_table(
+        with self._translate_errors():
+            matches = parquet.read_table(
                 self._path, columns=list(columns), filters=where, partitioning=None
             )
-            for batch in found.to_batches(self._table.at_a_time):
+            for batch in matches.to_batches(self._table.batch_rows):
                 for row in batch.to_pylist():
                     yield self._table.row(**row)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -229,31 +230,33 @@ class Reader(Generic[R]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check(self) -> None:
-        found = self._file.schema_arrow
+    def _check_columns(self) -> None:
+        schema = self._file.schema_arrow
         for field in self._table.schema:
-            if field.name not in found.names:
-                raise self._unusable(f"it has no column {field.name!r}")
-            if found.field(field.name).type != field.type:
-                raise self._unusable(f"its column {field.name!r} is not of type {field.type}")
+            if field.name not in schema.names:
+                raise self._make_invalid_error(f"it has no column {field.name!r}")
+            if schema.field(field.name).type != field.type:
+                raise self._make_invalid_error(
+                    f"its column {field.name!r} is not of type {field.type}"
+                )
 
-    def _unstamped(self) -> Stamp:
+    def _read_stamp(self) -> Stamp:
         try:
             return Stamp(**json.loads((self._file.schema_arrow.metadata or {})[_STAMP]))
         except (KeyError, TypeError, ValueError) as exc:
-            raise self._unusable("it does not say what it was made of") from exc
+            raise self._make_invalid_error("its origin is not recorded in its metadata") from exc
 
     @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
-        # Given broken bytes, the library raises what its authors did not think of, too.
+        # Damaged files make the library raise undocumented exceptions too.
         except Exception as exc:
-            raise self._unusable("it is cut short, or no Parquet file") from exc
+            raise self._make_invalid_error("it is truncated, or not a Parquet file") from exc
 
-    def _unusable(self, why: str) -> errors.ArtifactUnusable:
-        return errors.ArtifactUnusable(
-            f"{self._key} cannot be used: {why}. Run the stage again that makes it."
+    def _make_invalid_error(self, reason: str) -> errors.InvalidArtifact:
+        return errors.InvalidArtifact(
+            f"{self._key} cannot be used: {reason}. Rerun the stage that creates it."
         )
 
 

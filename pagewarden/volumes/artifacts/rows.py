@@ -1,8 +1,8 @@
-"""The rows of the Parquet files: first the columns that were agreed on, then those we add.
+"""Rows of the Parquet files: first the columns that are required, then additional ones.
 
-Places are pixels, origin top left: of the rotated image, unless said otherwise. Confidence is 0 to
-1. A row that is not ok says at which stage what went wrong with its page, and has nothing else; in
-the files of later stages it is repeated, so each file knows all pages that failed.
+Coordinates are pixels of the rotated image, from its top left corner, unless noted otherwise.
+Confidence is 0 to 1. A row that is not ok has only the stage and error of its failed page. Later
+stages repeat it, so that each file lists all failed pages.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 Contour = Sequence[Sequence[int]]
-"""Points of an outline, each as x and y."""
+"""Points of an outline, each as [x, y]."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why a page failed: at which stage, with which error of pagewarden.errors."""
+class PageError:
+    """The error of a failed page: its stage, its class in pagewarden.errors, and its message."""
 
     stage: str
     type: str
@@ -25,7 +25,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class StoredImage:
     """An image in the bucket: its key, and the SHA-256 of its bytes."""
 
     key: str
@@ -34,7 +34,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What the rows of every file have."""
+    """Columns of all files."""
 
     image_name: str
     ok: bool = True
@@ -45,15 +45,15 @@ class Row:
     model_version: str = ""
 
     @property
-    def trouble(self) -> Trouble | None:
-        """Say why the page failed; None if it did not."""
+    def error(self) -> PageError | None:
+        """Return the error of the page; None if it did not fail."""
         if self.ok:
             return None
-        return Trouble(self.error_stage or "", self.error_type or "", self.error_message or "")
+        return PageError(self.error_stage or "", self.error_type or "", self.error_message or "")
 
     @property
-    def image(self) -> Image | None:
-        """Name the image that belongs to the row, where there is one."""
+    def image(self) -> StoredImage | None:
+        """Return the image of the row; None if it has none."""
         return None
 
 
@@ -61,14 +61,14 @@ class Row:
 class DetectedPage(Row):
     """A page of line_detection.parquet.
 
-    page_angle: degrees by which the original was turned clockwise.
-    rot_mask: the cores of lines on the rotated image, as a PNG of the size the model works at.
-    tps_ratio: how far long lines depart from straight, in heights of their cores; null where nobody
-        looked.
-    tps_points: rows of x, y and by how many pixels further down the same place was before
+    page_angle: degrees by which the original was rotated clockwise.
+    rot_mask: PNG mask of the line cores on the rotated image, in the resolution of the model.
+    tps_ratio: how far long lines depart from straight, in heights of their cores; null if not
+        measured.
+    tps_points: rows of x, y, and the distance in pixels by which the point was lower before
         dewarping; null without dewarping.
-    width, height, dpi: of the original as a person sees it.
-    scaled_width, scaled_height: of what was worked on; less, if the original is enormous.
+    width, height, dpi: of the original as displayed.
+    scaled_width, scaled_height: of the processed image, which is smaller if the original is huge.
     """
 
     rotated_image_path: str | None = None
@@ -91,10 +91,10 @@ class DetectedPage(Row):
     source_version: str = ""
 
     @property
-    def image(self) -> Image | None:
-        """Name the rotated image."""
+    def image(self) -> StoredImage | None:
+        """Return the rotated image."""
         key, sha256 = self.rotated_image_path, self.rotated_image_sha256
-        return Image(key, sha256) if key and sha256 else None
+        return StoredImage(key, sha256) if key and sha256 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +102,8 @@ class LineImage(Row):
     """A line of line_images.parquet; line_index counts from 0 in reading order.
 
     bbox, center, contour: of the core of the line.
-    corners: of what was cut out, clockwise from where the text begins.
-    block: counts the paragraphs and columns of the page.
+    corners: of the line image, clockwise from the beginning of the text.
+    block: number of the paragraph or column on the page.
     """
 
     line_index: int | None = None
@@ -121,14 +121,14 @@ class LineImage(Row):
     line_image_sha256: str | None = None
 
     @property
-    def image(self) -> Image | None:
-        """Name the picture of the line."""
+    def image(self) -> StoredImage | None:
+        """Return the line image."""
         key, sha256 = self.line_image_path, self.line_image_sha256
-        return Image(key, sha256) if key and sha256 else None
+        return StoredImage(key, sha256) if key and sha256 else None
 
 
-class WordInLine(TypedDict):
-    """A word between two places along its line, 0 to 1."""
+class LineWord(TypedDict):
+    """A word; left and right are positions along its line, 0 to 1."""
 
     text: str
     left: float
@@ -138,20 +138,21 @@ class WordInLine(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineText(Row):
-    """A line of ocr_results.parquet; text is empty where there is nothing to read."""
+    """A line of ocr_results.parquet; text is empty if nothing was recognised."""
 
     line_index: int | None = None
     line_guid: str | None = None
     text: str | None = None
     encoding: str | None = None
-    words: Sequence[WordInLine] | None = None
+    words: Sequence[LineWord] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinedText(LineText):
-    """A line of combined.parquet: source is the key of the file it was taken from.
+    """A line of combined.parquet.
 
-    agreeing: how many files have the same text.
+    source: key of the file from which the text was taken.
+    agreeing: number of files with the same text.
     """
 
     source: str | None = None

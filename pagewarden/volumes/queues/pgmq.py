@@ -1,7 +1,7 @@
-"""Stage queues in Postgres: pgmq, which Supabase Queues are.
+"""Stage queues in Postgres, by pgmq, the extension behind Supabase Queues.
 
-The functions of the database stand between, so that workers need no rights on queues, and all of it
-works over HTTP, too. Of pgmq they use send, read, set_vt and archive.
+Workers call database functions, so they need no rights on the queues, and everything works over
+HTTP too. The functions use send, read, set_vt and archive of pgmq.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pagewarden.volumes.queues import interface
+from pagewarden.volumes.queues import base
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,21 +24,21 @@ class PgmqQueue:
 
     database: Database
 
-    async def receive(self, stages: Sequence[str], *, seconds: float) -> interface.Delivery | None:
+    async def receive(self, stages: Sequence[str], *, seconds: float) -> base.Delivery | None:
         """Read a message."""
         rows = await self.database.receive_volume_messages(
             stages=list(stages), limit=1, visibility=math.ceil(seconds)
         )
         if not rows:
             return None
-        return interface.Delivery(rows[0]["stage"], str(rows[0]["handle"]), rows[0]["message"])
+        return base.Delivery(rows[0]["stage"], str(rows[0]["handle"]), rows[0]["message"])
 
-    async def extend(self, delivery: interface.Delivery, seconds: float) -> None:
-        """Set when it is seen again."""
+    async def extend(self, delivery: base.Delivery, seconds: float) -> None:
+        """Set the visibility timeout of a message."""
         await self.database.extend_volume_message(
             stage=delivery.stage, handle=int(delivery.handle), seconds=math.ceil(seconds)
         )
 
-    async def ack(self, delivery: interface.Delivery) -> None:
-        """Archive it."""
+    async def ack(self, delivery: base.Delivery) -> None:
+        """Archive a message."""
         await self.database.remove_volume_message(stage=delivery.stage, handle=int(delivery.handle))

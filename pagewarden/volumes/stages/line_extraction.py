@@ -1,4 +1,8 @@
-"""Second stage: lines are cut out of their pages, in reading order."""
+"""Stage 2, in our process: write line_images.parquet and the line images.
+
+The children cut the lines of a page out of its rotated image, in reading order; see
+line_extraction_child.
+"""
 
 from __future__ import annotations
 
@@ -7,109 +11,130 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from pagewarden import concurrency
-from pagewarden.reading import scripts
-from pagewarden.reading.sandbox import duties
-from pagewarden.volumes import crew
-from pagewarden.volumes.artifacts import drafts, parquet, published, rows
-from pagewarden.volumes.children import answers
-from pagewarden.volumes.stages import models, runs, sandboxes
+from pagewarden import SOFTWARE, concurrency
+from pagewarden.ocr import languages
+from pagewarden.ocr.sandbox import tasks
+from pagewarden.volumes.artifacts import parquet, publish, rows
+from pagewarden.volumes.stages import base, child_protocol, process_pool
+from pagewarden.volumes.stages.run import (
+    PAGE_ERRORS,
+    PageResult,
+    StageRun,
+    make_failed_page,
+    to_page_error,
+)
 
 if TYPE_CHECKING:
     from pagewarden.volumes import config as configs
-    from pagewarden.volumes.stages import interface
 
-# Made once at random: ids of lines are the same in every run that finds the same lines.
-_NAMESPACE = uuid.UUID("5f0f7a52-3c1b-4a6e-9d0d-8f5f3f0f6c11")
+# Random and constant: runs that find the same line give it the same id.
+_GUID_NAMESPACE = uuid.UUID("5f0f7a52-3c1b-4a6e-9d0d-8f5f3f0f6c11")
 
 
-class LineExtraction:
-    """Makes line_images.parquet and the pictures of the lines of a volume."""
+class LineExtractionStage:
+    """Writes line_images.parquet and the line images of a volume."""
 
     name = "line_extraction"
 
-    async def run(self, work: interface.Work) -> interface.Done:
-        """Go through all pages."""
-        began = time.perf_counter()
-        models.refuse(work.model, self.name)
-        await work.output.prepare()
-        with work.output.scratch(work.token) as scratch:
-            key = work.keys.line_detection
+    async def run(self, stage_input: base.StageInput) -> base.StageResult:
+        """Extract the lines of all pages."""
+        started_at = time.perf_counter()
+        base.reject_model(stage_input.model, self.name)
+        output, keys = stage_input.output, stage_input.keys
+        await output.prepare()
+        with output.scratch(stage_input.token) as scratch:
             async with (
-                published.opened(work.output, parquet.LINE_DETECTION, key, scratch) as pages,
-                sandboxes.opened(work.config, _duty(work.config)) as sandbox,
+                publish.open_parquet(
+                    output, parquet.LINE_DETECTION, keys.line_detection, scratch
+                ) as detected_pages,
+                process_pool.open_pool(
+                    stage_input.config, _sandbox_task(stage_input.config)
+                ) as pool,
             ):
                 stamp = parquet.Stamp(
                     self.name,
-                    pages.digest,
-                    work.config.digest(self.name),
-                    sandbox.version,
-                    pages.stamp.pages,
+                    detected_pages.digest,
+                    stage_input.config.digest(self.name),
+                    pool.version,
+                    detected_pages.stamp.pages,
                 )
-                table, key = parquet.LINE_IMAGES, work.keys.line_images
-                run = runs.Run(work, table, key, stamp, scratch, began=began)
-                if done := await run.repeated():
-                    return done
-                works = (self._page(work, sandbox, page) for page in pages)
-                return await run.make(concurrency.map_in_order(works, ahead=sandbox.ahead))
+                table, key = parquet.LINE_IMAGES, keys.line_images
+                run = StageRun(stage_input, table, key, stamp, scratch, started_at=started_at)
+                if published := await run.find_published():
+                    return published
+                pages = (self._process(stage_input, pool, page) for page in detected_pages)
+                return await run.publish(
+                    concurrency.map_in_order(pages, max_concurrency=pool.ahead)
+                )
 
-    async def _page(
-        self, work: interface.Work, sandbox: sandboxes.Sandbox, page: rows.DetectedPage
-    ) -> runs.Made[rows.LineImage]:
-        trouble = page.trouble
-        if trouble is None:
+    async def _process(
+        self, stage_input: base.StageInput, pool: process_pool.ProcessPool, page: rows.DetectedPage
+    ) -> PageResult[rows.LineImage]:
+        error = page.error
+        if error is None:
             try:
-                return await self._extract(work, sandbox, page)
-            except runs.PAGE_ERRORS as exc:
-                trouble = runs.trouble_of(self.name, exc)
-        return runs.failed(rows.LineImage, page.image_name, trouble, sandbox.version)
-
-    async def _extract(
-        self, work: interface.Work, sandbox: sandboxes.Sandbox, page: rows.DetectedPage
-    ) -> runs.Made[rows.LineImage]:
-        if not page.filtered_contours:
-            return runs.Made([])
-        image = await published.fetch_image(work.output, page.image, work.keys.line_detection)
-        message = {
-            "name": page.image_name,
-            "contours": page.filtered_contours,
-            "confidences": page.contour_confidences,
-        }
-        request = crew.Request(page.image_name, answers.LINES, _fits, message, image)
-        lines, pictures = await sandbox.crew.do(request)
-        made = [
-            _row(work, page.image_name, index, line, picture)
-            for index, (line, picture) in enumerate(zip(lines, pictures, strict=True))
-        ]
-        keys = [row.line_image_path or "" for row in made]
-        return runs.Made(made, dict(zip(keys, pictures, strict=True)), {"lines": len(made)})
+                return await _extract(stage_input, pool, page)
+            except PAGE_ERRORS as exc:
+                error = to_page_error(self.name, exc)
+        return make_failed_page(rows.LineImage, page.image_name, error, pool.version)
 
 
-def _duty(config: configs.Config) -> duties.Duty:
+async def _extract(
+    stage_input: base.StageInput, pool: process_pool.ProcessPool, page: rows.DetectedPage
+) -> PageResult[rows.LineImage]:
+    if not page.filtered_contours:
+        return PageResult([])
+    image = await publish.fetch_image(
+        stage_input.output, page.image, stage_input.keys.line_detection
+    )
+    message = {
+        "name": page.image_name,
+        "contours": page.filtered_contours,
+        "confidences": page.contour_confidences,
+    }
+    lines, line_images = await pool.run(
+        process_pool.Request(page.image_name, child_protocol.LINES, _is_consistent, message, image)
+    )
+    line_rows = [
+        _to_row(stage_input, page.image_name, index, line, line_image)
+        for index, (line, line_image) in enumerate(zip(lines, line_images, strict=True))
+    ]
+    keys = [row.line_image_path or "" for row in line_rows]
+    counts = {"lines": len(line_rows)}
+    return PageResult(line_rows, dict(zip(keys, line_images, strict=True)), counts)
+
+
+def _sandbox_task(config: configs.VolumeConfig) -> tasks.SandboxTask:
     options = {
         "k_factor": config.k_factor,
         "bbox_tolerance": config.bbox_tolerance,
         "merge_lines": config.merge_lines,
         "masked": config.line_mode == "masked",
-        "right_to_left": scripts.runs_right_to_left(config.languages),
+        "right_to_left": languages.is_right_to_left(config.languages),
     }
-    return duties.Duty("pagewarden.volumes.children.extraction", "Extraction", options)
+    return tasks.SandboxTask(
+        "pagewarden.volumes.stages.line_extraction_child", "LineExtractor", options
+    )
 
 
-def _fits(lines: list[answers.Line], pictures: list[bytes]) -> bool:
-    return len(lines) == len(pictures) and all(line.contour for line in lines)
+def _is_consistent(lines: list[child_protocol.Line], line_images: list[bytes]) -> bool:
+    return len(lines) == len(line_images) and all(line.contour for line in lines)
 
 
-def _row(
-    work: interface.Work, image_name: str, index: int, line: answers.Line, picture: bytes
+def _to_row(
+    stage_input: base.StageInput,
+    image_name: str,
+    index: int,
+    line: child_protocol.Line,
+    line_image: bytes,
 ) -> rows.LineImage:
     xs, ys = zip(*line.contour, strict=True)
     left, top, right, bottom = min(xs), min(ys), max(xs), max(ys)
     return rows.LineImage(
         image_name=image_name,
         line_index=index,
-        line_image_path=work.keys.line_image(image_name, index),
-        line_guid=_guid(work, image_name, line),
+        line_image_path=stage_input.keys.line_image(image_name, index),
+        line_guid=_make_line_guid(stage_input, image_name, line),
         bbox_x=left,
         bbox_y=top,
         bbox_w=right - left + 1,
@@ -118,17 +143,19 @@ def _row(
         center_y=(top + bottom) // 2,
         contour=line.contour,
         confidence=line.confidence,
-        model_version=sandboxes.SOFTWARE,
+        model_version=SOFTWARE,
         corners=line.corners,
         block=line.block,
-        line_image_sha256=drafts.digest(picture),
+        line_image_sha256=publish.compute_sha256(line_image),
     )
 
 
-def _guid(work: interface.Work, image_name: str, line: answers.Line) -> str:
-    """Name a line by where it is, whichever job and whichever run has found it."""
-    place = json.dumps([work.w_id, work.i_id, image_name, line.contour])
-    return str(uuid.uuid5(_NAMESPACE, place))
+def _make_line_guid(
+    stage_input: base.StageInput, image_name: str, line: child_protocol.Line
+) -> str:
+    """Derive the id of a line from its position, so that it is the same in every job and run."""
+    position = json.dumps([stage_input.w_id, stage_input.i_id, image_name, line.contour])
+    return str(uuid.uuid5(_GUID_NAMESPACE, position))
 
 
-STAGE = LineExtraction()
+STAGE = LineExtractionStage()

@@ -1,4 +1,7 @@
-"""Third stage: lines are read."""
+"""Stage 3, in our process: write ocr_results.parquet.
+
+The children recognise the text of line images, all lines of a page together; see ocr_child.
+"""
 
 from __future__ import annotations
 
@@ -7,98 +10,119 @@ import time
 from typing import TYPE_CHECKING
 
 from pagewarden import concurrency
-from pagewarden.reading.sandbox import duties
-from pagewarden.volumes import crew
-from pagewarden.volumes.artifacts import parquet, published, rows
-from pagewarden.volumes.children import answers
-from pagewarden.volumes.stages import models, runs, sandboxes
+from pagewarden.ocr.sandbox import tasks
+from pagewarden.volumes.artifacts import parquet, publish, rows
+from pagewarden.volumes.stages import base, child_protocol, process_pool
+from pagewarden.volumes.stages.run import (
+    PAGE_ERRORS,
+    PageResult,
+    StageRun,
+    make_failed_page,
+    to_page_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pagewarden.volumes.stages import interface
-
-_FETCHED = 16  # pictures of lines on their way from the bucket, for each page
+_CONCURRENT_FETCHES = 16  # of line images, for each page
 
 
-class Ocr:
-    """Makes ocr_results.parquet of a volume; all lines of a page go to the engine together."""
+class OcrStage:
+    """Writes ocr_results.parquet of a volume."""
 
     name = "ocr"
 
-    async def run(self, work: interface.Work) -> interface.Done:
-        """Go through all pages that have lines."""
-        began = time.perf_counter()
-        await work.output.prepare()
-        with work.output.scratch(work.token) as scratch:
-            key = work.keys.line_images
+    async def run(self, stage_input: base.StageInput) -> base.StageResult:
+        """Recognise the text of all pages that have lines."""
+        started_at = time.perf_counter()
+        output, keys = stage_input.output, stage_input.keys
+        await output.prepare()
+        with output.scratch(stage_input.token) as scratch:
             async with (
-                published.opened(work.output, parquet.LINE_IMAGES, key, scratch) as lines,
-                sandboxes.opened(work.config, _duty(work), reading=work.model is None) as sandbox,
+                publish.open_parquet(
+                    output, parquet.LINE_IMAGES, keys.line_images, scratch
+                ) as lines,
+                process_pool.open_pool(
+                    stage_input.config,
+                    _sandbox_task(stage_input),
+                    with_engine=stage_input.model is None,
+                ) as pool,
             ):
                 stamp = parquet.Stamp(
                     self.name,
                     lines.digest,
-                    work.config.digest(self.name),
-                    sandbox.version,
+                    stage_input.config.digest(self.name),
+                    pool.version,
                     lines.stamp.pages,
                 )
-                table, key = parquet.OCR_RESULTS, work.keys.ocr_results
-                run = runs.Run(work, table, key, stamp, scratch, began=began)
-                if done := await run.repeated():
-                    return done
-                works = (self._page(work, sandbox, page) for page in _pages(lines))
-                return await run.make(concurrency.map_in_order(works, ahead=sandbox.ahead))
+                table, key = parquet.OCR_RESULTS, keys.ocr_results
+                run = StageRun(stage_input, table, key, stamp, scratch, started_at=started_at)
+                if published := await run.find_published():
+                    return published
+                pages = (self._process(stage_input, pool, page) for page in _group_by_page(lines))
+                return await run.publish(
+                    concurrency.map_in_order(pages, max_concurrency=pool.ahead)
+                )
 
-    async def _page(
-        self, work: interface.Work, sandbox: sandboxes.Sandbox, lines: Sequence[rows.LineImage]
-    ) -> runs.Made[rows.LineText]:
-        name, trouble = lines[0].image_name, lines[0].trouble
-        if trouble is None:
+    async def _process(
+        self,
+        stage_input: base.StageInput,
+        pool: process_pool.ProcessPool,
+        lines: Sequence[rows.LineImage],
+    ) -> PageResult[rows.LineText]:
+        image_name, error = lines[0].image_name, lines[0].error
+        if error is None:
             try:
-                return await self._read(work, sandbox, lines)
-            except runs.PAGE_ERRORS as exc:
-                trouble = runs.trouble_of(self.name, exc)
-        return runs.failed(rows.LineText, name, trouble, sandbox.version)
-
-    async def _read(
-        self, work: interface.Work, sandbox: sandboxes.Sandbox, lines: Sequence[rows.LineImage]
-    ) -> runs.Made[rows.LineText]:
-        name, named_by = lines[0].image_name, work.keys.line_images
-        works = (published.fetch_image(work.output, line.image, named_by) for line in lines)
-        pictures = [data async for data in concurrency.map_in_order(works, ahead=_FETCHED)]
-        message = {"name": name, "sizes": [len(picture) for picture in pictures]}
-        request = crew.Request(
-            name,
-            answers.TEXTS,
-            lambda texts, files: len(texts) == len(lines) and not files,
-            message,
-            b"".join(pictures),
-        )
-        texts, _ = await sandbox.crew.do(request)
-        made = [
-            _row(line, text, work.config.encoding, sandbox.version)
-            for line, text in zip(lines, texts, strict=True)
-        ]
-        counts = {"lines": len(made), "characters": sum(len(text.text) for text in texts)}
-        return runs.Made(made, counts=counts)
+                return await _recognise(stage_input, pool, lines)
+            except PAGE_ERRORS as exc:
+                error = to_page_error(self.name, exc)
+        return make_failed_page(rows.LineText, image_name, error, pool.version)
 
 
-def _duty(work: interface.Work) -> duties.Duty:
+async def _recognise(
+    stage_input: base.StageInput,
+    pool: process_pool.ProcessPool,
+    lines: Sequence[rows.LineImage],
+) -> PageResult[rows.LineText]:
+    image_name, named_by = lines[0].image_name, stage_input.keys.line_images
+    fetches = (publish.fetch_image(stage_input.output, line.image, named_by) for line in lines)
+    line_images = [
+        data
+        async for data in concurrency.map_in_order(fetches, max_concurrency=_CONCURRENT_FETCHES)
+    ]
+    request = process_pool.Request(
+        image_name,
+        child_protocol.TEXTS,
+        lambda texts, files: len(texts) == len(lines) and not files,
+        {"name": image_name, "sizes": [len(data) for data in line_images]},
+        b"".join(line_images),
+    )
+    texts, _ = await pool.run(request)
+    text_rows = [
+        _to_row(line, text, stage_input.config.encoding, pool.version)
+        for line, text in zip(lines, texts, strict=True)
+    ]
+    counts = {"lines": len(text_rows), "characters": sum(len(text.text) for text in texts)}
+    return PageResult(text_rows, counts=counts)
+
+
+def _sandbox_task(stage_input: base.StageInput) -> tasks.SandboxTask:
     options = {
-        "languages": work.config.languages,
-        "wylie": work.config.encoding == "wylie",
-        **models.options(work.model),
+        "languages": stage_input.config.languages,
+        "wylie": stage_input.config.encoding == "wylie",
+        **base.make_model_options(stage_input.model),
     }
-    return duties.Duty("pagewarden.volumes.children.recognition", "Recognition", options)
+    return tasks.SandboxTask("pagewarden.volumes.stages.ocr_child", "LineRecogniser", options)
 
 
-def _pages(lines: parquet.Reader[rows.LineImage]) -> Iterator[list[rows.LineImage]]:
-    for _, of_page in itertools.groupby(lines, key=lambda line: line.image_name):
-        yield list(of_page)
+def _group_by_page(lines: parquet.Reader[rows.LineImage]) -> Iterator[list[rows.LineImage]]:
+    for _, page in itertools.groupby(lines, key=lambda line: line.image_name):
+        yield list(page)
 
 
-def _row(line: rows.LineImage, text: answers.Text, encoding: str, version: str) -> rows.LineText:
+def _to_row(
+    line: rows.LineImage, text: child_protocol.RecognisedText, encoding: str, version: str
+) -> rows.LineText:
     return rows.LineText(
         image_name=line.image_name,
         line_index=line.line_index,
@@ -108,10 +132,10 @@ def _row(line: rows.LineImage, text: answers.Text, encoding: str, version: str) 
         confidence=text.confidence if text.text else None,
         model_version=version,
         words=[
-            rows.WordInLine(text=spelt, left=left, right=right, confidence=sure)
-            for spelt, left, right, sure in text.words
+            rows.LineWord(text=word, left=left, right=right, confidence=confidence)
+            for word, left, right, confidence in text.words
         ],
     )
 
 
-STAGE = Ocr()
+STAGE = OcrStage()

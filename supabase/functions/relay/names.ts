@@ -1,4 +1,4 @@
-/** The functions of supabase/config.toml, which a test compares with this. */
+/** The functions of supabase/config.toml; a test compares the two. */
 export const NAMES: ReadonlySet<string> = new Set([
   "alerts",
   "documents",

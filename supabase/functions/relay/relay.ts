@@ -1,10 +1,10 @@
-/** Where requests go, and which. */
+/** Which requests are forwarded, and to which server. */
 export interface Options {
-  /** Functions that are forwarded; there are no others. */
+  /** The functions to forward; requests to others are refused. */
   names: ReadonlySet<string>;
-  /** Where Pagewarden is: https://pagewarden.example.org, or a folder of it. */
+  /** URL of Pagewarden, such as https://pagewarden.example.org; may have a path. */
   upstream: string | undefined;
-  /** How long Pagewarden may take until its answer begins. */
+  /** Timeout until the response of Pagewarden begins. */
   seconds: number;
 }
 
@@ -23,14 +23,14 @@ const HOP_BY_HOP = [
   "upgrade",
 ];
 
-// Any site may ask: what opens something is a token in a header, which a page
-// must have, and never a cookie, which a browser would add by itself.
-const OPEN = {
+// Every origin is allowed: requests are authenticated by a token in a header,
+// never by a cookie, which a browser would add by itself.
+const CORS_HEADERS = {
   "access-control-allow-origin": "*",
   "access-control-expose-headers": "*",
 };
 
-/** Make a handler that forwards requests, and streams bodies both ways. */
+/** Return a handler that forwards requests and streams bodies in both directions. */
 export function relay(options: Options): Deno.ServeHandler {
   const upstream = parse(options.upstream);
   return (request, info) => {
@@ -42,54 +42,54 @@ export function relay(options: Options): Deno.ServeHandler {
     const target = new URL(upstream);
     target.pathname = upstream.pathname.replace(/\/+$/, "") + path;
     target.search = url.search;
-    const headers = forwarded(request.headers, url, info);
+    const headers = forwardedHeaders(request.headers, url, info);
     return forward(request, target, headers, options.seconds);
   };
 }
 
 function parse(upstream: string | undefined): URL | undefined {
   const url = URL.parse(upstream ?? "");
-  // A name and password in it would show up in messages.
+  // Credentials in the URL would appear in messages.
   if (url === null || url.username || url.password) return undefined;
   return /^https?:$/.test(url.protocol) ? url : undefined;
 }
 
-/** Supabase's runtime shows /name/… for what was called as /functions/v1/name/… */
+/** Return the path of a known function; Supabase's runtime removes /functions/v1. */
 function findPath(url: URL, names: ReadonlySet<string>): string | undefined {
   const path = url.pathname.startsWith(`${PREFIX}/`)
     ? url.pathname
     : PREFIX + url.pathname;
   const name = path.split("/", 4)[3];
-  // URL has resolved "..", also if it was written as %2e%2e. Whoever decodes an
-  // encoded stroke could find another one behind it.
+  // URL has resolved ".." and %2e%2e. After an encoded slash there could be
+  // another ".." for servers that decode it.
   if (!names.has(name) || /%2f|%5c/i.test(path)) return undefined;
   return path;
 }
 
-function forwarded(
-  given: Headers,
+function forwardedHeaders(
+  original: Headers,
   url: URL,
   info: Deno.ServeHandlerInfo,
 ): Headers {
-  const headers = endToEnd(given);
+  const headers = endToEnd(original);
   const client = "hostname" in info.remoteAddr ? info.remoteAddr.hostname : "";
   const caller = {
     "x-forwarded-for": client,
     "x-forwarded-host": url.host,
     "x-forwarded-proto": url.protocol.slice(0, -1),
   };
-  // Supabase's gateway has said it already, and its runtime knows no better.
+  // Headers of Supabase's gateway take precedence: the runtime sees inner names.
   for (const [name, value] of Object.entries(caller)) {
     if (!headers.has(name)) headers.set(name, value);
   }
-  // fetch would unpack what comes packed: time of the processor for nothing.
+  // fetch would decompress the response, which wastes limited CPU time.
   headers.set("accept-encoding", "identity");
   headers.delete("expect");
   headers.delete("host");
   return headers;
 }
 
-/** What is meant for more than the next connection. */
+/** Remove the headers that apply to one connection only. */
 function endToEnd(headers: Headers): Headers {
   const named = headers.get("connection")?.toLowerCase().split(",") ?? [];
   const dropped = new Set([...HOP_BY_HOP, ...named.map((name) => name.trim())]);
@@ -102,43 +102,43 @@ async function forward(
   headers: Headers,
   seconds: number,
 ): Promise<Response> {
-  const giveUp = new AbortController();
-  const leave = () => giveUp.abort();
-  const timer = setTimeout(leave, 1000 * seconds);
-  request.signal.addEventListener("abort", leave);
+  const controller = new AbortController();
+  const abort = () => controller.abort();
+  const timer = setTimeout(abort, 1000 * seconds);
+  request.signal.addEventListener("abort", abort);
   try {
-    const answer = await fetch(target, {
+    const response = await fetch(target, {
       method: request.method,
       headers,
       body: request.body,
       redirect: "manual",
-      signal: giveUp.signal,
+      signal: controller.signal,
     });
-    return answered(answer);
+    return clientResponse(response);
   } catch (error) {
-    if (giveUp.signal.aborted) return tooSlow();
+    if (controller.signal.aborted) return timedOut();
     logError(error);
-    return away();
+    return unreachable();
   } finally {
-    // From here on whoever leaves ends the body, and with it what we fetch.
-    request.signal.removeEventListener("abort", leave);
+    // From here on a client that disconnects cancels the body, and with it the fetch.
+    request.signal.removeEventListener("abort", abort);
     clearTimeout(timer);
   }
 }
 
-/** Write down why, without the address: its query may have secrets. */
+/** Log the cause without the URL, whose query may contain secrets. */
 function logError(error: unknown): void {
   const cause = error instanceof Error ? error.cause ?? error : error;
   console.error(String(cause).replace(/https?:\/\/[^\s)]+/g, "Pagewarden"));
 }
 
-function answered(answer: Response): Response {
-  const headers = endToEnd(answer.headers);
-  for (const [name, value] of Object.entries(OPEN)) {
+function clientResponse(response: Response): Response {
+  const headers = endToEnd(response.headers);
+  for (const [name, value] of Object.entries(CORS_HEADERS)) {
     if (!headers.has(name)) headers.set(name, value);
   }
-  const { status, statusText } = answer;
-  return new Response(answer.body, { status, statusText, headers });
+  const { status, statusText } = response;
+  return new Response(response.body, { status, statusText, headers });
 }
 
 function isPreflight(request: Request): boolean {
@@ -147,13 +147,13 @@ function isPreflight(request: Request): boolean {
 }
 
 function preflight(request: Request): Response {
-  const wanted = request.headers.get("access-control-request-headers");
+  const requested = request.headers.get("access-control-request-headers");
   return new Response(null, {
     status: 204,
     headers: {
-      ...OPEN,
+      ...CORS_HEADERS,
       "access-control-allow-methods": "DELETE, GET, HEAD, PATCH, POST, PUT",
-      "access-control-allow-headers": wanted ?? "",
+      "access-control-allow-headers": requested ?? "",
       "access-control-max-age": "86400",
     },
   });
@@ -169,23 +169,23 @@ function notFound(): Response {
 function notConfigured(): Response {
   return refuse(503, {
     error: "NOT_CONFIGURED",
-    message: "the relay does not know where Pagewarden is",
+    message: "the URL of Pagewarden is not configured",
     hint: "set the secret PAGEWARDEN_URL of this project to its https:// URL",
   });
 }
 
-function away(): Response {
+function unreachable(): Response {
   return refuse(502, {
     error: "PAGEWARDEN_AWAY",
     message: "Pagewarden cannot be reached; try again",
-    hint: "see the logs of this function, and whether PAGEWARDEN_URL is right",
+    hint: "check PAGEWARDEN_URL and the logs of this function",
   });
 }
 
-function tooSlow(): Response {
+function timedOut(): Response {
   return refuse(504, {
     error: "PAGEWARDEN_SLOW",
-    message: "Pagewarden took too long to answer; try again",
+    message: "Pagewarden did not respond in time; try again",
   });
 }
 
@@ -196,7 +196,7 @@ interface Refusal {
 }
 
 function refuse(status: number, refusal: Refusal): Response {
-  const headers = new Headers(OPEN);
+  const headers = new Headers(CORS_HEADERS);
   if (status > 500) headers.set("retry-after", RETRY_AFTER_SECONDS);
   return Response.json(refusal, { status, headers });
 }

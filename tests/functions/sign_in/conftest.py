@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from fastapi import FastAPI
 
-from pagewarden.local.sign_in import routes, service
+from pagewarden.auth.embedded import routes, service
 from tests.functions.sign_in import houses
 from tests.support import databases
-from tests.support.serving import serving
+from tests.support.serving import serve_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,9 +24,9 @@ async def running(
     local_server: server.LocalServer, migrated_template: str
 ) -> AsyncIterator[houses.House]:
     """Run a sign-in for all tests of this module."""
-    async with databases.cloned(local_server, migrated_template) as database:
+    async with databases.open_clone(local_server, migrated_template) as database:
         house = houses.House(database)
-        house.service = service.Service(
+        house.service = service.AuthService(
             database.url(),
             houses.KEYS,
             site_url=houses.SITE,
@@ -35,8 +35,8 @@ async def running(
             hasher=houses.CHEAP,
         )
         app = FastAPI()
-        app.include_router(routes.router(house.service))
-        async with serving(app) as house.url:
+        app.include_router(routes.make_router(house.service))
+        async with serve_app(app) as house.url:
             yield house
         await house.service.aclose()
 
@@ -56,9 +56,9 @@ async def empty_house(
     local_server: server.LocalServer, migrated_template: str
 ) -> AsyncIterator[houses.House]:
     """Give a test a sign-in where nobody is yet."""
-    async with databases.cloned(local_server, migrated_template) as database:
+    async with databases.open_clone(local_server, migrated_template) as database:
         house = houses.House(database)
-        house.service = service.Service(
+        house.service = service.AuthService(
             database.url(), houses.KEYS, site_url=houses.SITE, hasher=houses.CHEAP
         )
         yield house

@@ -14,21 +14,22 @@ import httpx
 import jwt
 
 import supabase
-from pagewarden import keys
-from pagewarden.local.sign_in import service, sessions
+from pagewarden.auth import keys
+from pagewarden.auth.embedded import sessions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from supabase_auth import Session
 
+    from pagewarden.auth.embedded.service import AuthService
     from tests.support import databases
 
 SITE = "http://pagewarden.example.org"
 PASSWORD = "correct horse battery staple"
 SECRET = "the secret of this test, which is long enough"
-KEYS = keys.Keys("sb_secret_of_a_test", "sb_publishable_of_a_test", SECRET)
-HOME = sessions.Origin("192.0.2.1", "test")
+KEYS = keys.InstallationKeys("sb_secret_of_a_test", "sb_publishable_of_a_test", SECRET)
+HOME = sessions.RequestOrigin("192.0.2.1", "test")
 # Right for tests only: the usual costs would take most of their time.
 CHEAP = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
@@ -50,7 +51,7 @@ class House:
     url: str = ""
     ahead: dt.timedelta = dt.timedelta(0)
     sent: list[tuple[str, str]] = field(default_factory=list)
-    service: service.Service = field(init=False)
+    service: AuthService = field(init=False)
 
     def now(self) -> dt.datetime:
         """Give the time of this house."""

@@ -14,10 +14,11 @@ from fastapi import FastAPI
 from supabase_auth import errors as auth_errors
 
 import supabase
-from pagewarden import errors, small_bodies
-from pagewarden.local.sign_in import routes, service, sessions
+from pagewarden import errors
+from pagewarden.auth.embedded import routes, service, sessions
+from pagewarden.web import request_body
 from tests.functions.sign_in import houses
-from tests.support.serving import serving
+from tests.support.serving import serve_app
 
 if TYPE_CHECKING:
     import httpx
@@ -52,7 +53,7 @@ async def test_guesses_at_once_are_counted_one_by_one(house: houses.House) -> No
     async def attempt() -> int:
         try:
             await house.service.sign_in(email, "wrong", houses.HOME)
-        except errors.SignInRefused as exc:
+        except errors.SignInRejected as exc:
             return exc.status
         return 200
 
@@ -64,8 +65,8 @@ async def test_guesses_at_once_are_counted_one_by_one(house: houses.House) -> No
 async def _fail(house: houses.House, email: str, address: str, times: int) -> set[int]:
     statuses = set()
     for _ in range(times):
-        with pytest.raises(errors.SignInRefused) as caught:
-            await house.service.sign_in(email, "wrong", sessions.Origin(address, ""))
+        with pytest.raises(errors.SignInRejected) as caught:
+            await house.service.sign_in(email, "wrong", sessions.RequestOrigin(address, ""))
         statuses.add(caught.value.status)
     return statuses
 
@@ -150,7 +151,7 @@ async def test_body_that_never_ends_is_given_up(
     house: houses.House, monkeypatch: pytest.MonkeyPatch, piece: bytes, status: int
 ) -> None:
     """Neither one that stops half-way nor an endless one holds the server."""
-    monkeypatch.setattr(small_bodies, "SECONDS", 0.3)
+    monkeypatch.setattr(request_body, "SECONDS", 0.3)
     where = urlsplit(house.url)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
     writer.write(
@@ -195,12 +196,12 @@ async def test_answers_with_tokens_are_not_kept_on_the_way(house: houses.House) 
 
 async def test_database_that_is_away_is_an_outage(house: houses.House) -> None:
     """The client is told to come back, not that the password is wrong."""
-    away = service.Service(
+    away = service.AuthService(
         "postgresql://x@127.0.0.1:1/x", houses.KEYS, site_url=houses.SITE, hasher=houses.CHEAP
     )
     app = FastAPI()
-    app.include_router(routes.router(away))
-    async with serving(app) as url, houses.http() as plain:
+    app.include_router(routes.make_router(away))
+    async with serve_app(app) as url, houses.http() as plain:
         health = await plain.get(f"{url}/auth/v1/health")
         client = await supabase.acreate_client(
             url, "x", supabase.AsyncClientOptions(httpx_client=plain)

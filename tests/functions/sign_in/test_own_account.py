@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from supabase_auth import errors as auth_errors
 
-from pagewarden import tokens
-from pagewarden.local.sign_in import service
+from pagewarden.auth import tokens
+from pagewarden.auth.embedded import service
 from tests.functions.sign_in import houses
 
 
@@ -187,7 +187,7 @@ async def test_link_leads_to_this_site_and_no_other(
     where, _, found = first.headers["location"].partition("#")
     assert (first.status_code, where) == (303, led)
     assert parse_qs(found)["type"] == ["recovery"]
-    caller = await tokens.Verifier(houses.KEYS).verify(parse_qs(found)["access_token"][0])
+    caller = await tokens.TokenVerifier(houses.KEYS).verify(parse_qs(found)["access_token"][0])
     assert caller.role == "authenticated"
     assert "error_code=otp_expired" in second.headers["location"]
     assert "access_token" not in second.headers["location"]

@@ -17,10 +17,11 @@ import pytest
 from supabase_auth import errors as auth_errors
 
 from pagewarden import database as gateways
-from pagewarden import errors, tokens
+from pagewarden import errors
+from pagewarden.auth import tokens
+from pagewarden.auth.embedded import service, sessions, users
 from pagewarden.database import tables
 from pagewarden.local import bootstrap, cluster
-from pagewarden.local.sign_in import passwords, service, sessions
 from tests.functions.sign_in import houses
 
 
@@ -32,7 +33,7 @@ async def test_password_lets_its_owner_in(house: houses.House) -> None:
         found = await client.auth.get_user()
         claims = await client.auth.get_claims()
 
-    caller = await tokens.Verifier(houses.KEYS, issuer=f"{houses.SITE}/auth/v1").verify(
+    caller = await tokens.TokenVerifier(houses.KEYS, issuer=f"{houses.SITE}/auth/v1").verify(
         session.access_token
     )
     assert found is not None
@@ -52,7 +53,7 @@ async def test_database_sees_who_signed_in(house: houses.House) -> None:
         house.signed_in() as eve,
         await gateways.connect_direct(house.database.url("authenticator")) as link,
     ):
-        verifier = tokens.Verifier(houses.KEYS)
+        verifier = tokens.TokenVerifier(houses.KEYS)
         caller, other = [
             await verifier.verify((await houses.session_of(client)).access_token)
             for client in (ada, eve)
@@ -103,13 +104,13 @@ async def test_unknown_address_takes_as_long_as_a_wrong_password(house: houses.H
             return super().verify(hash, password)
 
     watched = Watched(time_cost=1, memory_cost=16, parallelism=1)
-    signing = service.Service(
+    signing = service.AuthService(
         house.database.url(), houses.KEYS, site_url=houses.SITE, hasher=watched
     )
     email = f"{uuid.uuid4().hex}@example.org"
     await signing.users.add(email, houses.PASSWORD, is_admin=False)
     for address in (email, "nobody@example.org"):
-        with pytest.raises(errors.SignInRefused):
+        with pytest.raises(errors.SignInRejected):
             await signing.sign_in(address, "something else", houses.HOME)
     await signing.aclose()
 
@@ -122,7 +123,7 @@ async def test_wherever_somebody_calls_from_the_password_counts(
     house: houses.House, address: str
 ) -> None:
     """An address that says nothing, or has a zone, is no obstacle."""
-    origin = sessions.Origin(address, "x" * 10_000)
+    origin = sessions.RequestOrigin(address, "x" * 10_000)
 
     assert await house.service.sign_in(await house.somebody(), houses.PASSWORD, origin)
 
@@ -197,7 +198,7 @@ async def test_session_nobody_uses_is_over_after_a_month(house: houses.House) ->
     """Its refresh token is void then."""
     async with house.signed_in() as client:
         token = (await houses.session_of(client)).refresh_token
-        house.ahead += sessions.IDLE_TIME
+        house.ahead += sessions.IDLE_TIMEOUT
         with pytest.raises(auth_errors.AuthApiError) as caught:
             await houses.refresh(client, token)
 
@@ -333,9 +334,7 @@ async def test_first_administrator_is_made_once(empty_house: houses.House) -> No
 
     (password,) = (password for password in made if password)
     assert await empty_house.service.sign_in("admin@example.org", password, houses.HOME)
-    assert [(p.email, p.is_admin) for p in await people.everybody()] == [
-        ("admin@example.org", True)
-    ]
+    assert [(p.email, p.is_admin) for p in await people.list_all()] == [("admin@example.org", True)]
 
 
 async def test_database_of_an_older_version_gets_what_it_lacks(empty_house: houses.House) -> None:
@@ -369,13 +368,16 @@ async def test_tables_of_the_sign_in_are_hidden_from_the_api(
 
 async def test_passwords_are_kept_as_argon2_hashes_of_usual_cost(house: houses.House) -> None:
     """What OWASP recommends, in a time that a person does not notice."""
-    hashing = passwords.Passwords(passwords.usual_hasher())
-    kept = await hashing.encrypt(houses.PASSWORD)
+    hashing = users.ThreadedPasswordHasher(users.make_hasher())
+    kept = await hashing.hash_password(houses.PASSWORD)
     started = time.monotonic()
-    right, wrong = await hashing.match(kept, houses.PASSWORD), await hashing.match(kept, "wrong")
+    right, wrong = (
+        await hashing.is_correct(kept, houses.PASSWORD),
+        await hashing.is_correct(kept, "wrong"),
+    )
 
     assert re.match(r"\$argon2id\$v=19\$m=19456,t=2,p=1\$", kept)
     assert (right, wrong) == (True, False)
-    assert await hashing.match("$2a$10$a.hash.of.bcrypt", houses.PASSWORD) is False
+    assert await hashing.is_correct("$2a$10$a.hash.of.bcrypt", houses.PASSWORD) is False
     assert time.monotonic() - started < 10
     assert house.url

@@ -15,8 +15,8 @@ from PIL import Image
 from pagewarden import settings
 from pagewarden.volumes import artifacts, config, stages
 from pagewarden.volumes.artifacts import parquet, rows
-from tests.files import s3_server
-from tests.reading import printed
+from tests.ocr import printed
+from tests.storage import s3_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -72,24 +72,24 @@ class Book:
         """Give the same volume to a job with another config."""
         return replace(self, given={**self.given, **given})
 
-    def work(self, **changes: Any) -> stages.Work:
+    def work(self, **changes: Any) -> stages.StageInput:
         """Make the work of a stage."""
         chosen = settings.Settings()
-        made = stages.Work(
+        made = stages.StageInput(
             job_key=self.job_key,
             w_id=W_ID,
             i_id=I_ID,
-            config=config.Config.parse(self.given),
+            config=config.VolumeConfig.parse(self.given),
             input=artifacts.open_bucket(str(self.root / "images"), chosen),
             output=artifacts.open_bucket(str(self.root / "output"), chosen),
             token="owner",
         )
         return replace(made, **changes)
 
-    async def run(self, *names: str, **changes: Any) -> stages.Done:
+    async def run(self, *names: str, **changes: Any) -> stages.StageResult:
         """Run stages one after another; gives what the last one said."""
         for name in names:
-            done = await stages.find(name).run(self.work(**changes))
+            done = await stages.load(name).run(self.work(**changes))
         return done
 
     def detected(self) -> list[rows.DetectedPage]:
@@ -126,7 +126,7 @@ def make(root: Path, texts: Iterable[Sequence[str]] = TEXTS) -> Book:
     return book
 
 
-def run_sync(book: Book, *names: str) -> stages.Done:
+def run_sync(book: Book, *names: str) -> stages.StageResult:
     """Run stages outside of an event loop."""
     return asyncio.run(book.run(*names))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pagewarden.volumes import stages
-from tests.files import s3_server
+from tests.storage import s3_server
 from tests.volumes.stages import books
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pagewarden import errors, settings
+from pagewarden import errors
+from pagewarden.settings import Settings
 from pagewarden.volumes import artifacts
-from tests.files import s3_server
+from tests.storage import s3_server
 from tests.volumes.stages import books
 
 if TYPE_CHECKING:
@@ -24,14 +25,14 @@ class Place:
 
     address: str
     missing: str
-    settings: settings.Settings
+    settings: Settings
 
 
 @pytest.fixture(params=["folder", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Make a place of each kind."""
     if request.param == "folder":
-        return Place(str(tmp_path / "bucket"), str(tmp_path / "nowhere"), settings.Settings())
+        return Place(str(tmp_path / "bucket"), str(tmp_path / "nowhere"), Settings())
     moto = request.getfixturevalue("moto")
     moto.reset()
     name = f"bucket-{uuid.uuid4().hex}"
@@ -102,7 +103,7 @@ async def test_a_file_that_is_not_there_is_named(place: Place, tmp_path: Path) -
     async with artifacts.open_bucket(place.address, place.settings) as bucket:
         await put(bucket, "a/f", b"something")
         for call in (bucket.get("a/g"), bucket.fetch("a/g", tmp_path / "g")):
-            with pytest.raises(errors.FileNotThere, match="a/g"):
+            with pytest.raises(errors.FileNotFound, match="a/g"):
                 await call
         assert not (tmp_path / "g").exists()
 
@@ -113,7 +114,7 @@ async def test_what_is_no_file_is_not_there(place: Place, tmp_path: Path, key: s
     async with artifacts.open_bucket(place.address, place.settings) as bucket:
         await put(bucket, "a/f", b"something")
         for call in (bucket.get(key), bucket.fetch(key, tmp_path / "g"), bucket.digest(key)):
-            with pytest.raises(errors.FileNotThere):
+            with pytest.raises(errors.FileNotFound):
                 await call
 
 
@@ -130,7 +131,7 @@ async def test_a_bucket_that_does_not_exist_is_an_outage_of_configuration(place:
     """No volume is to blame for it."""
     async with artifacts.open_bucket(place.missing, place.settings) as bucket:
         for call in (keys(bucket), keys(bucket, "W1-I1"), bucket.get("a/f")):
-            with pytest.raises(errors.StoreUnusable) as caught:
+            with pytest.raises(errors.StoreMisconfigured) as caught:
                 await call
             assert caught.value.outage
             assert caught.value.category is errors.Category.CONFIGURATION
@@ -142,15 +143,15 @@ async def test_an_s3_bucket_that_does_not_exist_is_noticed_before_any_work(
 ) -> None:
     """Artifacts of hours of work would have no place."""
     async with artifacts.open_bucket("s3://nowhere", books.of_s3(moto)) as bucket:
-        with pytest.raises(errors.StoreUnusable, match="s3://nowhere"):
+        with pytest.raises(errors.StoreMisconfigured, match="s3://nowhere"):
             await bucket.prepare()
 
 
 async def test_a_folder_that_cannot_be_made_is_noticed_before_any_work(tmp_path: Path) -> None:
     """Here a file is in the way."""
     (tmp_path / "file").touch()
-    bucket = artifacts.open_bucket(str(tmp_path / "file" / "bucket"), settings.Settings())
-    with pytest.raises(errors.StoreUnusable, match="give another bucket"):
+    bucket = artifacts.open_bucket(str(tmp_path / "file" / "bucket"), Settings())
+    with pytest.raises(errors.StoreMisconfigured, match="specify another bucket"):
         await bucket.prepare()
 
 
@@ -167,7 +168,7 @@ async def test_what_fails_in_passing_is_tried_again(moto: s3_server.S3Server) ->
 async def test_a_folder_keeps_to_itself(tmp_path: Path) -> None:
     """No key leads out of it."""
     (tmp_path / "secret").write_bytes(b"secret")
-    bucket = artifacts.open_bucket(str(tmp_path / "bucket"), settings.Settings())
+    bucket = artifacts.open_bucket(str(tmp_path / "bucket"), Settings())
     await bucket.prepare()
     with pytest.raises(errors.UnsafePath):
         await bucket.get("../secret")
@@ -176,5 +177,5 @@ async def test_a_folder_keeps_to_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize("address", ["", "http://somewhere", "s3://", "s3:///prefix", "gs://b"])
 def test_what_is_no_address_is_refused(address: str) -> None:
     """With what would be one."""
-    with pytest.raises(errors.SettingsError, match="give a folder, or s3://bucket/prefix"):
-        artifacts.open_bucket(address, settings.Settings())
+    with pytest.raises(errors.SettingsError, match="use a folder, or s3://bucket/prefix"):
+        artifacts.open_bucket(address, Settings())

@@ -11,11 +11,13 @@ import pytest
 from PIL import Image
 
 from pagewarden import errors
-from pagewarden.reading import fakes, limits
-from pagewarden.reading.sandbox import duties
-from pagewarden.volumes.artifacts import drafts, parquet
-from pagewarden.volumes.children import answers, extraction, parcels, pictures
-from tests.reading import printed
+from pagewarden.ocr import limits
+from pagewarden.ocr.engines import fakes
+from pagewarden.ocr.images import pixels
+from pagewarden.ocr.sandbox import tasks
+from pagewarden.volumes.artifacts import parquet, publish
+from pagewarden.volumes.stages import child_protocol, line_extraction_child
+from tests.ocr import printed
 from tests.volumes.stages import books
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ async def test_an_image_that_is_missing_is_named(copied: books.Book) -> None:
     before = copied.digests()
     key = "line_detection/rotated_images/page2.jpg"
     (copied.artifacts / key).unlink()
-    with pytest.raises(errors.ArtifactUnusable, match=f"{key}, which it names, is not there"):
+    with pytest.raises(errors.InvalidArtifact, match=f"{key} is missing"):
         await copied.with_config(k_factor=3.0).run(STAGE)
     after = copied.digests()
     assert {name: before[name] for name in after} == after
@@ -140,13 +142,13 @@ async def test_an_image_of_another_run_is_named(copied: books.Book) -> None:
     """Results of two owners never mix."""
     images = copied.artifacts / "line_detection" / "rotated_images"
     (images / "page2.jpg").write_bytes((images / "page1.jpg").read_bytes())
-    with pytest.raises(errors.ArtifactUnusable, match=r"page2.jpg, which it names, is of another"):
+    with pytest.raises(errors.InvalidArtifact, match=r"page2.jpg is from another run"):
         await copied.with_config(k_factor=3.0).run(STAGE)
 
 
 async def test_a_stage_that_was_not_run_is_named(book: books.Book) -> None:
     """It may come yet."""
-    with pytest.raises(errors.FileNotThere, match=r"line_detection.parquet is not there; run"):
+    with pytest.raises(errors.FileNotFound, match=r"there is no .*line_detection.parquet; run"):
         await book.run(STAGE)
 
 
@@ -163,18 +165,18 @@ async def test_a_rotated_image_that_is_none_costs_its_page(copied: books.Book) -
 
 
 def _cut_out(page: NDArray[np.uint8], contour: list[list[int]], *, masked: bool) -> bytes:
-    worker = extraction.Extraction(
+    worker = line_extraction_child.LineExtractor(
         k_factor=2.5, bbox_tolerance=4.0, merge_lines=False, masked=masked, right_to_left=False
     )
     request = {"name": "p", "contours": [contour], "confidences": [0.9]}
-    image = pictures.to_jpeg(page)
-    work = duties.Work(request, image, limits.Limits(), fakes.Null())
-    _, (picture,) = parcels.unpack(answers.LINES, *worker.do(work))
+    image = pixels.encode_jpeg(page)
+    work = tasks.TaskRequest(request, image, limits.Limits(), fakes.NullEngine())
+    _, (picture,) = child_protocol.unpack(child_protocol.LINES, *worker.run(work))
     return picture
 
 
 def _darkness(picture: bytes) -> float:
-    return float((pictures.from_jpeg(picture, "line") < 100).mean())
+    return float((pixels.decode_jpeg_bytes(picture, "line") < 100).mean())
 
 
 def _rewrite_digest(book: books.Book, name: str, data: bytes) -> None:
@@ -183,8 +185,8 @@ def _rewrite_digest(book: books.Book, name: str, data: bytes) -> None:
     with parquet.Reader(path, parquet.LINE_DETECTION, "") as found:
         stamp, pages = found.stamp, list(found)
     path.unlink()
-    writer = parquet.Writer(path, parquet.LINE_DETECTION, stamp)
+    writer = parquet.ParquetWriter(path, parquet.LINE_DETECTION, stamp)
     for page in pages:
-        changed = replace(page, rotated_image_sha256=drafts.digest(data))
+        changed = replace(page, rotated_image_sha256=publish.compute_sha256(data))
         writer.add(changed if page.image_name == name else page)
     writer.close()

@@ -11,11 +11,13 @@ import pytest
 from rapidfuzz.distance import Levenshtein
 
 from pagewarden import errors
-from pagewarden.reading import engine, fakes, limits, pages, reader
-from pagewarden.reading.lines import networks
-from pagewarden.reading.sandbox import duties
-from pagewarden.volumes.artifacts import drafts, parquet
-from pagewarden.volumes.children import answers, parcels, pictures, recognition
+from pagewarden.ocr import limits, pages, reader
+from pagewarden.ocr.engines import base, fakes
+from pagewarden.ocr.images import pixels
+from pagewarden.ocr.lines import ppocr_models
+from pagewarden.ocr.sandbox import tasks
+from pagewarden.volumes.artifacts import parquet, publish
+from pagewarden.volumes.stages import child_protocol, ocr_child
 from tests.volumes.stages import books
 
 if TYPE_CHECKING:
@@ -92,8 +94,8 @@ async def test_a_page_that_kills_its_reader_costs_no_other(copied: books.Book) -
 async def test_an_engine_that_is_away_is_no_page_s_fault(copied: books.Book) -> None:
     """The volume can be given back; nothing was published."""
     before = copied.digests()
-    spoil(copied, "page2", "away")
-    with pytest.raises(errors.EngineAway) as caught:
+    spoil(copied, "page2", "engine-away")
+    with pytest.raises(errors.EngineUnavailable) as caught:
         await copied.with_config(engine="fake", failed_pages_allowed=1.0).run(STAGE)
     assert caught.value.outage
     name = "jobs/first/volumes/W22084-I0886/ocr/ocr_results.parquet"
@@ -102,28 +104,30 @@ async def test_an_engine_that_is_away_is_no_page_s_fault(copied: books.Book) -> 
 
 async def test_an_engine_that_is_not_installed_is_named(copied: books.Book) -> None:
     """Before any page is read."""
-    with pytest.raises(errors.EngineMissing):
+    with pytest.raises(errors.EngineNotInstalled):
         await copied.with_config(engine="fake-unloadable").run(STAGE)
 
 
 async def test_a_language_without_data_is_named(copied: books.Book) -> None:
     """Tesseract has none for it."""
-    with pytest.raises(errors.EngineMissing, match="tesseract-ocr-xyz"):
+    with pytest.raises(errors.EngineNotInstalled, match="tesseract-ocr-xyz"):
         await copied.with_config(engine="tesseract", language="xyz").run(STAGE)
 
 
 async def test_a_given_model_reads_the_lines(copied: books.Book) -> None:
     """Here the one that RapidOCR comes with, as somebody's own."""
-    with resources.as_file(resources.files("rapidocr") / "models" / networks.RECOGNISER) as model:
+    with resources.as_file(
+        resources.files("rapidocr") / "models" / ppocr_models.RECOGNISER
+    ) as model:
         await copied.run(STAGE, model=model)
         assert books.text_of(copied.texts())[0] == books.TEXTS[0][0]
-        assert copied.texts()[0].model_version.startswith(f"{networks.RECOGNISER} sha256:")
+        assert copied.texts()[0].model_version.startswith(f"{ppocr_models.RECOGNISER} sha256:")
 
 
 async def test_a_model_for_something_else_is_named(copied: books.Book) -> None:
     """A detector reads nothing."""
     with (
-        resources.as_file(resources.files("rapidocr") / "models" / networks.DETECTOR) as model,
+        resources.as_file(resources.files("rapidocr") / "models" / ppocr_models.DETECTOR) as model,
         pytest.raises(errors.SettingsError, match="has no list of characters"),
     ):
         await copied.run(STAGE, model=model)
@@ -149,40 +153,40 @@ def test_letters_that_no_file_can_carry_are_marked() -> None:
     assert _read_by(_Says("a\ud800b"), wylie=False).text == "a\N{REPLACEMENT CHARACTER}b"
 
 
-class _Says(fakes.Null):
+class _Says(fakes.NullEngine):
     """Finds the same on every sheet."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def recognise(self, image: engine.PageImage, hints: engine.Hints) -> engine.Recognised:
+    def recognise(self, image: base.PageImage, hints: base.PageHints) -> base.RecognitionResult:
         """Say it."""
         del hints
         quad = pages.Box(24, 24, image.width - 24, image.height - 24).quad()
         words = tuple(pages.Word(word, quad, 0.9) for word in self._text.split(" "))
-        return engine.Recognised([pages.Line(self._text, quad, 0.9, words)])
+        return base.RecognitionResult([pages.Line(self._text, quad, 0.9, words)])
 
 
-def _read_by(who: _Says, *, wylie: bool) -> answers.Text:
-    picture = pictures.to_jpeg(np.full((40, 300), 255, np.uint8))
-    work = duties.Work({"name": "p", "sizes": [len(picture)]}, picture, limits.Limits(), who)
-    worker = recognition.Recognition(languages=["bod"], wylie=wylie, model=None, version="")
-    (text,), _ = parcels.unpack(answers.TEXTS, *worker.do(work))
+def _read_by(who: _Says, *, wylie: bool) -> child_protocol.RecognisedText:
+    picture = pixels.encode_jpeg(np.full((40, 300), 255, np.uint8))
+    work = tasks.TaskRequest({"name": "p", "sizes": [len(picture)]}, picture, limits.Limits(), who)
+    worker = ocr_child.LineRecogniser(languages=["bod"], wylie=wylie, model=None, version="")
+    (text,), _ = child_protocol.unpack(child_protocol.TEXTS, *worker.run(work))
     return text
 
 
-def spoil(book: books.Book, name: str, way: str) -> None:
-    """Have the picture of a page's lines say in which way its reading goes wrong."""
+def spoil(book: books.Book, name: str, failure: str) -> None:
+    """Draw the lines of a page so that reading them fails in this way."""
     path = book.artifacts / "line_extraction" / "line_images.parquet"
-    grey = pictures.to_jpeg(np.full((60, 900), fakes.SHADES[way], np.uint8))
+    grey = pixels.encode_jpeg(np.full((60, 900), fakes.SHADES[failure], np.uint8))
     with parquet.Reader(path, parquet.LINE_IMAGES, "") as found:
         stamp, lines = found.stamp, list(found)
     path.unlink()
-    writer = parquet.Writer(path, parquet.LINE_IMAGES, stamp)
+    writer = parquet.ParquetWriter(path, parquet.LINE_IMAGES, stamp)
     for line in lines:
         if line.image_name == name and line.line_index == 0:
             _save(book.root / "output" / (line.line_image_path or ""), grey)
-            writer.add(replace(line, line_image_sha256=drafts.digest(grey)))
+            writer.add(replace(line, line_image_sha256=publish.compute_sha256(grey)))
         elif line.image_name != name:
             writer.add(line)
     writer.close()

@@ -9,7 +9,7 @@ import pytest
 
 from pagewarden import errors
 from pagewarden.volumes import artifacts, stages
-from tests.files import s3_server
+from tests.storage import s3_server
 from tests.volumes.stages import books
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ async def test_an_upload_that_fails_publishes_no_parquet_file(
     ):
         await fill(originals, finished)
         moto.faults.append(s3_server.Fault("PUT .*page3", 403))
-        with pytest.raises(errors.StoreKeyRefused) as caught:
+        with pytest.raises(errors.StoreCredentialsRejected) as caught:
             await finished.run("line_detection", input=originals, output=output)
         assert caught.value.outage
         assert not [e.key async for e in output.list("jobs") if e.key.endswith(".parquet")]

@@ -27,7 +27,7 @@ LINE = rows.LineText(
     encoding="unicode",
     confidence=0.5,
     model_version="model",
-    words=[rows.WordInLine(text="བཀྲ་ཤིས།", left=0.0, right=0.5, confidence=0.5)],
+    words=[rows.LineWord(text="བཀྲ་ཤིས།", left=0.0, right=0.5, confidence=0.5)],
 )
 FAILED = rows.LineText(
     image_name="p2", ok=False, error_stage="ocr", error_type="OutOfMemory", error_message="too big"
@@ -36,7 +36,7 @@ FAILED = rows.LineText(
 
 def write(path: Path, *found: rows.LineText) -> Path:
     """Write a file of lines."""
-    writer = parquet.Writer(path, parquet.OCR_RESULTS, STAMP)
+    writer = parquet.ParquetWriter(path, parquet.OCR_RESULTS, STAMP)
     for row in found:
         writer.add(row)
     writer.close()
@@ -75,8 +75,8 @@ def test_columns_are_what_rows_have() -> None:
 def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
     """Failed ones too, and what is not there stays away."""
     assert read(write(tmp_path / "f", LINE, FAILED)) == [LINE, FAILED]
-    assert read(write(tmp_path / "f", LINE))[0].trouble is None
-    assert FAILED.trouble == rows.Trouble("ocr", "OutOfMemory", "too big")
+    assert read(write(tmp_path / "f", LINE))[0].error is None
+    assert FAILED.error == rows.PageError("ocr", "OutOfMemory", "too big")
 
 
 def test_the_same_rows_make_the_same_bytes(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_the_same_rows_make_the_same_bytes(tmp_path: Path) -> None:
 
 def test_long_files_are_written_and_read_in_parts(tmp_path: Path) -> None:
     """What is in memory does not grow with the volume."""
-    count = 3 * parquet.OCR_RESULTS.at_a_time + 1
+    count = 3 * parquet.OCR_RESULTS.batch_rows + 1
     path = write(tmp_path / "f", *[LINE] * count)
     assert pq.ParquetFile(path).num_row_groups == 4
     assert len(read(path)) == count
@@ -129,7 +129,7 @@ def test_a_file_cut_short_is_named_and_never_taken_for_whole(
     path = write(tmp_path_factory.mktemp("cut") / "f", *[LINE] * 50)
     whole = path.read_bytes()
     path.write_bytes(whole[: int(kept * len(whole))])
-    with pytest.raises(errors.ArtifactUnusable, match=r"^key cannot be used.*Run the stage again"):
+    with pytest.raises(errors.InvalidArtifact, match=r"^key cannot be used.*Rerun the stage"):
         read(path)
 
 
@@ -145,19 +145,19 @@ def test_a_file_with_a_broken_byte_ends_in_rows_or_a_typed_error(
     try:
         with parquet.Reader(path, parquet.OCR_RESULTS, "key") as found:
             list(found)
-    except errors.ArtifactUnusable as exc:
+    except errors.InvalidArtifact as exc:
         assert "key" in str(exc)  # noqa: PT017  # it may as well be read
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     """By the column that it lacks, or has in another form."""
     path = write(tmp_path / "f", LINE)
-    with pytest.raises(errors.ArtifactUnusable, match="no column 'line_image_path'"):
+    with pytest.raises(errors.InvalidArtifact, match="no column 'line_image_path'"):
         parquet.Reader(path, parquet.LINE_IMAGES, "key")
     table = pq.read_table(path)
     index = table.schema.get_field_index("line_index")
     pq.write_table(table.set_column(index, "line_index", pa.array(["0"])), path)
-    with pytest.raises(errors.ArtifactUnusable, match="'line_index' is not of type int32"):
+    with pytest.raises(errors.InvalidArtifact, match="'line_index' is not of type int32"):
         parquet.Reader(path, parquet.OCR_RESULTS, "key")
 
 
@@ -165,5 +165,5 @@ def test_a_file_that_does_not_say_what_it_was_made_of_is_refused(tmp_path: Path)
     """It may be of any volume."""
     path = write(tmp_path / "f", LINE)
     pq.write_table(pq.read_table(path).replace_schema_metadata({}), path)
-    with pytest.raises(errors.ArtifactUnusable, match="does not say what it was made of"):
+    with pytest.raises(errors.InvalidArtifact, match="its origin is not recorded"):
         parquet.Reader(path, parquet.OCR_RESULTS, "key")

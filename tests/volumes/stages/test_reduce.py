@@ -12,8 +12,9 @@ import pytest
 
 from pagewarden import errors
 from pagewarden.volumes import artifacts, exports
-from pagewarden.volumes.artifacts import folder, parquet, rows
-from tests.reading import printed
+from pagewarden.volumes.artifacts import parquet, rows
+from pagewarden.volumes.artifacts.folder import FolderBucket
+from tests.ocr import printed
 from tests.volumes.stages import books
 
 if TYPE_CHECKING:
@@ -133,7 +134,9 @@ async def test_the_same_volume_gives_the_same_exports(copied: books.Book) -> Non
 async def test_files_of_different_runs_are_refused(copied: books.Book) -> None:
     """The lines were extracted anew, but not read."""
     await copied.with_config(k_factor=3.0).run("line_extraction")
-    with pytest.raises(errors.ArtifactUnusable, match=r"ocr_results.parquet was made of another"):
+    with pytest.raises(
+        errors.InvalidArtifact, match=r"ocr_results.parquet was created from another"
+    ):
         await copied.run(STAGE)
 
 
@@ -157,7 +160,7 @@ async def test_a_volume_can_be_exported_at_any_time(
     await copied.with_config(exports=[form]).run(STAGE)
     work, target = copied.work(), tmp_path / "exported"
     languages = work.config.languages
-    await exports.export(work.output, work.keys, form, target, languages=languages)
+    await exports.export_volume(work.output, work.keys, form, target, languages=languages)
     made = copied.artifacts / "reduce" / f"W22084-I0886{exports.SUFFIXES[form]}"
     assert target.read_bytes() == made.read_bytes()
 
@@ -168,7 +171,7 @@ async def test_an_export_in_an_unknown_format_is_refused(
     """With those there are."""
     work = copied.work()
     with pytest.raises(errors.SettingsError, match="choose one of txt, alto, page"):
-        await exports.export(work.output, work.keys, "pdf", tmp_path / "exported")
+        await exports.export_volume(work.output, work.keys, "pdf", tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
 
 
@@ -177,7 +180,7 @@ async def test_the_combined_text_can_be_exported(copied: books.Book, tmp_path: P
     _alter(copied, "b", lambda text: replace(text, text="otherwise", confidence=1.1))
     await _combined(copied, "b")
     work, target = copied.work(), tmp_path / "exported"
-    await exports.export(work.output, work.keys, "txt", target, combined=True)
+    await exports.export_volume(work.output, work.keys, "txt", target, use_combined=True)
     assert target.read_text("utf-8").count("otherwise") == 6
 
 
@@ -243,20 +246,20 @@ async def test_a_page_that_nobody_could_read_is_failed(copied: books.Book) -> No
 async def test_texts_of_other_lines_are_refused(copied: books.Book) -> None:
     """Nothing would be combined, and nobody would notice."""
     _alter(copied, "b", lambda text: replace(text, line_guid="another"))
-    with pytest.raises(errors.ArtifactUnusable, match="is of the lines of"):
+    with pytest.raises(errors.InvalidArtifact, match="has the lines of"):
         await _combined(copied, "b")
 
 
 async def test_texts_in_another_encoding_are_refused(copied: books.Book) -> None:
     """Wylie and Unicode have no letter in common."""
     _alter(copied, "b", lambda text: replace(text, encoding="wylie"))
-    with pytest.raises(errors.ArtifactUnusable, match="not in the same encoding"):
+    with pytest.raises(errors.InvalidArtifact, match="have different encodings"):
         await _combined(copied, "b")
 
 
 async def test_a_source_that_is_not_there_is_named(copied: books.Book) -> None:
     """With its key."""
-    with pytest.raises(errors.FileNotThere, match="jobs/nobody/"):
+    with pytest.raises(errors.FileNotFound, match="jobs/nobody/"):
         await _combined(copied, "nobody")
 
 
@@ -272,7 +275,7 @@ async def test_a_source_that_is_named_twice_counts_once(copied: books.Book, job:
 
 async def test_combining_with_itself_alone_is_refused(copied: books.Book) -> None:
     """It would combine nothing."""
-    with pytest.raises(errors.ArtifactUnusable, match="only what it reads itself"):
+    with pytest.raises(errors.InvalidArtifact, match="only source of the job is its own text"):
         await _combined(copied, "first")
 
 
@@ -303,14 +306,16 @@ async def test_a_combined_text_of_another_reading_is_not_exported(
     await _combined(copied, "b")
     _fail(copied, "page2")
     work = copied.work()
-    with pytest.raises(errors.ArtifactUnusable, match=r"combined.parquet was made of another"):
-        await exports.export(work.output, work.keys, "txt", tmp_path / "exported", combined=True)
+    with pytest.raises(errors.InvalidArtifact, match=r"combined.parquet was created from another"):
+        await exports.export_volume(
+            work.output, work.keys, "txt", tmp_path / "exported", use_combined=True
+        )
 
 
 async def test_no_name_in_an_archive_leads_out_of_it(book: books.Book) -> None:
     """Pages with unfit names failed, but are in it, and others of this name too."""
 
-    class Odd(folder.Folder):
+    class Odd(FolderBucket):
         async def list(self, within: str) -> AsyncGenerator[artifacts.Entry, None]:
             async for entry in super().list(within):
                 yield entry
@@ -374,7 +379,7 @@ def _write(path: Path, book: books.Book, texts: list[rows.LineText]) -> None:
     ) as found:
         stamp = found.stamp
     path.unlink(missing_ok=True)
-    writer = parquet.Writer(path, parquet.OCR_RESULTS, stamp)
+    writer = parquet.ParquetWriter(path, parquet.OCR_RESULTS, stamp)
     for text in texts:
         writer.add(text)
     writer.close()

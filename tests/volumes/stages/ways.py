@@ -1,4 +1,4 @@
-"""A duty for tests: does what the request asks for, good or bad. Runs in children."""
+"""A task for tests: does what the request asks for, good or bad. Runs in children."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pydantic
 
 from pagewarden import errors
-from pagewarden.volumes.children import parcels
+from pagewarden.volumes.stages import child_protocol
 
 if TYPE_CHECKING:
-    from pagewarden.reading.sandbox import duties, wire
+    from pagewarden.ocr.sandbox import protocol, tasks
 
 FACTS = pydantic.TypeAdapter(list[int])
 
@@ -28,9 +28,9 @@ class Ways:
         self._before = 0
         self._marks = Path(marks)
 
-    def do(self, work: duties.Work) -> tuple[wire.Message, bytes]:
+    def run(self, request: tasks.TaskRequest) -> tuple[protocol.Message, bytes]:
         """Do as asked."""
-        match work.request["way"]:
+        match request.message["way"]:
             case "crash":
                 os.kill(os.getpid(), signal.SIGSEGV)
             case "crash unless fresh":
@@ -45,5 +45,5 @@ class Ways:
             case "asleep":
                 time.sleep(3600)
         self._before += 1
-        facts = [os.getpid(), len(work.blob), self._before]
-        return parcels.pack(FACTS, facts, [work.blob[::-1]])
+        facts = [os.getpid(), len(request.blob), self._before]
+        return child_protocol.pack(FACTS, facts, [request.blob[::-1]])

@@ -1,0 +1,1 @@
+"""Pages below /volumes: jobs, one job, one volume, one page."""

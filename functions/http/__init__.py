@@ -1,0 +1,1 @@
+"""HTTP code shared by all functions."""

@@ -1,0 +1,1 @@
+"""Check rules: pure functions over recognised text, without database, network or files."""

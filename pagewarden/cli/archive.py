@@ -1,0 +1,152 @@
+"""`pagewarden archive`: copy old documents to an archive folder."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import sys
+import uuid  # noqa: TC003  # typer reads the annotations
+from dataclasses import dataclass
+from pathlib import Path  # noqa: TC003  # typer reads the annotations
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from pagewarden import errors, storage
+from pagewarden.cli import program, progress
+from pagewarden.documents.archive import Archive, list_old_documents
+from pagewarden.local import stack
+from pagewarden.settings import load as load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pagewarden.database import Database, rows
+    from pagewarden.storage import FileStore
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+@dataclass(slots=True)
+class _ArchiveCounts:
+    archived: int = 0
+    size: int = 0
+    unchanged: int = 0
+    erased: int = 0
+    failed: int = 0
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(help="Archive folder, new or from an earlier run.")],
+    *,
+    older_than: Annotated[
+        int, typer.Option(metavar="DAYS", min=1, help="Minimum age of the documents in days.")
+    ],
+    case: Annotated[
+        uuid.UUID | None, typer.Option(metavar="ID", help="Only this case. Default: all cases.")
+    ] = None,
+    erase: Annotated[
+        bool, typer.Option("--erase", help="Erase each document permanently once archived.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the documents without archiving them.")
+    ] = False,
+) -> None:
+    """Archive old documents in a folder, with their text and history.
+
+    Each document has its own folder, <case>/<document>, and a line in manifest.jsonl with the
+    SHA-256 of its files. A repeated run resumes, and updates documents that have changed since.
+    With --erase, a document is erased from the system once its line is on disk; an audit log
+    entry remains. A document that differs from its archived copy is reported and not erased.
+    """
+    before = dt.datetime.now(dt.UTC) - dt.timedelta(days=older_than)
+    case_id = str(case) if case else None
+    tally = asyncio.run(_run(folder, before, case_id, erase=erase, dry_run=dry_run))
+    if dry_run:
+        count = progress.format_count(tally.archived, "document")
+        out.print(f"{count} would be archived, {tally.unchanged:,} already archived")
+        return
+    out.print(
+        f"{progress.format_count(tally.archived, 'document')} archived "
+        f"({tally.size / 1e6:,.1f} MB), {tally.unchanged:,} already archived, "
+        f"{tally.erased:,} erased"
+    )
+    if tally.failed:
+        sys.exit(program.SOME_FAILED)
+
+
+async def _run(
+    folder: Path, before: dt.datetime, case_id: str | None, *, erase: bool, dry_run: bool
+) -> _ArchiveCounts:
+    settings, archive = load_settings(), Archive.open(folder)
+    async with stack.open_database(settings) as database, storage.open_store(settings) as store:
+        found = [row async for row in list_old_documents(database, before, case_id)]
+        new = [row for row in found if row["document_id"] not in archive.files]
+        known = [row for row in found if row["document_id"] in archive.files]
+        if not erase:
+            new += await _find_changed(archive, known, database)
+        tally = _ArchiveCounts(archived=len(new), unchanged=len(found) - len(new))
+        if not dry_run:
+            done = await _archive_all(archive, new, database, store, tally)
+            for row in known + done if erase else ():
+                await _erase(archive, row, database, tally)
+    return tally
+
+
+async def _find_changed(
+    archive: Archive, known: Sequence[rows.ListedDocument], database: Database
+) -> list[rows.ListedDocument]:
+    """Return the documents whose archived copy is outdated."""
+    return [row for row in known if await _fetch_changes(archive, row, database) is not None]
+
+
+async def _fetch_changes(
+    archive: Archive, row: rows.ListedDocument, database: Database
+) -> str | None:
+    """Return the document as JSON; None if the archived copy is current or it no longer exists."""
+    key = row["document_id"]
+    return await database.document_archive(document_id=key, known_sha256=archive.find_sha256(key))
+
+
+async def _archive_all(
+    archive: Archive,
+    found: Sequence[rows.ListedDocument],
+    database: Database,
+    store: FileStore,
+    tally: _ArchiveCounts,
+) -> list[rows.ListedDocument]:
+    """Archive documents; return those that succeeded. A failure does not stop the others."""
+    done = []
+    bar = progress.make_progress_bar(err)
+    task = bar.add_task("archiving", total=len(found), unit="documents")
+    with bar:
+        for row in found:
+            try:
+                text = await _fetch_changes(archive, row, database)
+                if text is not None:
+                    tally.size += await archive.add(text, store)
+                done.append(row)
+            except (errors.FileStoreError, errors.LocalFileError, OSError) as exc:
+                tally.archived -= 1
+                tally.failed += 1
+                progress.print_line(err, f"{row['name']}: {exc}")
+            bar.advance(task)
+    return done
+
+
+async def _erase(
+    archive: Archive, row: rows.ListedDocument, database: Database, tally: _ArchiveCounts
+) -> None:
+    """Erase a document if its archived copy is current; the database compares under a lock."""
+    key, why = row["document_id"], "its archived files are damaged or missing"
+    if archived := archive.find_sha256(key):
+        answer = await database.erase_archived_document(document_id=key, archive_sha256=archived)
+        if answer["success"]:
+            tally.erased += 1
+            return
+        why = answer["message"] or "the database rejected the request"
+    tally.failed += 1
+    advice = "Run the command without --erase to archive the document again, then with --erase."
+    progress.print_line(err, f"{row['name']} ({key}) was not erased: {why}. {advice}")

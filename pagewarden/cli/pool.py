@@ -1,0 +1,198 @@
+"""`pagewarden pool`: run, plan and inspect a pool of workers shared by all lanes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+from typing import TYPE_CHECKING, Annotated
+
+import structlog
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pagewarden import storage
+from pagewarden.cli.program import instrument
+from pagewarden.documents.claim import ReadOptions
+from pagewarden.documents.reader import open_lane_reader
+from pagewarden.local import stack
+from pagewarden.pool.plan import PoolPlan, parse_lanes
+from pagewarden.pool.program import PoolProgram
+from pagewarden.settings import load as load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pagewarden.database import rows
+    from pagewarden.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+app = typer.Typer(
+    help="Run, plan and inspect a pool of workers shared by all lanes.",
+    no_args_is_help=True,
+)
+
+out = Console(highlight=False)
+
+Lanes = Annotated[
+    str | None,
+    typer.Option(
+        help="Lanes to serve, with optional weights, such as index,acte,image=2. "
+        "Default: PAGEWARDEN_POOL_LANES."
+    ),
+]
+Size = Annotated[
+    int | None, typer.Option(min=1, help="Number of workers. Default: OCR_WORKER_POOL_SIZE.")
+]
+
+
+@app.command()
+def run(
+    *,
+    lanes: Lanes = None,
+    size: Size = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Default OCR engine. Default: PAGEWARDEN_ENGINE.")
+    ] = None,
+) -> None:
+    """Run workers for all lanes until Ctrl-C; several machines can share the pool."""
+    settings = load_settings()
+    plan = PoolPlan.from_settings(settings, lanes=lanes, size=size)
+    for warning in plan.warnings:
+        log.warning("pool_too_large", reason=warning)
+    options = ReadOptions(engine or settings.engine, settings.profile)
+    with instrument("pool", settings):
+        asyncio.run(_run(settings, plan, options))
+
+
+async def _run(settings: Settings, plan: PoolPlan, options: ReadOptions) -> None:
+    stop = asyncio.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signum, stop.set)
+    # Containers may share both a host name and a process ID.
+    process = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+    processes = min(plan.local_size, max(1, round(plan.cpu)))
+    async with (
+        stack.open_worker_database(settings, connections=2 * plan.local_size + 2) as (
+            connection,
+            hints,
+        ),
+        storage.open_store(settings) as store,
+        open_lane_reader(
+            settings, store, connection, options=options, processes=processes
+        ) as reader,
+    ):
+        await reader.start(plan.lanes)
+        log.info(
+            "pool_started",
+            lanes=plan.lanes,
+            workers=plan.local_size,
+            pool_size=plan.size,
+            cpu=plan.cpu,
+        )
+        program = PoolProgram(
+            connection, reader, hints, process, settings.lock_seconds, settings.heartbeat_seconds
+        )
+        await program.run(plan, stop)
+
+
+@app.command("plan")
+def show_plan(
+    backlog: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LANE=DOCUMENTS...", help="Documents waiting in a lane, such as index=50."
+        ),
+    ],
+    *,
+    size: Size = None,
+) -> None:
+    """Show how the pool would divide its workers between lanes, and why."""
+    waiting = dict(_parse_backlog(word) for word in backlog)
+    settings = load_settings()
+    lanes = _order_lanes(waiting, settings.pool_lanes)
+    plan = PoolPlan.from_settings(settings, lanes=lanes, size=size)
+    allocation = plan.allocate(waiting, plan.size)
+    total = sum(waiting[lane] * weight for lane, weight in plan.weights.items())
+    table = Table("lane", "waiting", "share", "exact", "minimum", "workers")
+    for lane, weight in plan.weights.items():
+        share = waiting[lane] * weight / total if total else weight / sum(plan.weights.values())
+        table.add_row(
+            lane,
+            f"{waiting[lane]:,}",
+            f"{float(share):.1%}",
+            f"{float(share) * plan.size:.2f}",
+            str(plan.minimums.get(lane, 0)),
+            str(allocation[lane]),
+        )
+    out.print(table)
+    out.print(
+        "Shares are rounded down; the last lane with work gets the remainder. Minimums are applied "
+        "last."
+    )
+    for warning in plan.warnings:
+        out.print(f"[yellow]{warning}[/]")
+
+
+def _order_lanes(waiting: Mapping[str, int], pool_lanes: str) -> str:
+    """List the lanes in the order of the setting, with their weights, then all others."""
+    weights = parse_lanes(pool_lanes)
+    known = [f"{lane}={weight}" for lane, weight in weights.items() if lane in waiting]
+    return ",".join([*known, *(lane for lane in waiting if lane not in weights)])
+
+
+def _parse_backlog(word: str) -> tuple[str, int]:
+    lane, _, count = word.partition("=")
+    if not lane.isalnum() or not count.isdecimal():
+        raise typer.BadParameter(
+            f"expected LANE=DOCUMENTS, got {word!r}; for example {lane or 'index'}=50"
+        )
+    return lane, int(count)
+
+
+@app.command()
+def status(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show the lanes, workers and leader of the pool."""
+    pool = asyncio.run(_fetch_status(load_settings()))
+    if json:
+        out.print_json(data=pool)
+        return
+    _print_status(pool)
+
+
+async def _fetch_status(settings: Settings) -> rows.PoolStatusAnswer:
+    async with stack.open_database(settings) as connection:
+        return await connection.pool_status(hours=1)
+
+
+def _print_status(pool: rows.PoolStatusAnswer) -> None:
+    leader = pool["leader"]
+    if not pool["workers"]:
+        out.print("The pool is empty; start it with `pagewarden pool run`.")
+    elif leader is None or leader["is_late"]:
+        out.print("[yellow]The pool currently has no leader; workers stay in their lanes.[/]")
+    else:
+        out.print(Text(f"leader: {leader['process']}, since {leader['since'][:19]}"))
+    lanes = Table("lane", "waiting", "workers", "reading")
+    for lane, waiting in pool["backlog"].items():
+        serving = sum(w["lane"] == lane for w in pool["workers"])
+        reading = sum(w["reads_lane"] == lane for w in pool["workers"])
+        paused = " (paused)" if lane in pool["paused"] else ""
+        lanes.add_row(f"{lane}{paused}", f"{waiting:,}", str(serving), str(reading))
+    out.print(lanes)
+    workers = Table("worker", "lane", "document", "switches", "last seen")
+    for w in pool["workers"]:
+        reads = f"{w['document_name'] or w['reads_document']} ({w['reads_lane']})"
+        workers.add_row(
+            Text(w["worker_id"]),
+            w["lane"] or "-",
+            Text(reads if w["reads_document"] else "-"),
+            str(w["switches"]),
+            w["seen_at"][11:19],
+        )
+    out.print(workers)

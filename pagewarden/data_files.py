@@ -1,0 +1,18 @@
+"""Files that are no Python: in a checkout below its root, in a wheel inside the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pagewarden import errors
+
+_PACKAGE = Path(__file__).parent
+_ROOTS = (_PACKAGE / "_data", _PACKAGE.parent)
+
+
+def find(name: str) -> Path:
+    """Return the path of a file or folder, by its path in a checkout."""
+    for root in _ROOTS:
+        if (path := root / name).exists():
+            return path
+    raise errors.SettingsError(f"{name} is missing from this installation; reinstall Pagewarden")

@@ -1,1 +1,0 @@
-"""Sample documents, drawn when they are needed: what `pagewarden demo` uploads."""

@@ -1,0 +1,128 @@
+"""DocumentLease: the calls of a claimed document; acquire_claim and adopt_claim obtain one claim.
+
+Workers claim in batches (`Worker.claim`). One known document is locked by acquire_claim; a document
+that a dispatcher has claimed is handed over as id and lock token, and adopt_claim looks it up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from pagewarden import errors
+from pagewarden.database import answers, tables
+from pagewarden.database.retry import retry_until_available
+from pagewarden.documents.claim import Claim, Outcome, require_lock
+from pagewarden.telemetry import metrics, tracing
+
+if TYPE_CHECKING:
+    from pagewarden.database import Database
+    from pagewarden.leases import Failure
+
+log = structlog.get_logger(__name__)
+
+MAX_RETRY_SECONDS = 86_400
+
+_CLAIM_COLUMNS = "id,lock_token,name,lane,dropbox_path,engine,language,profile,attempts"
+
+
+async def acquire_claim(
+    database: Database, document_id: str, *, worker_id: str, lock_seconds: float
+) -> Claim:
+    """Claim one known document, also before its next attempt is due; else RequestRejected."""
+    answer = await database.acquire_document_lock(
+        document_id=document_id, worker_id=worker_id, lock_timeout=round(lock_seconds)
+    )
+    if not answer["success"]:
+        code, message = (
+            answers.require_field(answer["error"]),
+            answers.require_field(answer["message"]),
+        )
+        raise errors.RequestRejected(code, message)
+    return Claim.from_row(answers.require_field(answer["document"]))
+
+
+async def adopt_claim(database: Database, document_id: str, lock_token: str) -> Claim:
+    """Return the claim that the caller holds; raise RequestRejected if it is lost."""
+    rows = await database.select(
+        tables.documents,
+        columns=_CLAIM_COLUMNS,
+        where={"id": document_id, "lock_token": lock_token},
+    )
+    if not rows:
+        raise errors.RequestRejected("LOCK_LOST", "the lock token does not hold this document")
+    return Claim.from_row(rows[0])
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentLease:
+    """The lease of a claimed document, see `pagewarden.leases.Lease`.
+
+    Database calls are retried during a database outage; they carry the lock token, so that
+    repeating one is harmless.
+    """
+
+    claim: Claim
+    database: Database
+    lock_seconds: float
+
+    async def renew(self) -> None:
+        """Extend the lock."""
+        answer = await retry_until_available(
+            self.database.extend_document_lock,
+            document_id=self.claim.id,
+            lock_token=self.claim.lock_token,
+            lock_timeout=round(self.lock_seconds),
+        )
+        require_lock(answer)
+        metrics.current().heartbeats.inc()
+
+    async def fail(self, failure: Failure) -> Outcome:
+        """Store why the reading failed."""
+        answer = await retry_until_available(
+            self.database.fail_document,
+            document_id=self.claim.id,
+            lock_token=self.claim.lock_token,
+            error_message=failure.message,
+            error_details={"type": failure.type},
+            error_category=str(failure.category),
+            retry_after=failure.retry_after(MAX_RETRY_SECONDS),
+        )
+        require_lock(answer)
+        return Outcome.FAILED
+
+    async def release(self, reason: str, *, outage: bool) -> Outcome:
+        """Give the document back; an outage pauses its lane."""
+        held = {"document_id": self.claim.id, "lock_token": self.claim.lock_token}
+        answer = await retry_until_available(
+            self.database.release_documents, documents=[held], reason=reason, outage=outage
+        )
+        if not answer["success"]:
+            raise errors.LockLost("the lock token does not hold this document")
+        if answer["failed"]:  # the outage affects this document only, so the attempt is counted
+            return Outcome.FAILED
+        log.info("given_back", reason=reason)
+        return Outcome.GIVEN_BACK
+
+    def is_outage(self, failure: Failure) -> bool:
+        """Log the failure; the class of the error tells whether it is an outage."""
+        log.warning(
+            "reading_failed",
+            type=failure.type,
+            error=failure.message,
+            exc_info=failure.unexpected,
+        )
+        tracing.set_attributes(error=failure.type)
+        return failure.is_outage
+
+    def log_loss(self) -> None:
+        """Log and count the lost lock."""
+        log.warning("lock_lost")
+        metrics.current().lock_losses.labels(self.claim.lane).inc()
+
+    @property
+    def lost(self) -> Outcome:
+        """Return the outcome of a lost lock."""
+        return Outcome.LOST

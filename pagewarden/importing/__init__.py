@@ -1,1 +1,0 @@
-"""What `pagewarden import` does: a folder with all below it goes to a server, nothing twice."""

@@ -1,0 +1,1 @@
+"""Image files, pixels, orientation and skew."""

@@ -1,0 +1,1 @@
+"""Page layout: the reading order of lines."""

@@ -1,0 +1,1 @@
+"""Line-level OCR: find, cut out and recognise single lines."""

@@ -1,1 +1,0 @@
-"""What `pagewarden ocr` does: files in, text out; no server, no database."""

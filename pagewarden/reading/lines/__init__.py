@@ -1,1 +1,0 @@
-"""Lines of a page: found, cut out, and read one by one."""

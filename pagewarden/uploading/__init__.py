@@ -1,1 +1,0 @@
-"""What `pagewarden upload` does: files out, their text back."""

@@ -1,1 +1,0 @@
-"""What runs in children of the sandbox: all that touches the bytes of images."""

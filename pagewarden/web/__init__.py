@@ -1,0 +1,1 @@
+"""HTTP building blocks of functions, dashboard and auth."""
