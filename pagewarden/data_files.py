@@ -1,4 +1,4 @@
-"""Files that are no Python: in a checkout below its root, in a wheel inside the package."""
+"""Non-Python files: below the root of a checkout, or inside the package of a wheel."""
 
 from __future__ import annotations
 

@@ -329,7 +329,7 @@ class FileStoreError(PagewardenError):
 
 
 class FileNotFound(FileStoreError):
-    """The file does not exist, or not yet: some arrive a little later than their documents."""
+    """The file does not exist, or not yet: it may arrive after its document."""
 
     category = Category.TRANSIENT
 
@@ -466,7 +466,7 @@ class LockLost(PagewardenError):
 def describe(error: BaseException) -> str:
     """Return the message of an error in a form that the database can store.
 
-    Messages may contain names of foreign files: with surrogates, NUL, or of any length.
+    Messages may contain names of users' files: with surrogates or NUL, or overlong.
     """
     message = str(error).strip() or type(error).__name__
     storable = message[:MAX_DESCRIPTION_LENGTH].encode(errors="replace").decode()

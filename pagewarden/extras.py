@@ -1,4 +1,4 @@
-"""Optional dependencies: which extra of the package brings a module that is missing."""
+"""Optional dependencies: which extra of the package installs a missing module."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
 """Run work under a lease: heartbeat, lost lease, stop, give-back with a time limit, outcome.
 
 A lease is a hold on a piece of work, with a token that every call carries. Documents and volumes
-say what their calls are (`Lease`) and what the work is; `LeaseRunner` says when each is made:
+define the calls (`Lease`) and the work; `LeaseRunner` decides when to make each call:
 
-    work ends       complete it; the heartbeat goes on, so that completing may take its time
+    work ends       complete it; heartbeats continue, so completing may take long
     work fails      report the error; an outage gives the work back instead
     lease is lost   cancel the work, and report nothing: another worker holds it
-    stop            cancel the work and give it back; complete it if it ends nevertheless
+    stop            cancel the work and give it back; complete it if it still succeeds
 
-The process may be killed at any instruction: then the lease expires. A call that was repeated after
-a lost answer finds its lease gone, raises LockLost and changes nothing.
+The process may be killed at any instruction; the lease then expires. A call that is repeated after
+a lost response raises LockLost and changes nothing, because its lease has ended.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Failure:
 
 
 class Lease(Protocol[O_co]):
-    """The calls of one lease; each raises LockLost if the token does not hold the work any more.
+    """The calls of one lease; each raises LockLost if the token no longer holds the work.
 
     Database errors that a retry cannot help are raised too; the lease then expires.
     """
@@ -97,24 +97,24 @@ class Lease(Protocol[O_co]):
         ...
 
     def is_outage(self, failure: Failure) -> bool:
-        """Tell whether the failure gives the work back instead of counting; log it."""
+        """Log the failure; return whether it is an outage, which gives the work back."""
         ...
 
     def log_loss(self) -> None:
-        """Log that the token does not hold the work any more."""
+        """Log that the token no longer holds the work."""
         ...
 
     @property
-    def lost(self) -> O_co:
-        """Return the outcome of work that was not ended: another worker holds it, or will."""
+    def lost_outcome(self) -> O_co:
+        """Return the outcome of a lost lease: another worker holds the work, or will."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRunner(Generic[T, O]):
-    """Runs one piece of work under a lease that is held already.
+    """Runs one piece of work under a lease that is already held.
 
-    It does not matter how the lease was obtained. Errors of `work` and `complete` are reported to
+    Errors of `work` and `complete` are reported to
     the lease; only errors of the lease's own calls are raised. When stopped, it waits at most
     cancel_seconds for the cancelled work, and then at most stop_seconds for the database.
     """
@@ -129,45 +129,45 @@ class LeaseRunner(Generic[T, O]):
 
     async def run(self, stop: asyncio.Event) -> O:
         """Run the work to its outcome; give it back if `stop` is set."""
-        tasks = _Tasks()
+        tasks = _TaskGroup()
         try:
-            working = tasks.start(self.work())
+            work_task = tasks.start(self.work())
             heartbeat = tasks.start(self._send_heartbeats())
             stopping = tasks.start(stop.wait())
-            await _wait_for_first(working, heartbeat, stopping)
-            is_stopped = not working.done() and not heartbeat.done()
+            await _wait_for_first(work_task, heartbeat, stopping)
+            is_stopped = not work_task.done() and not heartbeat.done()
             if is_stopped:
                 # It is given back only when it has ended, so that it changes nothing later.
-                working.cancel()
-                await _wait_for_first(working, tasks.start(self.sleep(self.cancel_seconds)))
-            elif not working.done():
+                work_task.cancel()
+                await _wait_for_first(work_task, tasks.start(self.sleep(self.cancel_seconds)))
+            elif not work_task.done():
                 heartbeat.result()  # raises
-            ending = tasks.start(self._end(working, is_stopped=is_stopped))
+            ending = tasks.start(self._finish(work_task, is_stopped=is_stopped))
             await _wait_for_first(ending, stopping)
             if not ending.done():
                 await _wait_for_first(ending, tasks.start(self.sleep(self.stop_seconds)))
-            # If the database stays away, the lease expires.
-            return ending.result() if ending.done() else self.lease.lost
+            # If the database stays unavailable, the lease expires.
+            return ending.result() if ending.done() else self.lease.lost_outcome
         except errors.LockLost:
             self.lease.log_loss()
-            return self.lease.lost
+            return self.lease.lost_outcome
         finally:
             await concurrency.cancel_all(tasks.started)
 
     async def _send_heartbeats(self) -> None:
-        """Renew the lease regularly, until a call raises."""
+        """Renew the lease periodically, until a call raises."""
         while True:
             await self.sleep(self.heartbeat_seconds)
             await self.lease.renew()
 
-    async def _end(self, working: asyncio.Task[T], *, is_stopped: bool) -> O:
+    async def _finish(self, work_task: asyncio.Task[T], *, is_stopped: bool) -> O:
         """Complete the work, report its error, or give it back."""
-        if is_stopped and not _has_result(working):
+        if is_stopped and not _has_result(work_task):
             return await self.lease.release(STOP_REASON, outage=False)
-        if working.cancelled():  # by a library, not by us
+        if work_task.cancelled():  # by a library, not by us
             return await self._report(asyncio.CancelledError("the work was cancelled"))
         try:
-            return await self.complete(working.result())
+            return await self.complete(work_task.result())
         except errors.LockLost:
             raise
         except Exception as exc:  # noqa: BLE001  # stored in the database
@@ -180,7 +180,7 @@ class LeaseRunner(Generic[T, O]):
         return await self.lease.fail(failure)
 
 
-class _Tasks:
+class _TaskGroup:
     """Tasks that end together."""
 
     def __init__(self) -> None:

@@ -127,7 +127,7 @@ class Registry:
     async def begin(self, document_id: str) -> bool:
         """Begin the extraction; return False if another extractor has begun."""
         values = {"status_id": RegistryStatus.EN_TRAITEMENT.value, "worker_id": self.worker_id}
-        return await self._update_status(document_id, RegistryStatus.EN_ATTENTE, values)
+        return await self._update_if_status(document_id, RegistryStatus.EN_ATTENTE, values)
 
     async def attach(self, document_id: str, path: str, *, sha256: str | None = None) -> bool:
         """Attach the file at this path of the store; the document is then queued for OCR."""
@@ -138,7 +138,7 @@ class Registry:
         }
         if sha256 is not None:
             values["sha256"] = sha256
-        return await self._update_own(document_id, values)
+        return await self._update_own_entry(document_id, values)
 
     async def fail(self, document_id: str, message: str) -> bool:
         """Record why the extraction failed."""
@@ -146,11 +146,11 @@ class Registry:
             "status_id": RegistryStatus.ERREUR.value,
             "error_message": message,
         }
-        return await self._update_own(document_id, values)
+        return await self._update_own_entry(document_id, values)
 
     async def release(self, document_id: str, *, worker_id: str | None = None) -> bool:
         """Return a document to the queue; `worker_id` names another extractor, which has died."""
-        return await self._update_own(
+        return await self._update_own_entry(
             document_id,
             {"status_id": RegistryStatus.EN_ATTENTE.value, "worker_id": None},
             owner=worker_id,
@@ -158,7 +158,7 @@ class Registry:
 
     async def retry(self, document_id: str) -> bool:
         """Return a document to the queue after a failed extraction."""
-        return await self._update_status(
+        return await self._update_if_status(
             document_id,
             RegistryStatus.ERREUR,
             {"status_id": RegistryStatus.EN_ATTENTE.value, "worker_id": None},
@@ -190,14 +190,16 @@ class Registry:
         ):
             yield Path(folder)
 
-    async def _update_own(
+    async def _update_own_entry(
         self, document_id: str, values: dict[str, object], *, owner: str | None = None
     ) -> bool:
         """Change a document of this extractor; return False if another one has taken over."""
         where = {"worker_id": owner or self.worker_id}
-        return await self._update_status(document_id, RegistryStatus.EN_TRAITEMENT, values, **where)
+        return await self._update_if_status(
+            document_id, RegistryStatus.EN_TRAITEMENT, values, **where
+        )
 
-    async def _update_status(
+    async def _update_if_status(
         self,
         document_id: str,
         expected: RegistryStatus,

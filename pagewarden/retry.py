@@ -35,11 +35,11 @@ PAUSE_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0)
 MAX_WAIT_SECONDS = 30.0
 
 
-def _ignore(_error: BaseException, _seconds: float) -> None:
+def _ignore(_error: BaseException, _pause: float) -> None:
     pass
 
 
-def is_away(error: BaseException) -> bool:
+def is_unavailable(error: BaseException) -> bool:
     """Tell whether a server or store is unavailable, which a retry may help."""
     return isinstance(error, (errors.ServerUnavailable, errors.StoreUnavailable))
 
@@ -54,7 +54,7 @@ class RetryPolicy:
     pauses: Sequence[float] = PAUSE_SECONDS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     max_wait: float = MAX_WAIT_SECONDS
-    is_transient: Callable[[BaseException], bool] = is_away
+    is_transient: Callable[[BaseException], bool] = is_unavailable
     is_endless: bool = False
 
     def pause(
@@ -148,14 +148,14 @@ def jitter(seconds: float) -> float:
     return seconds * random.uniform(0.75, 1.25)  # noqa: S311  # not for secrets
 
 
-def spread(seconds: float) -> float:
-    """Lengthen a wait that a service requested by up to a quarter, for the same reason."""
+def lengthen(seconds: float) -> float:
+    """Add up to a quarter to a wait that a service requested, for the same reason."""
     return seconds * random.uniform(1.0, 1.25)  # noqa: S311  # not for secrets
 
 
-def doubling(first: float, most: float, retries: int) -> tuple[float, ...]:
-    """Return this many pauses, each twice as long as the one before, up to a maximum."""
-    return tuple(min(first * 2.0 ** min(number, 64), most) for number in range(retries))
+def make_doubling_pauses(initial: float, maximum: float, count: int) -> tuple[float, ...]:
+    """Return a number of pauses, each twice as long as the one before, up to a maximum."""
+    return tuple(min(initial * 2.0 ** min(number, 64), maximum) for number in range(count))
 
 
 def parse_seconds(duration: str) -> float | None:

@@ -130,13 +130,13 @@ def open_volumes(
 ) -> contextlib.AbstractAsyncContextManager[concurrency.LazyResource[VolumePages]]:
     """Open the published volumes on first use."""
 
-    def open_volume_pages_on_first_use() -> contextlib.AbstractAsyncContextManager[VolumePages]:
+    def open_volume_pages() -> contextlib.AbstractAsyncContextManager[VolumePages]:
         # Reading Parquet takes 45 MB of memory, and few processes need it.
         from pagewarden.volumes import page_view  # noqa: PLC0415
 
         return page_view.open_volume_pages(settings)
 
-    return concurrency.open_lazily(open_volume_pages_on_first_use)
+    return concurrency.open_lazily(open_volume_pages)
 
 
 def from_request(request: Request) -> Services:

@@ -87,7 +87,7 @@ class FakeLease:
         """Write down the loss."""
         self.calls.append("loss logged")
 
-    lost = "lost"
+    lost_outcome = "lost"
 
     @property
     def ends(self) -> list[str]:

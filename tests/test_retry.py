@@ -146,5 +146,5 @@ def test_retry_after_is_seconds_or_a_date(value: str | None, expected: float | N
 
 def test_doubling_ends_at_the_maximum() -> None:
     """However many there are."""
-    assert retry.doubling(1, 10, 6) == (1, 2, 4, 8, 10, 10)
-    assert retry.doubling(1, 30, 2000)[-1] == 30
+    assert retry.make_doubling_pauses(1, 10, 6) == (1, 2, 4, 8, 10, 10)
+    assert retry.make_doubling_pauses(1, 30, 2000)[-1] == 30

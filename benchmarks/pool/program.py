@@ -60,12 +60,12 @@ class TimedReader:
     seconds_of: Mapping[str, float]
     missing: bool
 
-    async def for_claim(self, claim: Claim) -> DocumentReader:
+    async def select_reader(self, claim: Claim) -> DocumentReader:
         """Return this reader, which reads all documents."""
         del claim
         return self
 
-    async def reading_run(self, claim: Claim) -> ReadingRun:
+    async def get_run(self, claim: Claim) -> ReadingRun:
         """Return the same engine and version for all programs."""
         del claim
         return ReadingRun("steady", "1")

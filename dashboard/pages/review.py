@@ -225,7 +225,7 @@ def _make_lines(
     lines = form.retype_lines(review_form.ReviewPage.from_row(row))
     if lines is None:
         lines = review_form.fit_lines(row, form.text)
-    return [pages.line_as_json(line) for line in lines]
+    return [pages.encode_line(line) for line in lines]
 
 
 async def _redirect_to_next(

@@ -80,7 +80,7 @@ async def _run_all(settings: Settings) -> None:
                 group.create_task(_restart_database(found.server, stop))
             timetable = scheduler.Scheduler(connection, server_url, server_keys.secret_key)
             group.create_task(
-                worker.sweep_regularly(connection, stop, seconds=settings.sweep_seconds)
+                worker.sweep_periodically(connection, stop, seconds=settings.sweep_seconds)
             )
             group.create_task(scheduler.evaluate_alerts_regularly(connection, stop))
             group.create_task(timetable.run(stop))

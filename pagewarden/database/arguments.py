@@ -59,7 +59,9 @@ def check_name(name: str) -> str:
 
 def make_arguments(params: Mapping[str, object]) -> Arguments:
     """Check and encode arguments as JSON that Postgres can store."""
-    members = (f'"{check_name(name)}":{_encode(name, value)}' for name, value in params.items())
+    members = (
+        f'"{check_name(name)}":{_encode_value(name, value)}' for name, value in params.items()
+    )
     return Arguments(params, "{" + ",".join(members) + "}")
 
 
@@ -95,7 +97,7 @@ def make_change(table: str, *, values: Mapping[str, object], where: Mapping[str,
     return Change(query, make_arguments(values))
 
 
-def _encode(name: str, value: object) -> str:
+def _encode_value(name: str, value: object) -> str:
     try:
         text = _JSON.encode(value)
         text.encode()
@@ -137,12 +139,12 @@ def _encode_condition(name: str, value: object) -> str | tuple[str, ...] | None:
     if value is None:
         return None
     if isinstance(value, (list, tuple)):
-        return tuple(_encode_text(name, item) for item in value)
-    return _encode_text(name, value)
+        return tuple(_encode_scalar(name, item) for item in value)
+    return _encode_scalar(name, value)
 
 
-def _encode_text(name: str, value: object) -> str:
-    encoded = _encode(name, value)
+def _encode_scalar(name: str, value: object) -> str:
+    encoded = _encode_value(name, value)
     if value is None or isinstance(value, (list, tuple, Mapping)):
         raise errors.InvalidArgument(
             f"{name} cannot be compared with {encoded}",

@@ -101,7 +101,7 @@ def translate_http_errors() -> Iterator[None]:
 def make_error_from_response(response: httpx.Response) -> errors.DatabaseError:
     """Return the error for an unsuccessful response."""
     body = _parse_body(response)
-    code, message, hint = (_text(body.get(key)) for key in ("code", "message", "hint"))
+    code, message, hint = (_get_text(body.get(key)) for key in ("code", "message", "hint"))
     message = message or f"HTTP {response.status_code} {response.reason_phrase}"
     if code:
         return make_error_from_sqlstate(_SQLSTATE_OF_POSTGREST.get(code, code), message, hint)
@@ -125,5 +125,5 @@ def _parse_body(response: httpx.Response) -> dict[str, object]:
     return body if isinstance(body, dict) else {}
 
 
-def _text(value: object) -> str | None:
+def _get_text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None

@@ -62,14 +62,14 @@ class HttpDatabase(base.Database):
     async def _update(self, change: arguments.Change) -> list[dict[str, Any]]:
         builder = self._client.from_(change.query.table).update(dict(change.values.values))
         for column, value in change.query.where:
-            builder = builder.filter(column, *_condition(value))
+            builder = builder.filter(column, *_make_filter(value))
         rows: list[dict[str, Any]] = await _send(builder.request)
         return rows
 
     async def _select(self, query: arguments.Query) -> list[dict[str, Any]]:
         builder = self._client.from_(query.table).select(*query.columns)
         for column, value in query.where:
-            builder = builder.filter(column, *_condition(value))
+            builder = builder.filter(column, *_make_filter(value))
         for term in query.order:
             builder = builder.order(term.column, desc=term.descending)
         if query.limit is not None:
@@ -113,7 +113,7 @@ async def _send(request: base_request_builder.RequestConfig[httpx.AsyncClient]) 
         ) from exc
 
 
-def _condition(value: str | tuple[str, ...] | None) -> tuple[str, str]:
+def _make_filter(value: str | tuple[str, ...] | None) -> tuple[str, str]:
     if value is None:
         return "is", "null"
     if isinstance(value, str):

@@ -26,7 +26,7 @@ RECONNECT_SECONDS = (0.1, 0.25, 0.5)
 CONFLICT_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.6)
 
 
-def _is_away(error: BaseException) -> bool:
+def _is_unavailable(error: BaseException) -> bool:
     return isinstance(error, (errors.DatabaseUnavailable, errors.Conflict))
 
 
@@ -34,7 +34,9 @@ def _is_conflict(error: BaseException) -> bool:
     return isinstance(error, errors.Conflict)
 
 
-_UNTIL_AVAILABLE = retry.RetryPolicy(RECONNECT_SECONDS, is_transient=_is_away, is_endless=True)
+_UNTIL_AVAILABLE = retry.RetryPolicy(
+    RECONNECT_SECONDS, is_transient=_is_unavailable, is_endless=True
+)
 
 
 async def retry_until_available(
@@ -42,8 +44,8 @@ async def retry_until_available(
 ) -> T:
     """Call until the database responds; only for calls that may be repeated."""
 
-    def log_retry(error: BaseException, _seconds: float) -> None:
-        log.warning("database_unavailable", call=_name(call), error=str(error))
+    def log_retry(error: BaseException, _pause: float) -> None:
+        log.warning("database_unavailable", call=_get_function_name(call), error=str(error))
         _count_retry()
 
     return await _UNTIL_AVAILABLE.call(functools.partial(call, *args, **params), on_retry=log_retry)
@@ -70,7 +72,7 @@ async def retry_on_conflict(
         raise
 
 
-async def call_regularly(
+async def call_periodically(
     name: str, call: Callable[[], Awaitable[object]], stop: asyncio.Event, *, seconds: float
 ) -> None:
     """Call at this interval until `stop` is set; log database errors and continue."""
@@ -91,7 +93,7 @@ def _count_retry() -> None:
     metrics.current().calls_again.inc()
 
 
-def _name(call: Callable[..., object]) -> str:
+def _get_function_name(call: Callable[..., object]) -> str:
     """Return the name of the database function that is called."""
     inner = call.func if isinstance(call, functools.partial) else call
     return getattr(inner, "__name__", repr(inner))

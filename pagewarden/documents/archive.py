@@ -46,7 +46,7 @@ class Archive:
             raise errors.LocalFileError(
                 f"{folder} cannot be used for an archive ({exc.strerror}); choose another folder"
             ) from exc
-        return cls(folder, dict(filter(None, map(_parse, text.splitlines()))))
+        return cls(folder, dict(filter(None, map(_parse_manifest_line, text.splitlines()))))
 
     def find_sha256(self, document_id: str) -> str | None:
         """Return the SHA-256 of the document.json of an archived document.
@@ -101,7 +101,7 @@ class Archive:
         self.files[row["id"]] = files
 
 
-def _parse(line: str) -> tuple[str, Mapping[str, str]] | None:
+def _parse_manifest_line(line: str) -> tuple[str, Mapping[str, str]] | None:
     """Parse a line of the manifest; return None for a truncated one."""
     try:
         entry = json.loads(line)
@@ -111,7 +111,7 @@ def _parse(line: str) -> tuple[str, Mapping[str, str]] | None:
 
 
 async def _fetch_file(row: rows.Documents, path: str, folder: Path, store: FileStore) -> Path:
-    """Copy the file of a document, and check that it is the uploaded one."""
+    """Copy the file of a document, and verify its checksum."""
     original = folder / f"original{Path(row['name']).suffix}"
     await store.fetch(path.removeprefix("/"), original)
     _flush_to_disk(original)

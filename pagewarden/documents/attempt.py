@@ -66,8 +66,8 @@ class Attempt:
 
     async def _read(self) -> lanes.ReadingResult:
         started_at = time.monotonic()
-        reader = await self.reader.for_claim(self.claim)
-        run = await reader.reading_run(self.claim)
+        reader = await self.reader.select_reader(self.claim)
+        run = await reader.get_run(self.claim)
         structlog.contextvars.bind_contextvars(engine=run.engine)  # in this task only
         saved = await self._save_pages(run, [])
         page_count = max(saved, default=0)
@@ -98,20 +98,20 @@ class Attempt:
             metrics.current().pages.labels(self.claim.lane, page.status).inc()
         return answer["saved"] or []
 
-    async def _complete(self, read: lanes.ReadingResult) -> Outcome:
-        structlog.contextvars.bind_contextvars(engine=read.run.engine)  # in this task only
+    async def _complete(self, result: lanes.ReadingResult) -> Outcome:
+        structlog.contextvars.bind_contextvars(engine=result.run.engine)  # in this task only
         complete = lanes.find_completer(self.claim.lane)
-        tracing.set_attributes(engine=read.run.engine, pages=read.saved_pages)
-        with tracing.span("complete", pages=read.saved_pages):
-            answer = await complete(self.database, self.claim, read)
+        tracing.set_attributes(engine=result.run.engine, pages=result.saved_pages)
+        with tracing.span("complete", pages=result.saved_pages):
+            answer = await complete(self.database, self.claim, result)
         require_lock(answer)
         if not answer["success"]:
             # The database has counted the attempt; the next one reads exactly what is missing.
             error, missing = answer["error"], answer.get("missing")
-            log.warning(str(error).lower(), pages=read.saved_pages, missing=missing)
+            log.warning(str(error).lower(), pages=result.saved_pages, missing=missing)
             return Outcome.FAILED
-        seconds = time.monotonic() - read.started_at
-        log.info("document_completed", pages=read.saved_pages, seconds=round(seconds, 3))
+        seconds = time.monotonic() - result.started_at
+        log.info("document_completed", pages=result.saved_pages, seconds=round(seconds, 3))
         return Outcome.COMPLETED
 
 

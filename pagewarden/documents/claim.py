@@ -123,7 +123,7 @@ class DocumentReader(Protocol):
     attempt, any other error is a failed attempt of the error's category.
     """
 
-    async def reading_run(self, claim: Claim) -> ReadingRun:
+    async def get_run(self, claim: Claim) -> ReadingRun:
         """Return the run that this document is read in."""
         ...
 
@@ -135,7 +135,7 @@ class DocumentReader(Protocol):
 class ReaderSelector(Protocol):
     """Selects the reader of each document."""
 
-    async def for_claim(self, claim: Claim) -> DocumentReader:
+    async def select_reader(self, claim: Claim) -> DocumentReader:
         """Return the reader for this document, and start it first if needed."""
         ...
 
@@ -153,7 +153,7 @@ class ReadOptions:
         """Return the defaults of an installation."""
         return cls(settings.engine, settings.profile)
 
-    def for_claim(self, claim: Claim) -> ReadOptions:
+    def resolve(self, claim: Claim) -> ReadOptions:
         """Return the options of a claim, completed by these; EngineNotInstalled if unknown."""
         if claim.engine is not None and claim.engine not in engines.ENGINES:
             raise errors.EngineNotInstalled(

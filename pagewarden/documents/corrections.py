@@ -56,7 +56,7 @@ def fit_text(
     old = [line for line in lines if line.text.strip()]
     if not old:
         whole_page = pages.Box(0, 0, *size).quad()
-        return tuple(_distribute(new, whole_page))
+        return tuple(_distribute_lines(new, whole_page))
     if len(new) == len(old):
         return tuple(
             retype_line(line, new_text, block)
@@ -87,16 +87,16 @@ def split_text(text: str) -> TextLines:
 
 
 def _align_lines(new: TextLines, old: Sequence[pages.Line]) -> Iterator[pages.Line]:
-    for old_from, old_to, new_from, new_to in _match_ranges(new, old):
+    for old_from, old_to, new_from, new_to in _match_line_ranges(new, old):
         new_lines, old_lines = new[new_from:new_to], old[old_from:old_to]
         if len(new_lines) == len(old_lines):
             for (text, block), line in zip(new_lines, old_lines, strict=True):
                 yield retype_line(line, text, block)
         else:
-            yield from _distribute(new_lines, _enclose(old_lines))
+            yield from _distribute_lines(new_lines, _get_enclosing_quad(old_lines))
 
 
-def _match_ranges(new: TextLines, old: Sequence[pages.Line]) -> list[list[int]]:
+def _match_line_ranges(new: TextLines, old: Sequence[pages.Line]) -> list[list[int]]:
     """Match ranges of lines: start and end in the old ones, start and end in the new ones.
 
     Inserted lines are added to the range before them, or else to the next one.
@@ -124,7 +124,7 @@ def is_comparable(old: Sequence[str], new: Sequence[str]) -> bool:
     return sum(counts[line] for line in old) <= _MAX_PAIRS_PER_LINE * (len(old) + len(new))
 
 
-def _distribute(new: TextLines, area: pages.Quad) -> Iterator[pages.Line]:
+def _distribute_lines(new: TextLines, area: pages.Quad) -> Iterator[pages.Line]:
     """Distribute lines evenly over an area."""
     top_left, top_right, bottom_right, bottom_left = area
     for count, (text, block) in enumerate(new):
@@ -138,7 +138,7 @@ def _distribute(new: TextLines, area: pages.Quad) -> Iterator[pages.Line]:
         yield pages.Line(text, quad, PERSON_CONFIDENCE, (), block)
 
 
-def _enclose(lines: Sequence[pages.Line]) -> pages.Quad:
+def _get_enclosing_quad(lines: Sequence[pages.Line]) -> pages.Quad:
     """Return the area from the first line to the last, for any page orientation."""
     first, last = lines[0].quad, lines[-1].quad
     return first[0], first[1], last[2], last[3]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pagewarden import exports
 from pagewarden.database import tables
-from pagewarden.documents.pages import from_row
+from pagewarden.documents.pages import parse_row
 from pagewarden.errors import FileNotFound, RequestRejected
 from pagewarden.exports import sandbox
 from pagewarden.ocr import languages
@@ -91,4 +91,4 @@ async def _fetch_pages(
             order="page_number",
         )
         for row in found:
-            pages.add(from_row(row))
+            pages.add(parse_row(row))

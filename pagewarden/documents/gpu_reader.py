@@ -45,7 +45,7 @@ class GpuReader:
         self._sends_urls = sends_urls
         self._runs: dict[str, tuple[ReadingRun, int]] = {}
 
-    async def reading_run(self, claim: Claim) -> ReadingRun:
+    async def get_run(self, claim: Claim) -> ReadingRun:
         """Request engine, version and profile from the service."""
         run, _ = self._runs[claim.lock_token] = await self._request_run(claim)
         if len(self._runs) > _MAX_RUNS:
@@ -53,11 +53,11 @@ class GpuReader:
         return run
 
     async def read(self, claim: Claim, done: frozenset[int]) -> AsyncGenerator[Page]:
-        """Read the pages that are not done, all with the version that reading_run returned."""
+        """Read the pages that are not done, all with the version that get_run returned."""
         known = self._runs.pop(claim.lock_token, None)
         run, max_bytes = known or await self._request_run(claim)
         language = claim.language or self._options.language
-        order = gpu_protocol.ReadRequest(
+        request = gpu_protocol.ReadRequest(
             name=claim.name[: gpu_protocol.MAX_NAME] or "document",
             pages=page_ranges.all_except(done),
             engine=self._engine(claim),
@@ -66,10 +66,10 @@ class GpuReader:
         )
         page_count, began = None, tracing.now()
         with _as_outage(claim):
-            async with contextlib.aclosing(await self._send(claim, order, max_bytes)) as lines:
+            async with contextlib.aclosing(await self._send(claim, request, max_bytes)) as lines:
                 async for line in lines:
                     if line.document is not None:
-                        _require_same(run, line.document)
+                        _require_same_run(run, line.document)
                         page_count = line.document.page_count
                     if line.page is not None:
                         tracing.record_span(
@@ -94,11 +94,11 @@ class GpuReader:
         return claim.engine or (None if default == engines.DEFAULT else default)
 
     async def _send(
-        self, claim: Claim, order: gpu_protocol.ReadRequest, max_bytes: int
+        self, claim: Claim, request: gpu_protocol.ReadRequest, max_bytes: int
     ) -> AsyncGenerator[gpu_protocol.ResponseLine]:
         path = claim.store_path
         if self._sends_urls and (url := await self._store.signed_url(path, URL_SECONDS)):
-            return self._client.read_url(order.model_copy(update={"url": url}))
+            return self._client.read_url(request.model_copy(update={"url": url}))
         entry = await self._store.stat(path)
         if entry is None:
             # If the store itself is missing, reading a file raises the right error.
@@ -110,7 +110,7 @@ class GpuReader:
                 f"{claim.name!r} has {entry.size} bytes, but the GPU service accepts at most "
                 f"{max_bytes}; raise PAGEWARDEN_UPLOAD_MAX_BYTES there, or split the file"
             )
-        return self._client.read(order, entry.size, lambda: self._store.read(path))
+        return self._client.read(request, entry.size, lambda: self._store.read(path))
 
 
 @contextlib.asynccontextmanager
@@ -146,7 +146,7 @@ def _as_outage(claim: Claim) -> Iterator[None]:
         raise errors.EngineUnavailable(str(exc)) from exc
 
 
-def _require_same(run: ReadingRun, document: gpu_protocol.Document) -> None:
+def _require_same_run(run: ReadingRun, document: gpu_protocol.Document) -> None:
     current = ReadingRun(document.engine, document.version, document.profile)
     if current != run:
         raise errors.EngineUnavailable(

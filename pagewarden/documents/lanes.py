@@ -78,20 +78,20 @@ Completer = Callable[["Database", "Claim", ReadingResult], Awaitable[Mapping[str
 
 
 async def complete_document(
-    database: Database, claim: Claim, read: ReadingResult
+    database: Database, claim: Claim, result: ReadingResult
 ) -> Mapping[str, Any]:
     """Complete a document whose pages are its result."""
     return await retry_until_available(
         database.process_ocr_atomic,
         document_id=claim.id,
         lock_token=claim.lock_token,
-        ocr_data={"pages_read": read.saved_pages},
-        **read.as_params(),
+        ocr_data={"pages_read": result.saved_pages},
+        **result.as_params(),
     )
 
 
 async def complete_check(
-    database: Database, claim: Claim, read: ReadingResult
+    database: Database, claim: Claim, result: ReadingResult
 ) -> Mapping[str, Any]:
     """Check the text of an image of a check job, and complete the document with the results."""
     task = await retry_until_available(
@@ -99,14 +99,14 @@ async def complete_check(
     )
     require_lock(task)
     if not task["images"]:
-        return await complete_document(database, claim, read)
+        return await complete_document(database, claim, result)
     results = await check_image(task)
     return await retry_until_available(
         database.complete_check,
         document_id=claim.id,
         lock_token=claim.lock_token,
         results=results,
-        **read.as_params(),
+        **result.as_params(),
     )
 
 
@@ -146,7 +146,7 @@ POLICIES: Mapping[str, LanePolicy] = MappingProxyType(
 
 
 def find_completer(lane: str) -> Completer:
-    """Return the completer that a lane names; the attempt itself is the same in all lanes."""
+    """Return the completer of a lane."""
     return POLICIES.get(lane, DEFAULT_POLICY).complete
 
 
@@ -172,7 +172,7 @@ async def check_image(task: rows.GetCheckAnswer) -> list[dict[str, Any]]:
         raise errors.UnsupportedFile(
             f"the picture has {len(found)} pages; send each as a separate picture"
         )
-    page = pages.from_row(found[0])
+    page = pages.parse_row(found[0])
     # In a thread: the first line with an uncertain language loads models, which takes seconds.
     return await asyncio.to_thread(_check_page, page, task)
 
@@ -181,13 +181,17 @@ def _check_page(page: ReadPage, task: rows.GetCheckAnswer) -> list[dict[str, Any
     language = languages.find_language(task["language"]) if task["language"] else None
     allowed = task["allowed"] or []
     return [
-        _as_row(image["position"], page, check.check(page, image["reference"], language, allowed))
+        _make_result_row(
+            image["position"], page, check.check(page, image["reference"], language, allowed)
+        )
         for image in task["images"] or []
     ]
 
 
-def _as_row(position: int, page: ReadPage, checked: result.CheckResult) -> dict[str, Any]:
-    content = checked.as_json()
+def _make_result_row(
+    position: int, page: ReadPage, check_result: result.CheckResult
+) -> dict[str, Any]:
+    content = check_result.as_json()
     return {
         "position": position,
         "verdict": content["verdict"],

@@ -107,7 +107,7 @@ class DocumentLease:
         return Outcome.GIVEN_BACK
 
     def is_outage(self, failure: Failure) -> bool:
-        """Log the failure; the class of the error tells whether it is an outage."""
+        """Log the failure; return whether it is an outage, by the class of the error."""
         log.warning(
             "reading_failed",
             type=failure.type,
@@ -123,6 +123,6 @@ class DocumentLease:
         metrics.current().lock_losses.labels(self.claim.lane).inc()
 
     @property
-    def lost(self) -> Outcome:
+    def lost_outcome(self) -> Outcome:
         """Return the outcome of a lost lock."""
         return Outcome.LOST

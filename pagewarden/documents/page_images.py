@@ -39,13 +39,13 @@ class PageImageRenderer:
     async def get(self, path: str, number: int) -> bytes:
         """Return the image of a page of a stored file."""
 
-        async def draw(target: Path) -> None:
-            await asyncio.to_thread(target.write_bytes, await self._draw(path, number))
+        async def render(target: Path) -> None:
+            await asyncio.to_thread(target.write_bytes, await self._render(path, number))
 
-        async with self.images.get(f"{path}/{number}", draw) as file:
+        async with self.images.get(f"{path}/{number}", render) as file:
             return await asyncio.to_thread(file.read_bytes)
 
-    async def _draw(self, path: str, number: int) -> bytes:
+    async def _render(self, path: str, number: int) -> bytes:
         name = path.rpartition("/")[2]
         # Originals are large and are not evicted while in use, so few may be in use at a time.
         async with (

@@ -19,13 +19,13 @@ _CONFIDENCE_DIGITS = 4
 def to_saved_page(
     read_page: pages.ReadPage, *, page_count: int | None, language: str | None
 ) -> claim.Page:
-    """Return a page in the form it is saved; from_row is the inverse."""
+    """Return a page in the form it is saved; parse_row is the inverse."""
     return claim.Page(
         number=read_page.number,
         text=read_page.text,
         status=_get_status(read_page),
         confidence=read_page.confidence,
-        lines=[line_as_json(line) for line in read_page.lines],
+        lines=[encode_line(line) for line in read_page.lines],
         width=read_page.width or None,
         height=read_page.height or None,
         error=_get_error(read_page),
@@ -42,9 +42,9 @@ def to_saved_page(
     )
 
 
-def from_row(row: Mapping[str, Any]) -> pages.ReadPage:
+def parse_row(row: Mapping[str, Any]) -> pages.ReadPage:
     """Return the page of a row of ocr_pages, or of page_texts, which includes corrections."""
-    page = _without_corrections(row)
+    page = _parse_uncorrected_page(row)
     if row.get("version"):
         page = dataclasses.replace(page, source=pages.TextSource.PERSON, error=None)
     elif page.lines:
@@ -52,12 +52,12 @@ def from_row(row: Mapping[str, Any]) -> pages.ReadPage:
     return corrections.correct_page(page, row.get("text") or "")
 
 
-def line_as_json(line: pages.Line) -> dict[str, Any]:
+def encode_line(line: pages.Line) -> dict[str, Any]:
     """Return a line in the form it is saved."""
     # dataclasses.asdict would copy every corner, which takes longer than reading a text layer.
     return {
-        **_text_and_place(line),
-        "words": [_text_and_place(word) for word in line.words],
+        **_encode_text_and_quad(line),
+        "words": [_encode_text_and_quad(word) for word in line.words],
         "block": line.block,
     }
 
@@ -71,7 +71,7 @@ def split_headline(headline: str) -> list[tuple[bool, str]]:
     return [(is_hit, text) for is_hit, text in parts if text]
 
 
-def _without_corrections(row: Mapping[str, Any]) -> pages.ReadPage:
+def _parse_uncorrected_page(row: Mapping[str, Any]) -> pages.ReadPage:
     return pages.ReadPage.from_json(
         {
             "usage": {},
@@ -101,7 +101,7 @@ def _get_error(read_page: pages.ReadPage) -> str | None:
     return read_page.error or "the page could not be read"
 
 
-def _text_and_place(item: pages.Line | pages.Word) -> dict[str, Any]:
+def _encode_text_and_quad(item: pages.Line | pages.Word) -> dict[str, Any]:
     return {
         "text": item.text,
         "quad": [

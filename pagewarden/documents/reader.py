@@ -56,7 +56,7 @@ class LaneReader:
         for lane in lanes:
             await self._select(lane, None).get()
 
-    async def for_claim(self, claim: Claim) -> DocumentReader:
+    async def select_reader(self, claim: Claim) -> DocumentReader:
         """Return the reader for this document, and start it first if needed."""
         return await self._select(claim.lane, claim.engine).get()
 
@@ -77,7 +77,7 @@ async def open_lane_reader(
     processes: int | None = None,
 ) -> AsyncIterator[LaneReader]:
     """Open the readers of all lanes, each on first use."""
-    permit = engine_rate_limit(database, settings.engine_calls_per_second)
+    permit = make_engine_permit(database, settings.engine_calls_per_second)
 
     def open_local() -> contextlib.AbstractAsyncContextManager[DocumentReader]:
         policies = lanes.policies_from_settings(settings)
@@ -120,16 +120,16 @@ class LocalReader:
         self._readers: dict[tuple[str, str], Reader] = {}
         self._opening = asyncio.Lock()
 
-    async def reading_run(self, claim: Claim) -> ReadingRun:
+    async def get_run(self, claim: Claim) -> ReadingRun:
         """Return engine, version and profile."""
-        options = self._options.for_claim(claim)
+        options = self._options.resolve(claim)
         reader = await self.open_reader(options)
         return ReadingRun(options.engine, reader.version, options.profile)
 
     async def read(self, claim: Claim, done: frozenset[int]) -> AsyncGenerator[Page]:
         """Fetch the file and read its pages, by the policy of its lane."""
         policy = self._policies.get(claim.lane, lanes.DEFAULT_POLICY)
-        options = self._options.for_claim(claim)
+        options = self._options.resolve(claim)
         language = languages.to_search_code(options.language)
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             path = Path(folder, "document")
@@ -212,7 +212,7 @@ async def open_local_reader(
         yield reader
 
 
-def engine_rate_limit(database: Database, per_second: float | None) -> base.Permit | None:
+def make_engine_permit(database: Database, per_second: float | None) -> base.Permit | None:
     """Return the permit that engines request before each call; None if there is no limit.
 
     The limit is in Postgres and shared by all workers. Engines call the permit in their threads.
@@ -221,10 +221,10 @@ def engine_rate_limit(database: Database, per_second: float | None) -> base.Perm
         return None
     loop = asyncio.get_running_loop()
 
-    async def take_call(engine: str) -> float:
+    async def reserve_call(engine: str) -> float:
         return await database.take_engine_call(engine=engine, per_second=per_second)
 
-    def wait_seconds(engine: str) -> float:
-        return asyncio.run_coroutine_threadsafe(take_call(engine), loop).result()
+    def request_permit(engine: str) -> float:
+        return asyncio.run_coroutine_threadsafe(reserve_call(engine), loop).result()
 
-    return wait_seconds
+    return request_permit

@@ -120,7 +120,7 @@ async def apply_retention(
     """Remove everything that has expired; the call is idempotent, also if run concurrently."""
     before = now - GRACE
     purged, erased_jobs = await purge_jobs(database, policy)
-    removed = await apply_policy(database, policy)
+    removed = await remove_expired_rows(database, policy)
     return Summary(
         erased=await remove_erased_files(database, store),
         unknown=await find_unknown_files(database, store, before),
@@ -141,7 +141,7 @@ async def preview_retention(
     jobs = await database.count_old_check_jobs(
         result_days=policy.result_days, input_days=policy.input_days
     )
-    counts = await apply_policy(database, policy, dry_run=True)
+    counts = await remove_expired_rows(database, policy, dry_run=True)
     return Summary(
         erased=sum([len(batch) async for batch in _iterate_erased_files(database)]),
         unknown=await find_unknown_files(database, store, now - GRACE),
@@ -164,7 +164,7 @@ async def purge_jobs(database: Database, policy: RetentionPolicy) -> tuple[int, 
             return purged, erased
 
 
-async def apply_policy(
+async def remove_expired_rows(
     database: Database, policy: RetentionPolicy, *, dry_run: bool = False
 ) -> rows.ApplyRetentionAnswer:
     """Remove expired rows of each kind, or count them."""

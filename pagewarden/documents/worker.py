@@ -13,7 +13,7 @@ import structlog
 
 from pagewarden import concurrency, errors
 from pagewarden.database.listener import Listener
-from pagewarden.database.retry import call_regularly
+from pagewarden.database.retry import call_periodically
 from pagewarden.documents.attempt import Attempt
 from pagewarden.documents.claim import Claim, Outcome
 from pagewarden.telemetry import metrics, tracing
@@ -100,7 +100,7 @@ class Worker:
         return outcome
 
     async def claim_next(self) -> Claim | None:
-        """Claim a document; if there is none, subscribe to the lanes and try once more."""
+        """Claim a document; if there is none, subscribe to the lanes and claim again."""
         try:
             if (claim := await self.claim(self.lanes)) is not None:
                 return claim
@@ -193,9 +193,9 @@ async def run_workers(workers: Sequence[Worker], stop: asyncio.Event) -> None:
             raise end
 
 
-async def sweep_regularly(database: Database, stop: asyncio.Event, *, seconds: float) -> None:
+async def sweep_periodically(database: Database, stop: asyncio.Event, *, seconds: float) -> None:
     """Reclaim documents with expired locks at this interval until `stop` is set."""
-    await call_regularly("sweep_documents", database.sweep_documents, stop, seconds=seconds)
+    await call_periodically("sweep_documents", database.sweep_documents, stop, seconds=seconds)
 
 
 @contextlib.asynccontextmanager
@@ -203,32 +203,32 @@ async def register_worker(
     database: Database, worker_id: str, lanes: Sequence[str]
 ) -> AsyncIterator[None]:
     """Show the worker in the list of workers; this is informative, so errors are only logged."""
-    leaving = asyncio.Event()
-    reporting = asyncio.create_task(_report_regularly(database, worker_id, lanes, leaving))
+    stopping = asyncio.Event()
+    reporting = asyncio.create_task(_report_periodically(database, worker_id, lanes, stopping))
     try:
         yield
     finally:
-        leaving.set()
+        stopping.set()
         # A stopping worker does not wait for the end of a database outage.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_UNREGISTER_SECONDS):
                 await reporting
-                await _report(database, worker_id, lanes, leaves=True)
+                await _report(database, worker_id, lanes, is_stopping=True)
 
 
-async def _report_regularly(
-    database: Database, worker_id: str, lanes: Sequence[str], leaving: asyncio.Event
+async def _report_periodically(
+    database: Database, worker_id: str, lanes: Sequence[str], stopping: asyncio.Event
 ) -> None:
-    while not leaving.is_set():
-        await _report(database, worker_id, lanes, leaves=False)
+    while not stopping.is_set():
+        await _report(database, worker_id, lanes, is_stopping=False)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(leaving.wait(), REPORT_SECONDS)
+            await asyncio.wait_for(stopping.wait(), REPORT_SECONDS)
 
 
 async def _report(
-    database: Database, worker_id: str, lanes: Sequence[str], *, leaves: bool
+    database: Database, worker_id: str, lanes: Sequence[str], *, is_stopping: bool
 ) -> None:
     try:
-        await database.report_worker(worker_id=worker_id, lanes=list(lanes), leaves=leaves)
+        await database.report_worker(worker_id=worker_id, lanes=list(lanes), leaves=is_stopping)
     except errors.DatabaseError as exc:
         log.warning("worker_report_failed", error=str(exc))

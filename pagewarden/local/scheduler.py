@@ -14,7 +14,7 @@ from croniter import croniter
 
 from pagewarden import concurrency, errors
 from pagewarden.database import tables
-from pagewarden.database.retry import call_regularly
+from pagewarden.database.retry import call_periodically
 from pagewarden.telemetry import metrics
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 TICK_SECONDS = 1.0
 ALERT_SECONDS = 60.0
 CALL_TIMEOUT_SECONDS = 300.0
-# Their work is done by sweep_regularly() and by the orchestrator of `pagewarden up`.
+# Their work is done by sweep_periodically() and by the orchestrator of `pagewarden up`.
 _NOT_CALLED = frozenset({"stale-monitor", "volume-orchestrator"})
 _SECONDS = re.compile(r"([1-9]|[1-5][0-9]) seconds")
 
@@ -104,7 +104,9 @@ class Scheduler:
 
 async def evaluate_alerts_regularly(database: Database, stop: asyncio.Event) -> None:
     """Evaluate the alert rules every minute until `stop` is set, even while no function runs."""
-    await call_regularly("evaluate_alerts", database.evaluate_alerts, stop, seconds=ALERT_SECONDS)
+    await call_periodically(
+        "evaluate_alerts", database.evaluate_alerts, stop, seconds=ALERT_SECONDS
+    )
 
 
 def find_next_due(schedule: str, last: dt.datetime) -> dt.datetime:

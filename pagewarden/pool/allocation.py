@@ -94,16 +94,16 @@ def rebalance(
     workers: Sequence[WorkerState], target: Mapping[str, int], rules: MoveRules
 ) -> list[WorkerState]:
     """Assign a lane to each worker without one, and move others if the rules justify it."""
-    assigned = {w.worker_id: w for w in workers if w.lane in target}
-    counts = Counter(w.lane for w in assigned.values())
+    assigned = {worker.worker_id: worker for worker in workers if worker.lane in target}
+    counts = Counter(worker.lane for worker in assigned.values())
     for worker in workers:
         if worker.worker_id not in assigned:
             lane = max(target, key=lambda name: target[name] - counts[name])
             counts[lane] += 1
-            assigned[worker.worker_id] = _assign_lane(worker, lane)
+            assigned[worker.worker_id] = _with_lane(worker, lane)
     for worker, lane in _find_moves(list(assigned.values()), target, rules):
-        assigned[worker.worker_id] = _assign_lane(worker, lane)
-    return [assigned[w.worker_id] for w in workers]
+        assigned[worker.worker_id] = _with_lane(worker, lane)
+    return [assigned[worker.worker_id] for worker in workers]
 
 
 def _compute_shares(lanes: Sequence[Lane], size: int) -> dict[str, int]:
@@ -118,18 +118,18 @@ def _compute_shares(lanes: Sequence[Lane], size: int) -> dict[str, int]:
     return shares
 
 
-def _assign_lane(worker: WorkerState, lane: str) -> WorkerState:
+def _with_lane(worker: WorkerState, lane: str) -> WorkerState:
     return replace(worker, lane=lane, seconds=0.0)
 
 
 def _find_moves(
     workers: Sequence[WorkerState], target: Mapping[str, int], rules: MoveRules
 ) -> list[tuple[WorkerState, str]]:
-    counts = Counter(w.lane for w in workers)
+    counts = Counter(worker.lane for worker in workers)
     # Idle workers move first, and of those the ones that have been in their lane longest.
     movable = sorted(
-        (w for w in workers if w.seconds >= rules.min_stay_seconds),
-        key=lambda w: (not w.is_idle, -w.seconds, w.worker_id),
+        (worker for worker in workers if worker.seconds >= rules.min_stay_seconds),
+        key=lambda worker: (not worker.is_idle, -worker.seconds, worker.worker_id),
     )
     moves = []
     for lane in sorted(target, key=lambda name: counts[name] - target[name]):
@@ -142,7 +142,7 @@ def _find_moves(
                 counts[worker.lane] -= 1
                 counts[lane] += 1
                 moves.append((worker, lane))
-                movable = [w for w in movable if w is not worker]
+                movable = [other for other in movable if other is not worker]
     return moves
 
 

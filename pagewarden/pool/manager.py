@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PoolManager:
-    """Applies for leadership, and rebalances the pool while it leads.
+    """Acquires leadership, and rebalances the pool while it is the leader.
 
     Workers keep their lanes when the leader dies, until another program takes over.
     """
@@ -38,7 +38,7 @@ class PoolManager:
             await concurrency.wait(stop, seconds=self.plan.interval_seconds)
 
     async def rebalance_once(self) -> bool:
-        """Assign the workers if this program leads; return whether it does."""
+        """Assign the workers if this program is the leader; return whether it is."""
         try:
             pool = await self.database.lead_pool(
                 process=self.process, lease_seconds=self.plan.lease_seconds

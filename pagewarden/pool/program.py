@@ -1,4 +1,4 @@
-"""One program of the pool: its workers, their assignments, and a manager that may lead."""
+"""One program of the pool: its workers, their assignments, and a manager that may be the leader."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PoolProgram:
                 leader.run(stop),
                 assignments.run(stop, seconds=report_seconds),
                 # Documents of dead workers are reclaimed even where no scheduler runs.
-                workers.sweep_regularly(self.database, stop, seconds=SWEEP_SECONDS),
+                workers.sweep_periodically(self.database, stop, seconds=SWEEP_SECONDS),
             )
         ]
         try:
@@ -106,15 +106,15 @@ class Assignments:
     reading: Mapping[str, int] = field(default_factory=dict)
     waiting: Collection[str] = ()
 
-    def lanes_below_minimum(self) -> list[str]:
+    def find_lanes_below_minimum(self) -> list[str]:
         """Return the lanes in which fewer workers read than their minimum."""
         return [
             lane for lane, minimum in self.minimums.items() if self.reading.get(lane, 0) < minimum
         ]
 
-    def urgent_lanes(self) -> list[str]:
+    def find_urgent_lanes(self) -> list[str]:
         """Return the lanes below their minimum that have work."""
-        return [lane for lane in self.lanes_below_minimum() if lane in self.waiting]
+        return [lane for lane in self.find_lanes_below_minimum() if lane in self.waiting]
 
     async def run(self, stop: asyncio.Event, *, seconds: float = REPORT_SECONDS) -> None:
         """Report regularly until `stop` is set."""
@@ -175,9 +175,13 @@ class PoolWorker(workers.Worker):
             log.warning("claim_failed", error=str(exc))
             return False
 
-    def lane_order(self) -> list[str]:
+    def get_lane_order(self) -> list[str]:
         """Return the lanes in order: those below their minimum, its own, then all others."""
-        preferred = [*self.assignments.lanes_below_minimum(), self.assignment.lane, *self.lanes]
+        preferred = [
+            *self.assignments.find_lanes_below_minimum(),
+            self.assignment.lane,
+            *self.lanes,
+        ]
         # A program with other lanes may lead the pool, and assign some that are not served here.
         return [
             lane for lane in dict.fromkeys(preferred) if lane is not None and lane in self.lanes
@@ -185,8 +189,8 @@ class PoolWorker(workers.Worker):
 
     async def _try_process(self, stop: asyncio.Event) -> bool | None:
         """Process a document: True; no document: None; no capacity: False."""
-        urgent = self.assignments.urgent_lanes()
-        with self.capacity.reserve(self.lane_order(), urgent) as reservation:
+        urgent = self.assignments.find_urgent_lanes()
+        with self.capacity.reserve(self.get_lane_order(), urgent) as reservation:
             if not reservation.lanes:
                 return False
             claim = await self.claim(reservation.lanes)

@@ -194,7 +194,7 @@ class StageLease:
         log.warning("lock_lost", **self._log_fields())
 
     @property
-    def lost(self) -> Outcome:
+    def lost_outcome(self) -> Outcome:
         """Return the outcome of a lost lock."""
         return Outcome.LOST
 

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from pagewarden import database as clients
-from pagewarden.documents.worker import sweep_regularly
+from pagewarden.documents.worker import sweep_periodically
 from pagewarden.local import bootstrap, cluster, migrations, server
 from tests.chaos import workers
 from tests.support import crowd, polling, worker
@@ -57,7 +57,7 @@ async def sweep_in_background(url: str) -> AsyncIterator[None]:
     """Sweep regularly, as `pagewarden up` does."""
     stop = asyncio.Event()
     async with await clients.connect_direct(url, connections=1) as connection:
-        task = asyncio.create_task(sweep_regularly(connection, stop, seconds=0.5))
+        task = asyncio.create_task(sweep_periodically(connection, stop, seconds=0.5))
         yield
         stop.set()
         await task

@@ -41,7 +41,7 @@ class Reader:
 
     lines: dict[str, Sequence[str] | Exception] = field(default_factory=dict)
 
-    async def reading_run(self, claim: documents.Claim) -> documents.ReadingRun:
+    async def get_run(self, claim: documents.Claim) -> documents.ReadingRun:
         """Return the same run for all claims."""
         assert claim.lock_token
         return documents.ReadingRun("screens", "1")

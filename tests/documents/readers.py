@@ -36,7 +36,7 @@ class Recorder:
     asked: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
     skipped: list[frozenset[int]] = field(default_factory=list)
 
-    async def reading_run(self, claim: documents.Claim) -> documents.ReadingRun:
+    async def get_run(self, claim: documents.Claim) -> documents.ReadingRun:
         """Name a run that is always the same."""
         assert claim.lock_token
         return documents.ReadingRun("recorder", "1")

@@ -75,8 +75,8 @@ def test_a_corrected_row_is_a_page_of_a_person() -> None:
     """Also one that failed, and has no size; one that nobody corrected stays as it was read."""
     row = {"page_number": 1, "lines": [], "status": "failed", "width": None, "height": None}
     row |= {"error": "broken", "details": {"source": "failed"}, "version": 0, "text": ""}
-    assert pages.from_row(row).error == "broken"
-    typed = pages.from_row(row | {"version": 1, "text": "by hand\n\nof mine"})
+    assert pages.parse_row(row).error == "broken"
+    typed = pages.parse_row(row | {"version": 1, "text": "by hand\n\nof mine"})
     assert (typed.source, typed.error, typed.text) == ("person", None, "by hand\n\nof mine")
     assert typed.width > 0
     assert typed.dpi > 0
@@ -85,7 +85,7 @@ def test_a_corrected_row_is_a_page_of_a_person() -> None:
 def test_text_without_lines_is_not_lost() -> None:
     """Whoever saved a page by its text alone finds it in every format."""
     row = {"page_number": 1, "lines": [], "status": "read", "width": 100, "height": 100}
-    page = pages.from_row(row | {"error": None, "details": {}, "text": "only text"})
+    page = pages.parse_row(row | {"error": None, "details": {}, "text": "only text"})
     assert (page.source, page.text) == ("ocr", "only text")
 
 

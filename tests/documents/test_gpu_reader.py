@@ -191,11 +191,11 @@ async def test_a_service_set_up_wrongly_is_an_outage(store: FileStore) -> None:
         reading(service.url, store) as reader,
     ):
         with pytest.raises(errors.EngineUnavailable, match="rejected the key"):
-            await reader.reading_run(_claim())
+            await reader.get_run(_claim())
     async with harness.start_ready_service() as service, service.client() as client:
         wishing = gpu_reader.GpuReader(store, client, options=ReadOptions("fake-remote"))
         with pytest.raises(errors.EngineUnavailable, match="choose one of"):
-            await wishing.reading_run(_claim())
+            await wishing.get_run(_claim())
 
 
 async def test_pages_of_two_versions_never_mix(store: FileStore, tmp_path: Path) -> None:
@@ -208,11 +208,11 @@ async def test_pages_of_two_versions_never_mix(store: FileStore, tmp_path: Path)
         before.client() as client,
     ):
         reader = gpu_reader.GpuReader(store, client)
-        assert await reader.reading_run(_claim()) == claim.ReadingRun("fake", "1")
+        assert await reader.get_run(_claim()) == claim.ReadingRun("fake", "1")
         client._http.base_url = httpx.URL(after.url)  # noqa: SLF001  # behind one address
         with pytest.raises(errors.EngineUnavailable, match="now reads with null 1"):
             await anext(reader.read(_claim(), frozenset()))
-        assert await reader.reading_run(_claim()) == claim.ReadingRun("null", "1")
+        assert await reader.get_run(_claim()) == claim.ReadingRun("null", "1")
         found = [page.number async for page in reader.read(_claim(), frozenset({1}))]
         assert found == [2]
 

@@ -14,7 +14,7 @@ from pagewarden import errors, settings
 from pagewarden.database import tables
 from pagewarden.documents import claim, lanes
 from pagewarden.documents.claim import ReadOptions
-from pagewarden.documents.reader import LocalReader, engine_rate_limit, open_local_reader
+from pagewarden.documents.reader import LocalReader, make_engine_permit, open_local_reader
 from pagewarden.ocr import limits
 from pagewarden.ocr.engines import fakes
 from pagewarden.ocr.pages import ReadPage, TextSource
@@ -198,14 +198,14 @@ def test_checks_are_read_as_the_settings_say() -> None:
 
 async def test_calls_of_all_workers_share_one_limit(desk: readers.Desk) -> None:
     """Each takes the next place, from whatever thread it asks."""
-    permit = engine_rate_limit(desk.link, 0.01)
+    permit = make_engine_permit(desk.link, 0.01)
     assert permit is not None
 
     waits = [await asyncio.to_thread(permit, "gemini") for _ in range(3)]
 
     assert [round(wait / 100) for wait in waits] == [0, 1, 2]
     assert await asyncio.to_thread(permit, "other") == 0
-    assert engine_rate_limit(desk.link, None) is None
+    assert make_engine_permit(desk.link, None) is None
 
 
 async def test_a_lane_is_completed_by_the_completer_that_it_names(

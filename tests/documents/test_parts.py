@@ -146,7 +146,7 @@ _read = st.builds(
 @given(_read)
 def test_a_page_that_was_saved_can_be_made_again(read: ReadPage) -> None:
     """Exports of what is in the database need all of it."""
-    assert pages.from_row(pages.to_saved_page(read, page_count=9, language=None).as_json()) == read
+    assert pages.parse_row(pages.to_saved_page(read, page_count=9, language=None).as_json()) == read
 
 
 def test_a_page_that_failed_without_a_word_gets_a_reason() -> None:

@@ -13,7 +13,7 @@ from PIL import Image
 from pagewarden import errors, settings, storage
 from pagewarden.database import tables
 from pagewarden.documents.claim import Claim, ReadOptions
-from pagewarden.documents.pages import from_row
+from pagewarden.documents.pages import parse_row
 from pagewarden.documents.reader import LocalReader, open_local_reader
 from pagewarden.ocr.engines import fakes
 from tests.database import queries
@@ -98,7 +98,7 @@ async def test_a_document_is_read_from_its_store(store: FileStore, desk: readers
     ]
     (run,) = await desk.link.select(tables.ocr_runs)
     assert (run["engine"], run["engine_version"], run["profile"]) == ("fake-remote", "1", "fast")
-    again = from_row(saved[1])
+    again = parse_row(saved[1])
     assert (again.text, again.width, again.source, again.usage.input_tokens) == (
         "102x50 fra", 102, "ocr", 1,
     )  # fmt: skip
@@ -119,7 +119,7 @@ async def test_bad_pages_and_blank_ones_are_saved_as_what_they_are(
     saved = await desk.link.select(tables.ocr_pages, order="page_number")
     assert [page["status"] for page in saved] == ["blank"] * 4 + ["failed"] + ["blank"] * 6
     assert "the page is damaged" in (saved[4]["error"] or "")
-    assert from_row(saved[4]).error == saved[4]["error"]
+    assert parse_row(saved[4]).error == saved[4]["error"]
     assert await queries.violations(desk.factory.conn) == []
 
 

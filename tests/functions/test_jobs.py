@@ -59,7 +59,7 @@ class Sayer:
     def __post_init__(self) -> None:
         self.opened.set()
 
-    async def reading_run(self, claim: documents.Claim) -> documents.ReadingRun:
+    async def get_run(self, claim: documents.Claim) -> documents.ReadingRun:
         """Name a run that is always the same."""
         assert claim.lane == "check"
         return documents.ReadingRun("sayer", "1")

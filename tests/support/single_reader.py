@@ -15,7 +15,7 @@ class SingleReader:
 
     reader: documents.DocumentReader
 
-    async def for_claim(self, claim: documents.Claim) -> documents.DocumentReader:
+    async def select_reader(self, claim: documents.Claim) -> documents.DocumentReader:
         """Return the reader."""
         assert claim.lock_token
         return self.reader

@@ -93,7 +93,7 @@ class Reader:
 
     options: WorkerOptions
 
-    async def reading_run(self, claim: documents.Claim) -> documents.ReadingRun:
+    async def get_run(self, claim: documents.Claim) -> documents.ReadingRun:
         """Return the same engine for all processes, so that they can resume each other's pages."""
         assert claim.id
         return documents.ReadingRun("steady", "1")

@@ -237,7 +237,7 @@ class GeminiClient:
         self._options = options
         self._clock = clock
         self._retry = retry.RetryPolicy(
-            retry.doubling(BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, options.max_retries),
+            retry.make_doubling_pauses(BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, options.max_retries),
             max_wait=math.inf,  # the page's deadline limits it
             is_transient=_is_transient,
         )
