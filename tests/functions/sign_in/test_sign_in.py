@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import datetime as dt
 import re
-import time
 import uuid
 from typing import Any
 
@@ -367,10 +366,9 @@ async def test_tables_of_the_sign_in_are_hidden_from_the_api(
 
 
 async def test_passwords_are_kept_as_argon2_hashes_of_usual_cost(house: houses.House) -> None:
-    """What OWASP recommends, in a time that a person does not notice."""
+    """The cost is the one that OWASP recommends."""
     hashing = users.ThreadedPasswordHasher(users.make_hasher())
     kept = await hashing.hash_password(houses.PASSWORD)
-    started = time.monotonic()
     right, wrong = (
         await hashing.is_correct(kept, houses.PASSWORD),
         await hashing.is_correct(kept, "wrong"),
@@ -379,5 +377,4 @@ async def test_passwords_are_kept_as_argon2_hashes_of_usual_cost(house: houses.H
     assert re.match(r"\$argon2id\$v=19\$m=19456,t=2,p=1\$", kept)
     assert (right, wrong) == (True, False)
     assert await hashing.is_correct("$2a$10$a.hash.of.bcrypt", houses.PASSWORD) is False
-    assert time.monotonic() - started < 10
     assert house.url
