@@ -131,15 +131,15 @@ def _print(seconds: dict[str, list[float]], documents: int) -> None:
     table = Table("page", "p50, ms", "p95, ms", "max, ms", title=f"{documents:,} documents")
     for path, values in seconds.items():
         shown = re.sub(r"[0-9a-f-]{36}", "…", path)
-        numbers = (statistics.median(values), p95(values), max(values))
+        numbers = (statistics.median(values), compute_p95(values), max(values))
         table.add_row(shown, *(f"{1000 * number:.0f}" for number in numbers))
     out.print(table)
-    slow = [path for path, values in seconds.items() if p95(values) > TARGET_SECONDS]
+    slow = [path for path, values in seconds.items() if compute_p95(values) > TARGET_SECONDS]
     which = f"all but {', '.join(slow)}" if slow else "every page"
     out.print(f"p95 under {1000 * TARGET_SECONDS:.0f} ms: {which}")
 
 
-def p95(values: Sequence[float]) -> float:
+def compute_p95(values: Sequence[float]) -> float:
     """Return the 95th percentile."""
     return statistics.quantiles(values, n=100, method="inclusive")[94]
 

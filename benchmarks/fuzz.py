@@ -46,7 +46,7 @@ def command(
     ] = 1,
 ) -> None:
     """Read randomly corrupted files: each must end in pages or one typed error."""
-    originals = {**sample_files.all_kinds(), **_small_files(corpus)}
+    originals = {**sample_files.make_all_kinds(), **_small_files(corpus)}
     _finish(run(corrupt(originals, seed, range(first, first + count))))
 
 

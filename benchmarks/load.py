@@ -180,7 +180,7 @@ async def _open_clients(system: systems.System, ids: list[str]) -> AsyncIterator
         paths = ["/overview", "/documents", "/cases", "/review", "/tasks", "/dead-letters"]
         paths += [f"/documents/{document}" for document in ids[:50]]
         chance = random.Random(1)  # noqa: S311  # the same every time
-        yield Clients(programs, browser, paths, recent(ids), chance)
+        yield Clients(programs, browser, paths, make_recent_queue(ids), chance)
 
 
 async def _find_saturation(clients: Clients, seconds: float) -> list[Step]:
@@ -238,7 +238,7 @@ def _print_steps(steps: list[Step], documents: int, knee: Step) -> None:
     )  # fmt: skip
     for step in steps:
         kinds = (UPLOADS, STATUS, PAGES)
-        p99s = [_p99(step.seconds.get(kind, [])) for kind in kinds]
+        p99s = [_compute_p99(step.seconds.get(kind, [])) for kind in kinds]
         errors = ", ".join(f"{count} {what}" for what, count in step.errors.items())
         table.add_row(
             f"{step.rate:.0f}",
@@ -254,7 +254,7 @@ def _print_steps(steps: list[Step], documents: int, knee: Step) -> None:
     )
 
 
-def _p99(values: list[float]) -> float:
+def _compute_p99(values: list[float]) -> float:
     ordered = sorted(values)
     return ordered[min(int(0.99 * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
@@ -315,7 +315,7 @@ class Clients:
     programs: httpx.AsyncClient
     browser: httpx.AsyncClient
     paths: Sequence[str]
-    recent: collections.deque[str]
+    make_recent_queue: collections.deque[str]
     chance: random.Random
     uploaded: int = 0
 
@@ -357,18 +357,18 @@ class Clients:
         files = {"file": (name, _draw_page(self.uploaded))}
         response = await self.programs.post("/functions/v1/upload-to-dropbox", files=files)
         if response.is_success:
-            self.recent.append(response.json()["document_id"])
+            self.make_recent_queue.append(response.json()["document_id"])
         return response
 
     async def _get_status(self) -> httpx.Response:
-        document = self.recent[self.chance.randrange(len(self.recent))]
+        document = self.make_recent_queue[self.chance.randrange(len(self.make_recent_queue))]
         return await self.programs.get(f"/functions/v1/documents/{document}")
 
     async def _open_page(self) -> httpx.Response:
         return await self.browser.get(self.paths[self.chance.randrange(len(self.paths))])
 
 
-def recent(ids: Sequence[str]) -> collections.deque[str]:
+def make_recent_queue(ids: Sequence[str]) -> collections.deque[str]:
     """Return a queue of the latest documents, for status requests."""
     return collections.deque(ids, maxlen=_RECENT)
 

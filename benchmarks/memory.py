@@ -90,12 +90,12 @@ def _draw_page(number: int) -> Image.Image:
 
 
 def _read(path: Path, engine: str) -> Peak:
-    child = asyncio.run(_peak_of_children(path, engine))
+    child = asyncio.run(_measure_peak_of_children(path, engine))
     parent = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Peak(parent, child)
 
 
-async def _peak_of_children(path: Path, engine: str) -> int:
+async def _measure_peak_of_children(path: Path, engine: str) -> int:
     async with reader.Reader(engine=engine) as open_reader:
         async with contextlib.aclosing(open_reader.read(path)) as found:
             async for _ in found:

@@ -113,7 +113,7 @@ def run(corpus: Path, *, uploads: int, pages: int, rounds: int) -> str:
 
 async def _measure_latencies(count: int) -> Latencies:
     """Upload to an idle system with an instant engine."""
-    content = _noise()
+    content = _make_noise()
     latencies = Latencies(len(content) / 1e6, [], [])
     async with (
         systems.open_system(engine="null", gpu_engine="null") as system,
@@ -121,16 +121,16 @@ async def _measure_latencies(count: int) -> Latencies:
     ):
         for number in track(range(count + WARM_UP), "uploading", console=out, transient=True):
             start = time.monotonic()
-            document = await upload(client, f"{number}.png", _mark(content, number))
+            document = await upload(client, f"{number}.png", _make_distinct(content, number))
             responded = time.monotonic()
             progress = await wait_until_done(client, document)
             if number >= WARM_UP:
                 latencies.answer.append(responded - start)
-                latencies.claim.append(_seconds_to_claim(progress))
+                latencies.claim.append(_get_seconds_to_claim(progress))
     return latencies
 
 
-def _seconds_to_claim(progress: Mapping[str, Any]) -> float:
+def _get_seconds_to_claim(progress: Mapping[str, Any]) -> float:
     created, claimed = (
         dt.datetime.fromisoformat(progress[name]) for name in ("created_at", "claimed_at")
     )
@@ -236,14 +236,14 @@ async def wait_until_done(
     return progress
 
 
-def _noise() -> bytes:
+def _make_noise() -> bytes:
     pixels = np.random.default_rng(1).integers(0, 256, (NOISE_SIDE, NOISE_SIDE, 3), dtype=np.uint8)
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "PNG", compress_level=0)
     return buffer.getvalue()
 
 
-def _mark(content: bytes, number: int) -> bytes:
+def _make_distinct(content: bytes, number: int) -> bytes:
     """Append bytes after the image, which decoders ignore, to make it another document."""
     return content + number.to_bytes(4, "big")
 

@@ -33,18 +33,18 @@ _MODES = {
 }
 
 
-def all_kinds() -> Mapping[str, bytes]:
+def make_all_kinds() -> Mapping[str, bytes]:
     """Make one document of each kind, by name."""
     files = {name: _encode(name, _draw(mode)) for name, mode in _MODES.items()}
     files["pages.tif"] = _encode("pages.tif", _draw("1"), _draw("L"), _draw("RGB"))
     files["scan.pdf"] = _encode("scan.pdf", _draw("L"), _draw("1"))
-    files["text.pdf"] = text_pdf(3)
-    files["compressed.pdf"] = text_pdf(3, objects=pikepdf.ObjectStreamMode.generate)
-    files["locked.pdf"] = text_pdf(1, password="secret")  # noqa: S106  # not a secret
+    files["text.pdf"] = make_text_pdf(3)
+    files["compressed.pdf"] = make_text_pdf(3, objects=pikepdf.ObjectStreamMode.generate)
+    files["locked.pdf"] = make_text_pdf(1, password="secret")  # noqa: S106  # not a secret
     return files
 
 
-def text_pdf(
+def make_text_pdf(
     count: int,
     *,
     objects: pikepdf.ObjectStreamMode = pikepdf.ObjectStreamMode.disable,

@@ -95,7 +95,7 @@ class System:
 @contextlib.contextmanager
 def prepare(**settings: str) -> Iterator[Installation]:
     """Create a temporary folder and find free ports for a system with these settings."""
-    with new_folder() as folder:
+    with create_folder() as folder:
         home = folder / "home"
         url, gpu_url = (f"http://127.0.0.1:{port}" for port in free_ports(2))
         environment = os.environ | {
@@ -170,7 +170,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 @contextlib.contextmanager
-def new_folder() -> Iterator[Path]:
+def create_folder() -> Iterator[Path]:
     """Create a temporary folder that the account of the server can enter, too."""
     folder = Path(tempfile.mkdtemp(prefix="pagewarden-system-"))
     folder.chmod(0o755)

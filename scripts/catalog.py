@@ -19,7 +19,7 @@ import psycopg
 from pagewarden.local import catalog
 
 
-async def _lines(url: str, *, comments: bool) -> list[str]:
+async def _list_lines(url: str, *, comments: bool) -> list[str]:
     async with await psycopg.AsyncConnection.connect(url) as conn:
         return await catalog.list_lines(conn, comments=comments)
 
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--no-comments", action="store_true", help="leave out comments on objects")
     options = parser.parse_args()
     urls = filter(None, (options.url, options.other))
-    catalogs = [asyncio.run(_lines(url, comments=not options.no_comments)) for url in urls]
+    catalogs = [asyncio.run(_list_lines(url, comments=not options.no_comments)) for url in urls]
     if options.other is None:
         sys.stdout.write("\n".join(catalogs[0]) + "\n")
         return 0

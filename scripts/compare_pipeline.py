@@ -115,7 +115,7 @@ def make_documents(count: int, corpus: Path | None) -> list[tuple[str, bytes]]:
 
 def _draw(number: int) -> tuple[str, bytes]:
     if number % 3 == 0:
-        return ".pdf", sample_files.text_pdf(3)
+        return ".pdf", sample_files.make_text_pdf(3)
     page = Image.new("L", A4_AT_150_DPI, 255)
     draw, font = ImageDraw.Draw(page), ImageFont.load_default(size=26)
     for line in range(LINES):

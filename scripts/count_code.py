@@ -40,7 +40,7 @@ def _git(*arguments: str) -> str:
     return result.stdout
 
 
-def _functions(source: str) -> list[int]:
+def _find_functions(source: str) -> list[int]:
     tree = ast.parse(source)
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
     return [(n.end_lineno or 0) - n.lineno + 1 for n in ast.walk(tree) if isinstance(n, kinds)]
@@ -56,7 +56,7 @@ def count(commit: str) -> Count:
     sources = {name: _git("show", f"{commit}:{name}") for name in names}
     sizes = [source.count("\n") for source in sources.values()]
     own = [source.count("\n") for name, source in sources.items() if "__init__" not in name]
-    functions = sorted(size for source in sources.values() for size in _functions(source))
+    functions = sorted(size for source in sources.values() for size in _find_functions(source))
     return Count(
         modules=len(names),
         lines=sum(sizes),
@@ -66,12 +66,12 @@ def count(commit: str) -> Count:
         modules_over_400_lines=sum(size > 400 for size in sizes),
         median_function=round(statistics.median(functions)),
         p95_function=functions[int(len(functions) * 0.95)],
-        entries_of_pagewarden=_entries(commit, "pagewarden"),
-        entries_of_functions=_entries(commit, "functions"),
+        entries_of_pagewarden=_list_entries(commit, "pagewarden"),
+        entries_of_functions=_list_entries(commit, "functions"),
     )
 
 
-def _entries(commit: str, folder: str) -> int:
+def _list_entries(commit: str, folder: str) -> int:
     return len(_git("ls-tree", "--name-only", commit, f"{folder}/").splitlines())
 
 

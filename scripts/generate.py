@@ -155,14 +155,14 @@ def read(connection: psycopg.Connection) -> Catalog:
     """Read the catalog of a migrated database."""
     with connection.cursor(row_factory=dict_row) as cursor:
         cursor.execute("set search_path = pg_catalog")
-        functions = [_function(row) for row in cursor.execute(_FUNCTIONS).fetchall()]
-        relations = [_relation(row) for row in cursor.execute(_RELATIONS).fetchall()]
+        functions = [_make_function(row) for row in cursor.execute(_FUNCTIONS).fetchall()]
+        relations = [_make_relation(row) for row in cursor.execute(_RELATIONS).fetchall()]
         enums = frozenset(row["name"] for row in cursor.execute(_ENUMS).fetchall())
         inner = {row["name"]: row["comment"] for row in cursor.execute(_INNER_TABLES).fetchall()}
     return Catalog(tuple(functions), tuple(relations), enums, inner)
 
 
-def _relation(row: Mapping[str, Any]) -> Relation:
+def _make_relation(row: Mapping[str, Any]) -> Relation:
     comment, nullable = _split_comment(row["comment"])
     fields = [
         Field(f["name"], f["type"], f["nullable"] or f["name"] in nullable) for f in row["columns"]
@@ -171,7 +171,7 @@ def _relation(row: Mapping[str, Any]) -> Relation:
     return Relation(row["name"], row["kind"], comment, tuple(fields))
 
 
-def _function(row: Mapping[str, Any]) -> Function:
+def _make_function(row: Mapping[str, Any]) -> Function:
     comment, nullable = _split_comment(row["comment"])
     names = row["names"] or []
     modes = row["modes"] or ["i"] * len(names)
@@ -209,7 +209,7 @@ def _require_known(name: str, nullable: Iterable[str], known: Iterable[str]) -> 
 # Python ------------------------------------------------------------------------------------
 
 
-def camel(name: str) -> str:
+def to_camel_case(name: str) -> str:
     """Return the class name for a table or type."""
     return "".join(part.capitalize() for part in name.split("_"))
 
@@ -222,26 +222,26 @@ class Names:
         self._rows = {f"public.{r.name}" for r in catalog.relations}
         self._prefix = prefix
 
-    def python_type(self, sql_type: str) -> str:
+    def get_python_type(self, sql_type: str) -> str:
         """Return the Python type of a value."""
         if sql_type.endswith("[]"):
-            return f"list[{self.python_type(sql_type[:-2])}]"
+            return f"list[{self.get_python_type(sql_type[:-2])}]"
         if sql_type in self._rows:
-            return self._prefix + camel(sql_type.removeprefix("public."))
+            return self._prefix + to_camel_case(sql_type.removeprefix("public."))
         return "str" if sql_type in self._texts else _PYTHON[sql_type]
 
-    def parameter_type(self, parameter: Parameter) -> str:
+    def get_parameter_type(self, parameter: Parameter) -> str:
         """Return the Python type of a parameter."""
         if parameter.type.endswith("[]"):
-            item = self.parameter_type(Parameter("", parameter.type[:-2], None, nullable=True))
+            item = self.get_parameter_type(Parameter("", parameter.type[:-2], None, nullable=True))
             return f"Sequence[{item}]"
         name = {"Any": "object"}.get(
-            _PYTHON.get(parameter.type, ""), self.python_type(parameter.type)
+            _PYTHON.get(parameter.type, ""), self.get_python_type(parameter.type)
         )
         return f"{name} | None" if parameter.nullable and name != "object" else name
 
 
-def rows_module(catalog: Catalog) -> str:
+def render_rows_module(catalog: Catalog) -> str:
     """Render pagewarden/database/rows.py: results of functions and rows of tables."""
     names = Names(catalog)
     head = HEADER.format("Results of database functions, and rows of tables.")
@@ -250,12 +250,16 @@ def rows_module(catalog: Catalog) -> str:
     documents = {f"{f.name}_answer" for f in catalog.functions if f.result == "jsonb"}
     for relation in sorted(relations.values(), key=lambda r: _rank(r, relations)):
         base = "TypedDict, total=False" if relation.name in documents else "TypedDict"
-        text = _row_class(camel(relation.name), relation.comment, relation.fields, names)
+        text = _render_row_class(
+            to_camel_case(relation.name), relation.comment, relation.fields, names
+        )
         parts.append(text.replace("(TypedDict)", f"({base})", 1))
     for function in catalog.functions:
         if function.fields:
             about = f"One row of {function.name}."
-            parts.append(_row_class(camel(function.name), about, function.fields, names))
+            parts.append(
+                _render_row_class(to_camel_case(function.name), about, function.fields, names)
+            )
     return "\n\n".join(parts)
 
 
@@ -266,20 +270,24 @@ def _rank(relation: Relation, relations: Mapping[str, Relation]) -> tuple[int, s
     return depth, relation.name
 
 
-def _row_class(name: str, comment: str, fields: Sequence[Field], names: Names) -> str:
+def _render_row_class(name: str, comment: str, fields: Sequence[Field], names: Names) -> str:
     if any(keyword.iskeyword(f.name) for f in fields):  # not possible in a class
-        items = (f'"{f.name}": {names.python_type(f.type)}{_or_none(f, names)}' for f in fields)
+        items = (
+            f'"{f.name}": {names.get_python_type(f.type)}{_format_none(f, names)}' for f in fields
+        )
         return f'{name} = TypedDict("{name}", {{{", ".join(items)}}})\n"""{comment}"""\n'
-    lines = [f"class {name}(TypedDict):", *_docstring(comment), ""]
-    lines += [f"    {f.name}: {names.python_type(f.type)}{_or_none(f, names)}" for f in fields]
+    lines = [f"class {name}(TypedDict):", *_format_docstring(comment), ""]
+    lines += [
+        f"    {f.name}: {names.get_python_type(f.type)}{_format_none(f, names)}" for f in fields
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _or_none(field: Field, names: Names) -> str:
-    return " | None" if field.nullable and names.python_type(field.type) != "Any" else ""
+def _format_none(field: Field, names: Names) -> str:
+    return " | None" if field.nullable and names.get_python_type(field.type) != "Any" else ""
 
 
-def _docstring(comment: str, indent: str = "    ") -> Iterator[str]:
+def _format_docstring(comment: str, indent: str = "    ") -> Iterator[str]:
     """Format a comment as a docstring: its first sentence, then the rest."""
     text = comment.replace("\\", "\\\\").replace('"""', "'''")
     first, _, rest = re.sub(r"\s+", " ", text).partition(". ")
@@ -297,7 +305,7 @@ def _docstring(comment: str, indent: str = "    ") -> Iterator[str]:
     yield f'{indent}"""'
 
 
-def tables_module(catalog: Catalog) -> str:
+def render_tables_module(catalog: Catalog) -> str:
     """Render pagewarden/database/tables.py: the tables and views for select()."""
     parts = [
         HEADER.format("The tables and views of the database, by name.")
@@ -306,14 +314,14 @@ def tables_module(catalog: Catalog) -> str:
         "if TYPE_CHECKING:\n    from pagewarden.database import rows\n",
     ]
     lines = [
-        f'{r.name}: Final[Table[rows.{camel(r.name)}]] = Table("{r.name}")'
+        f'{r.name}: Final[Table[rows.{to_camel_case(r.name)}]] = Table("{r.name}")'
         for r in catalog.relations
         if r.kind in "rv"
     ]
     return parts[0] + "\n" + "\n".join(lines) + "\n"
 
 
-def client_module(catalog: Catalog) -> str:
+def render_client_module(catalog: Catalog) -> str:
     """Render pagewarden/database/client.py: a method for each function."""
     names = Names(catalog, "rows.")
     head = HEADER.format("Every function of the database as a method.") + (
@@ -328,22 +336,22 @@ def client_module(catalog: Catalog) -> str:
         "    async def rpc(self, name: str, /, **params: object) -> Any:\n"
         '        """Call public.<name>; the methods below have its parameters and result."""\n'
     )
-    return "\n".join([head, *(_method(f, names) for f in catalog.functions if f.callers)])
+    return "\n".join([head, *(_render_method(f, names) for f in catalog.functions if f.callers)])
 
 
-def _method(function: Function, names: Names) -> str:
-    result = _result(function, names)
+def _render_method(function: Function, names: Names) -> str:
+    result = _get_result_type(function, names)
     indent = " " * 4
-    signature = ", ".join(["self", "*", *(_argument(p, names) for p in function.parameters)])
+    signature = ", ".join(["self", "*", *(_render_argument(p, names) for p in function.parameters)])
     if not function.parameters:
         signature = "self"
     lines = [f"{indent}async def {function.name}({signature}) -> {result}:"]
-    lines += _docstring(function.comment, indent * 2)
+    lines += _format_docstring(function.comment, indent * 2)
     sent = [p for p in function.parameters if not _is_omitted(p)]
     omitted = [p for p in function.parameters if _is_omitted(p)]
-    arguments = "".join(f", {p.name}={_python_name(p)}" for p in sent)
+    arguments = "".join(f", {p.name}={_get_python_name(p)}" for p in sent)
     if omitted:
-        optional = ", ".join(f'"{p.name}": {_python_name(p)}' for p in omitted)
+        optional = ", ".join(f'"{p.name}": {_get_python_name(p)}' for p in omitted)
         lines += [f"{indent * 2}optional = _without_none({{{optional}}})"]
         arguments += ", **optional"
     call = f'await self.rpc("{function.name}"{arguments})'
@@ -354,29 +362,29 @@ def _method(function: Function, names: Names) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _result(function: Function, names: Names) -> str:
+def _get_result_type(function: Function, names: Names) -> str:
     if function.fields:
-        name = "rows." + camel(function.name)
+        name = "rows." + to_camel_case(function.name)
     elif function.result == "jsonb" and (type_ := f"public.{function.name}_answer") in names._rows:  # noqa: SLF001
-        name = names.python_type(type_)
+        name = names.get_python_type(type_)
     else:
-        name = names.python_type(function.result)
+        name = names.get_python_type(function.result)
     if function.may_be_null and name != "Any":
         return f"{name} | None"
     return f"list[{name}]" if function.is_set else name
 
 
-def _python_name(parameter: Parameter) -> str:
+def _get_python_name(parameter: Parameter) -> str:
     name = parameter.name.removeprefix("p_")
     return f"{name}_" if name in {"from", "is", "not", "in", "on"} else name
 
 
 def _is_omitted(parameter: Parameter) -> bool:
     """Return whether the call omits the parameter when no value is passed."""
-    return parameter.default is not None and _literal(parameter.default) is None
+    return parameter.default is not None and _to_python_literal(parameter.default) is None
 
 
-def _literal(default: str) -> str | None:
+def _to_python_literal(default: str) -> str | None:
     """Return a SQL default as Python code; None if that is not possible, or if it is null."""
     match = _LITERAL.fullmatch(default)
     if match is None or match[1] == "'{}'":
@@ -386,14 +394,14 @@ def _literal(default: str) -> str | None:
     return repr(match[1].strip("'")).replace("'", '"') if match[1].startswith("'") else match[1]
 
 
-def _argument(parameter: Parameter, names: Names) -> str:
-    name, type_ = _python_name(parameter), names.parameter_type(parameter)
+def _render_argument(parameter: Parameter, names: Names) -> str:
+    name, type_ = _get_python_name(parameter), names.get_parameter_type(parameter)
     if parameter.default is None:
         return f"{name}: {type_}"
     if _is_omitted(parameter):
         optional = type_ if type_.endswith("| None") or type_ == "object" else f"{type_} | None"
         return f"{name}: {optional} = None"
-    return f"{name}: {type_} = {_literal(parameter.default)}"
+    return f"{name}: {type_} = {_to_python_literal(parameter.default)}"
 
 
 # The map -----------------------------------------------------------------------------------
@@ -426,14 +434,14 @@ Each object is defined once, so one search finds it:
 """
 
 
-def database_map(catalog: Catalog) -> str:
+def render_database_map(catalog: Catalog) -> str:
     """Render supabase/README.md: the tables and functions of each file, and their callers."""
     return _MAP_HEAD + "".join(
-        _topic(migration, catalog) for migration in migrations.list_migrations()
+        _render_topic(migration, catalog) for migration in migrations.list_migrations()
     )
 
 
-def _topic(migration: migrations.Migration, catalog: Catalog) -> str:
+def _render_topic(migration: migrations.Migration, catalog: Catalog) -> str:
     functions = {f.name: f for f in catalog.functions}
     comments = {f"public.{r.name}": r.comment for r in catalog.relations} | catalog.inner_tables
     text = migration.path.read_text("utf-8")
@@ -442,10 +450,12 @@ def _topic(migration: migrations.Migration, catalog: Catalog) -> str:
     for kind, schema, name in _DEFINES.findall(text):
         if kind != "function":
             full_name = name if schema == "public" else f"{schema}.{name}"
-            tables.append(f"| `{full_name}` | {_summary(comments[f'{schema}.{name}'])} |")
+            tables.append(
+                f"| `{full_name}` | {_get_first_sentence(comments[f'{schema}.{name}'])} |"
+            )
         elif schema == "public" and (function := functions.get(name)) and function.callers:
             callers = ", ".join(_CALLERS[role] for role in function.callers)
-            api.append(f"| `{name}` | {_summary(function.comment)} | {callers} |")
+            api.append(f"| `{name}` | {_get_first_sentence(function.comment)} | {callers} |")
     lines = ["", f"## [{migration.name}](migrations/{migration.path.name})", "", f"{title}.", ""]
     if tables:
         lines += ["| table or view | holds |", "|---|---|", *tables, ""]
@@ -454,7 +464,7 @@ def _topic(migration: migrations.Migration, catalog: Catalog) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _summary(comment: str) -> str:
+def _get_first_sentence(comment: str) -> str:
     """Return the first sentence of a comment."""
     first = re.split(r"(?<=[^.])\.\s", re.sub(r"\s+", " ", comment) + " ")[0].strip()
     return first.rstrip(".").replace("|", "\\|")
@@ -487,11 +497,11 @@ def render(connection: psycopg.Connection, tcp_url: str) -> dict[Path, str]:
     catalog = read(connection)
     package = Path("pagewarden", "database")
     return {
-        package / "client.py": _format(client_module(catalog) + _HELPER),
-        package / "rows.py": _format(rows_module(catalog)),
-        package / "tables.py": _format(tables_module(catalog)),
+        package / "client.py": _format(render_client_module(catalog) + _HELPER),
+        package / "rows.py": _format(render_rows_module(catalog)),
+        package / "tables.py": _format(render_tables_module(catalog)),
         Path("supabase", "database.types.ts"): _render_typescript(tcp_url),
-        Path("supabase", "README.md"): database_map(catalog),
+        Path("supabase", "README.md"): render_database_map(catalog),
     }
 
 

@@ -28,16 +28,16 @@ def main(selections: list[str]) -> None:
     entries = read_entries((ROOT / "requirements.lock").read_text())
     names: set[str] = set()
     for selection in selections:
-        names |= selected_packages(selection, entries)
+        names |= select_packages(selection, entries)
     selected = (text for name, texts in entries.items() if name in names for text in texts)
     sys.stdout.write("\n".join(selected) + "\n")
 
 
-def selected_packages(selection: str, entries: dict[str, list[str]]) -> set[str]:
+def select_packages(selection: str, entries: dict[str, list[str]]) -> set[str]:
     """Return the packages of a selection."""
     if selection == "all":
         return set(entries)
-    return product_packages(entries) if selection == "up" else {normalize(selection)}
+    return find_product_packages(entries) if selection == "up" else {normalize(selection)}
 
 
 def read_entries(lock: str) -> dict[str, list[str]]:
@@ -48,22 +48,22 @@ def read_entries(lock: str) -> dict[str, list[str]]:
     return entries
 
 
-def product_packages(entries: dict[str, list[str]]) -> set[str]:
+def find_product_packages(entries: dict[str, list[str]]) -> set[str]:
     """Return the packages that the product needs, directly or through others.
 
     The lock names under `via` the packages that require an entry.
     """
-    needed = {name for name in product_requirements() if name in entries}
+    needed = {name for name in read_product_requirements() if name in entries}
     while more := {
         name
         for name, texts in entries.items()
-        if name not in needed and not needed.isdisjoint(required_by(texts))
+        if name not in needed and not needed.isdisjoint(find_dependencies(texts))
     }:
         needed |= more
     return needed
 
 
-def product_requirements() -> set[str]:
+def read_product_requirements() -> set[str]:
     """Return the names of pyproject.toml that the product or its installation needs."""
     document = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project = document["project"]
@@ -74,7 +74,7 @@ def product_requirements() -> set[str]:
     return {normalize(requirement) for requirement in requirements} | SETUP_TOOLS
 
 
-def required_by(texts: list[str]) -> set[str]:
+def find_dependencies(texts: list[str]) -> set[str]:
     """Return the packages that require an entry."""
     comments = "\n".join(re.findall(r"^ +#(?: +via)?(.*)", "\n".join(texts), re.MULTILINE))
     return {normalize(line) for line in comments.split("\n") if line.strip()}

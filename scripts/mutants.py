@@ -140,7 +140,7 @@ _SQL_FUNCTION = re.compile(
 )
 
 
-def functions(tree: Path, part: str) -> list[Function]:
+def find_functions(tree: Path, part: str) -> list[Function]:
     """Find all functions; for SQL functions, the last definition."""
     if part == "sql":
         found = {}
@@ -150,10 +150,10 @@ def functions(tree: Path, part: str) -> list[Function]:
                 found[match[1]] = Function(path, match[1], match.start(), match[0])
         return list(found.values())
     paths = sorted((tree / "pagewarden").rglob("*.py"))
-    return [function for path in paths for function in _python_functions(path)]
+    return [function for path in paths for function in _find_python_functions(path)]
 
 
-def _python_functions(path: Path) -> Iterator[Function]:
+def _find_python_functions(path: Path) -> Iterator[Function]:
     text = path.read_text("utf-8")
     starts = [0, *itertools.accumulate(len(line) for line in text.splitlines(keepends=True))]
 
@@ -201,7 +201,7 @@ _DROPS = (
 )
 
 
-def sql_sites(text: str) -> Iterator[Site]:
+def find_sql_sites(text: str) -> Iterator[Site]:
     """Find possible changes in an SQL function."""
     begin = text.index("\nas $")
     code = " " * begin + _blank(r"--[^\n]*", text[begin:])
@@ -216,11 +216,11 @@ def sql_sites(text: str) -> Iterator[Site]:
         if match[1] != "=" or re.search(r"\b(where|and|or|on|if|when)\b", line):
             for new in _FLIPS[match[1]]:
                 yield Site("comparison", *match.span(1), new)
-    yield from _columns(bare)
-    yield from _sql_constants(code, bare)
+    yield from _find_columns(bare)
+    yield from _find_sql_constants(code, bare)
 
 
-def _sql_constants(code: str, bare: str) -> Iterator[Site]:
+def _find_sql_constants(code: str, bare: str) -> Iterator[Site]:
     for match in re.finditer(r"(?<![\w.'\-$])\d+(?![\w.'])", bare):
         if not bare[: match.start()].endswith(("limit ", "select ", "perform ")):
             yield Site("constant", *match.span(), str(int(match[0]) + 1))
@@ -230,7 +230,7 @@ def _sql_constants(code: str, bare: str) -> Iterator[Site]:
         yield Site("constant", *match.span(), "false" if match[1] == "true" else "true")
 
 
-def _columns(bare: str) -> Iterator[Site]:
+def _find_columns(bare: str) -> Iterator[Site]:
     """Find the columns that an update sets, if it sets several."""
     for match in re.finditer(r"(?<=\bset )(?!local)\w+ = ", bare):
         parts, at, depth = [match.start()], match.start(), 0
@@ -259,7 +259,7 @@ _PYTHON_FLIPS: dict[type[ast.cmpop], tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def python_sites(text: str) -> Iterator[Site]:
+def find_python_sites(text: str) -> Iterator[Site]:
     """Find possible changes in a Python function; the text begins at its def."""
     shift = len(text) - len(text.lstrip())
     lines = text.splitlines(keepends=True)
@@ -272,7 +272,7 @@ def python_sites(text: str) -> Iterator[Site]:
         return begin, starts[end_line - 1] + end_column + shift
 
     for node in ast.walk(ast.parse(whole)):
-        for kind, begin, end, new in _node_sites(node):
+        for kind, begin, end, new in _find_node_sites(node):
             first, last = span(begin), span(end)
             if begin is end:
                 yield Site(kind, *first, new)
@@ -285,7 +285,7 @@ def python_sites(text: str) -> Iterator[Site]:
 _Node = ast.expr | ast.stmt
 
 
-def _node_sites(node: ast.AST) -> Iterator[tuple[str, _Node, _Node, str]]:
+def _find_node_sites(node: ast.AST) -> Iterator[tuple[str, _Node, _Node, str]]:
     match node:
         case ast.If(test=test):
             yield "condition", test, test, "False"
@@ -308,19 +308,19 @@ def _node_sites(node: ast.AST) -> Iterator[tuple[str, _Node, _Node, str]]:
 # The list ----------------------------------------------------------------------------------
 
 
-def _pattern(snippet: str) -> re.Pattern[str]:
+def _make_pattern(snippet: str) -> re.Pattern[str]:
     """Return a pattern that matches a snippet with any line breaks."""
     return re.compile(r"\s+".join(map(re.escape, snippet.split())))
 
 
-def _mutant(function: Function, part: str, site: Site, tree: Path) -> Mutant | None:
+def _make_mutant(function: Function, part: str, site: Site, tree: Path) -> Mutant | None:
     """Describe a change by as many whole lines as needed to make it unique in its function."""
     text = function.text
     begin = text.rfind("\n", 0, site.start + 1) + 1
     end = text.find("\n", max(site.end - 1, site.start))
     for turn in range(8):
         old = text[begin:end]
-        if len(_pattern(old).findall(text)) == 1:
+        if len(_make_pattern(old).findall(text)) == 1:
             break
         if turn % 2:
             end = text.find("\n", end + 1)
@@ -337,21 +337,21 @@ def _mutant(function: Function, part: str, site: Site, tree: Path) -> Mutant | N
     )  # fmt: skip
 
 
-def make_list(tree: Path, seed: int, refused: dict[str, str]) -> list[Mutant]:
+def draw_mutants(tree: Path, seed: int, refused: dict[str, str]) -> list[Mutant]:
     """Draw mutants of every file: kinds in turn, and no function twice before all had one."""
     chosen = []
     quotas = [("sql", area, count) for area, count in SQL.items()]
     quotas += [("worker", area, count) for area, count in WORKER.items()]
-    known = {part: functions(tree, part) for part in PARTS}
+    known = {part: find_functions(tree, part) for part in PARTS}
     for number, (part, area, count) in enumerate(quotas):
         dice = random.Random(f"{seed} {area}")  # noqa: S311  # no secret
         ending = f"_{area}.sql" if part == "sql" else area
         by_kind: dict[str, list[Mutant]] = {kind: [] for kind in KINDS}
         for function in known[part]:
             if str(function.file).endswith(ending) and "require_" not in function.name:
-                find = sql_sites if part == "sql" else python_sites
+                find = find_sql_sites if part == "sql" else find_python_sites
                 for site in find(function.text):
-                    mutant = _mutant(function, part, site, tree)
+                    mutant = _make_mutant(function, part, site, tree)
                     if mutant and mutant.id not in refused:
                         by_kind[site.kind].append(mutant)
         for mutants in by_kind.values():
@@ -372,9 +372,9 @@ def make_list(tree: Path, seed: int, refused: dict[str, str]) -> list[Mutant]:
 
 def apply(mutant: Mutant, tree: Path) -> Path | None:
     """Change and return the file; None if the text is missing or no longer unique."""
-    known = functions(tree, mutant.part)
+    known = find_functions(tree, mutant.part)
     named = [function for function in known if function.name == mutant.function]
-    pattern = _pattern(mutant.old)
+    pattern = _make_pattern(mutant.old)
     for candidates in (
         [f for f in named if f.file == tree / mutant.file],
         named,
@@ -410,7 +410,7 @@ class TestRun(NamedTuple):
     seconds: float
 
 
-class Bench:
+class Workspace:
     """A copy of a tree, in which mutants are applied."""
 
     def __init__(self, tree: Path, copy: Path) -> None:
@@ -423,13 +423,15 @@ class Bench:
             (copy / name).symlink_to((tree / name).resolve())
 
     @contextlib.contextmanager
-    def mutated(self, mutants: Iterable[Mutant]) -> Iterator[list[Mutant]]:
+    def apply_mutants(self, mutants: Iterable[Mutant]) -> Iterator[list[Mutant]]:
         """Apply mutants within the block; yield the applied ones."""
         originals: dict[Path, str] = {}
         applied = []
         try:
             for mutant in mutants:
-                for path in {f.file for f in functions(self.tree, mutant.part)} - set(originals):
+                for path in {f.file for f in find_functions(self.tree, mutant.part)} - set(
+                    originals
+                ):
                     originals[path] = path.read_text("utf-8")
                 if apply(mutant, self.tree):
                     applied.append(mutant)
@@ -473,9 +475,9 @@ class Bench:
                 output, end = _watch(process, max_seconds)
             finally:
                 _stop(process, Path(folder))
-        failed = _failed_tests(output)
+        failed = _parse_failed_tests(output)
         if end == "hang":
-            failed.append(_last_test(output) + _HANGS)
+            failed.append(_parse_last_test(output) + _HANGS)
         if process.returncode not in (0, 1) and not failed and end is None:
             raise SystemExit(f"pytest ended with {process.returncode}:\n{output[-3000:]}")
         return TestRun(failed, end is None, time.monotonic() - began)
@@ -484,18 +486,18 @@ class Bench:
 def _watch(process: subprocess.Popen[bytes], max_seconds: float | None) -> tuple[str, str | None]:
     """Read output until the process ends, is silent for too long, or takes too long."""
     assert process.stdout is not None  # noqa: S101
-    printed, began, heard = b"", time.monotonic(), time.monotonic()
+    output, began, heard = b"", time.monotonic(), time.monotonic()
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while True:
             if selector.select(1):
                 if not (chunk := os.read(process.stdout.fileno(), 65536)):
-                    return printed.decode(errors="replace"), None
-                printed, heard = printed + chunk, time.monotonic()
+                    return output.decode(errors="replace"), None
+                output, heard = output + chunk, time.monotonic()
             if time.monotonic() - heard > HANG_SECONDS:
-                return printed.decode(errors="replace"), "hang"
+                return output.decode(errors="replace"), "hang"
             if max_seconds and time.monotonic() - began > max_seconds:
-                return printed.decode(errors="replace"), "time"
+                return output.decode(errors="replace"), "time"
 
 
 def _stop(process: subprocess.Popen[bytes], folder: Path) -> None:
@@ -515,21 +517,21 @@ def _stop(process: subprocess.Popen[bytes], folder: Path) -> None:
 _TEST = r"(tests/[\w./]+\.py(?:::\w+)*(?:\[.*?\])?)"
 
 
-def _failed_tests(printed: str) -> list[str]:
-    found = re.findall(rf"^(?:FAILED|ERROR|SUBFAIL\w*).*?{_TEST}(?: - |$)", printed, re.MULTILINE)
-    found += re.findall(rf"^{_TEST}(?: \S+)? (?:FAILED|ERROR|SUBFAIL\w*)\b", printed, re.MULTILINE)
+def _parse_failed_tests(output: str) -> list[str]:
+    found = re.findall(rf"^(?:FAILED|ERROR|SUBFAIL\w*).*?{_TEST}(?: - |$)", output, re.MULTILINE)
+    found += re.findall(rf"^{_TEST}(?: \S+)? (?:FAILED|ERROR|SUBFAIL\w*)\b", output, re.MULTILINE)
     return list(dict.fromkeys(found))
 
 
-def _last_test(printed: str) -> str:
-    tests: list[str] = re.findall(_TEST, printed)
+def _parse_last_test(output: str) -> str:
+    tests: list[str] = re.findall(_TEST, output)
     return tests[-1] if tests else "?"
 
 
 # Commands ----------------------------------------------------------------------------------
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
@@ -555,7 +557,7 @@ class Results:
         spent = self.rows.get(mutant.id, {}).get("seconds", 0) + round(seconds, 1)
         self.rows[mutant.id] = {"outcome": outcome, "by": by, "seconds": spent}
         self.path.write_text(json.dumps(self.rows, indent=1) + "\n", "utf-8")
-        _say(f"  {mutant.id} {mutant.function}: {outcome} {by} ({seconds:.0f} s)")
+        _print(f"  {mutant.id} {mutant.function}: {outcome} {by} ({seconds:.0f} s)")
 
     def with_outcome(self, outcome: str, mutants: Iterable[Mutant]) -> list[Mutant]:
         """Return the mutants with this outcome."""
@@ -565,7 +567,7 @@ class Results:
 def _choose_tests(mutant: Mutant, files: list[str], hints: dict[str, dict[str, Any]]) -> list[str]:
     """Choose the most likely tests, beginning with the one that killed the mutant before."""
     names = next((names for area, names in FIRST.items() if area in mutant.file), _CORE)
-    killer = _file(hints.get(mutant.id, {}).get("by", ""))
+    killer = _get_test_file(hints.get(mutant.id, {}).get("by", ""))
     first = [killer] if killer in files else []
     return list(dict.fromkeys(first + [f for name in names for f in files if name in f]))
 
@@ -574,7 +576,7 @@ def _choose_tests(mutant: Mutant, files: list[str], hints: dict[str, dict[str, A
 class Session:
     """Mutants, a tree to apply them in, and their results."""
 
-    bench: Bench
+    workspace: Workspace
     results: Results
     mutants: list[Mutant]
 
@@ -582,41 +584,44 @@ class Session:
         """Run the most likely tests on each mutant."""
         todo = [m for m in self.mutants if m.id not in self.results.rows]
         for number, mutant in enumerate(todo, 1):
-            _say(f"[{number}/{len(todo)}] {mutant.part} {mutant.kind} in {mutant.function}")
-            with self.bench.mutated([mutant]) as applied:
+            _print(f"[{number}/{len(todo)}] {mutant.part} {mutant.kind} in {mutant.function}")
+            with self.workspace.apply_mutants([mutant]) as applied:
                 if not applied:
                     self.results.record(mutant, "not applicable")
                     continue
-                tests = _choose_tests(mutant, self.bench.files(mutant.part), hints)
-                ran = self.bench.test(tests, "-x", max_seconds=cap)
+                tests = _choose_tests(mutant, self.workspace.files(mutant.part), hints)
+                ran = self.workspace.test(tests, "-x", max_seconds=cap)
             by = ran.failed[0] if ran.failed else ""
             self.results.record(mutant, "killed" if by else "open", by, ran.seconds)
 
     def confirm_kills(self) -> None:
         """Run the killing tests without mutants; a test that fails then has killed nothing."""
-        killers = {m.id: _name(self.results.rows[m.id]["by"]) for m in self._with_outcome("killed")}
-        failed = self.bench.test(sorted(set(killers.values()))).failed if killers else []
+        killers = {
+            m.id: _get_test_name(self.results.rows[m.id]["by"])
+            for m in self._with_outcome("killed")
+        }
+        failed = self.workspace.test(sorted(set(killers.values()))).failed if killers else []
         for mutant in self._with_outcome("killed"):
             if killers[mutant.id] in failed:
                 self.results.record(mutant, "open", "fails without mutants too")
 
     def run_grouped(self, part: str | None, before: str, after: str, *options: str) -> None:
         """Run the tests of a part, or all, on all survivors, then the failed ones on each."""
-        tests = self.bench.files(part) if part else ["tests"]
+        tests = self.workspace.files(part) if part else ["tests"]
         while survivors := [m for m in self._with_outcome(before) if part in (m.part, None)]:
-            with self.bench.mutated(survivors) as applied:
-                _say(f"{len(applied)} survivors together: {' '.join(m.id for m in applied)}")
-                ran = self.bench.test(tests, *options)
-            suspects = list(map(_name, ran.failed))
-            broken = self.bench.test(suspects).failed if suspects else []
+            with self.workspace.apply_mutants(survivors) as applied:
+                _print(f"{len(applied)} survivors together: {' '.join(m.id for m in applied)}")
+                ran = self.workspace.test(tests, *options)
+            suspects = list(map(_get_test_name, ran.failed))
+            broken = self.workspace.test(suspects).failed if suspects else []
             suspects = [test for test in suspects if test not in broken]
-            _say(f"  {ran.seconds:.0f} s; failed: {' '.join(suspects) or 'nothing'}")
+            _print(f"  {ran.seconds:.0f} s; failed: {' '.join(suspects) or 'nothing'}")
             killed = [
                 mutant for mutant in applied if suspects and self._is_killed(mutant, suspects)
             ]
             # If none was killed alone, a test may depend on those before it in its file.
-            known = {_file(self.results.rows[mutant.id]["by"]) for mutant in killed}
-            files = sorted(set(map(_file, suspects)) - known)
+            known = {_get_test_file(self.results.rows[mutant.id]["by"]) for mutant in killed}
+            files = sorted(set(map(_get_test_file, suspects)) - known)
             killed += [
                 m for m in applied if files and m not in killed and self._is_killed(m, files)
             ]
@@ -625,8 +630,8 @@ class Session:
                     self.results.record(mutant, after)
 
     def _is_killed(self, mutant: Mutant, tests: list[str]) -> bool:
-        with self.bench.mutated([mutant]):
-            ran = self.bench.test(tests, "-x")
+        with self.workspace.apply_mutants([mutant]):
+            ran = self.workspace.test(tests, "-x")
         if ran.failed:
             self.results.record(mutant, "killed", ran.failed[0], ran.seconds)
         return bool(ran.failed)
@@ -635,11 +640,11 @@ class Session:
         return self.results.with_outcome(outcome, self.mutants)
 
 
-def _name(test: str) -> str:
+def _get_test_name(test: str) -> str:
     return test.removesuffix(_HANGS)
 
 
-def _file(test: str) -> str:
+def _get_test_file(test: str) -> str:
     return test.split("::", maxsplit=1)[0]
 
 
@@ -647,7 +652,7 @@ def print_table(options: argparse.Namespace, mutants: list[Mutant]) -> None:
     """Print the results as Markdown, side by side."""
     every = [Results(path) for path in options.results]
     names = " | ".join(path.stem for path in options.results)
-    _say(f"| mutant | place | kind | {names} |\n|---|---|---|{'---|' * len(every)}")
+    _print(f"| mutant | place | kind | {names} |\n|---|---|---|{'---|' * len(every)}")
     for mutant in mutants:
         ends = [results.rows.get(mutant.id, {}) for results in every]
         cells = [
@@ -655,26 +660,26 @@ def print_table(options: argparse.Namespace, mutants: list[Mutant]) -> None:
             for row in ends
         ]
         place = f"`{mutant.function}` ({Path(mutant.file).name})"
-        _say(f"| {mutant.id} | {place} | {mutant.kind} | {' | '.join(cells)} |")
+        _print(f"| {mutant.id} | {place} | {mutant.kind} | {' | '.join(cells)} |")
     for results, path in zip(every, options.results, strict=True):
         killed = len(results.with_outcome("killed", mutants))
         ran = len(results.rows) - len(results.with_outcome("not applicable", mutants))
-        _say(f"\n{path.stem}: {killed} of {ran} killed ({killed / max(ran, 1):.0%})")
+        _print(f"\n{path.stem}: {killed} of {ran} killed ({killed / max(ran, 1):.0%})")
 
 
-def check(bench: Bench, mutants: list[Mutant]) -> int:
+def check(workspace: Workspace, mutants: list[Mutant]) -> int:
     """List the mutants that cannot be applied in this tree."""
     missing = 0
     for mutant in mutants:
-        with bench.mutated([mutant]) as applied:
+        with workspace.apply_mutants([mutant]) as applied:
             missing += not applied
             if not applied:
-                _say(f"not applicable: {mutant.id} {mutant.function}: {mutant.old.strip()}")
-    _say(f"{len(mutants) - missing} of {len(mutants)} can be applied")
+                _print(f"not applicable: {mutant.id} {mutant.function}: {mutant.old.strip()}")
+    _print(f"{len(mutants) - missing} of {len(mutants)} can be applied")
     return int(missing > 0)
 
 
-def _options() -> argparse.Namespace:
+def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -703,7 +708,7 @@ def _options() -> argparse.Namespace:
     commands.add_parser("check", parents=[shared], help=check.__doc__)
     command = commands.add_parser("table", parents=[shared], help=print_table.__doc__)
     command.add_argument("--results", type=Path, nargs="+", required=True)
-    command = commands.add_parser("make-list", parents=[shared], help=make_list.__doc__)
+    command = commands.add_parser("make-list", parents=[shared], help=draw_mutants.__doc__)
     command.add_argument("--seed", type=int)
     return parser.parse_args()
 
@@ -712,12 +717,12 @@ def main() -> int:
     """Run the command."""
     for number in (signal.SIGINT, signal.SIGTERM):  # a background job ignores the first
         signal.signal(number, signal.default_int_handler)
-    options = _options()
+    options = _parse_options()
     seed, mutants, refused = _load(ROOT)
     mutants = [m for m in mutants if not options.only or m.id in options.only]
     if options.command == "make-list":
         seed = options.seed or seed
-        mutants = make_list(ROOT, seed, refused)
+        mutants = draw_mutants(ROOT, seed, refused)
         rows = {"seed": seed, "left_out": refused, "mutants": [asdict(m) for m in mutants]}
         (ROOT / LIST).write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", "utf-8")
         return 0
@@ -726,10 +731,10 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="mutants-tree-") as folder:
         Path(folder).chmod(0o755)
-        bench = Bench(options.tree.resolve(), Path(folder) / "tree")
+        workspace = Workspace(options.tree.resolve(), Path(folder) / "tree")
         if options.command == "check":
-            return check(bench, mutants)
-        session = Session(bench, Results(options.results), mutants)
+            return check(workspace, mutants)
+        session = Session(workspace, Results(options.results), mutants)
         if options.command == "group":
             session.run_grouped(None, "survived", "survived all", *options.pytest_options)
             return 0

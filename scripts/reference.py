@@ -64,25 +64,28 @@ def render_database_page(rpcs: list[dict[str, Any]], tables: list[dict[str, Any]
         "",
         "| name | | what it holds |",
         "|---|---|---|",
-        *(f"| `{row['name']}` | {row['kind']} | {_cell(row['comment'])} |" for row in tables),
+        *(
+            f"| `{row['name']}` | {row['kind']} | {_format_cell(row['comment'])} |"
+            for row in tables
+        ),
         "",
         "## Functions",
         "",
         "| function | for | |",
         "|---|---|---|",
-        *(_rpc(row) for row in rpcs),
+        *(_format_rpc(row) for row in rpcs),
         "",
     ]
     return "\n".join(lines)
 
 
-def _rpc(row: dict[str, Any]) -> str:
+def _format_rpc(row: dict[str, Any]) -> str:
     callers = ", ".join(_CALLERS[name] for name in row["callers"])
     signature = f"{row['name']}({row['arguments']}) → {row['result']}".replace("|", "\\|")
-    return f"| `{signature}` | {callers} | {_cell(row['comment'])} |"
+    return f"| `{signature}` | {callers} | {_format_cell(row['comment'])} |"
 
 
-def _cell(text: str | None) -> str:
+def _format_cell(text: str | None) -> str:
     return (text or "").replace("|", "\\|").replace("\n", " ")
 
 
@@ -103,12 +106,14 @@ def render_routes_page() -> str:
         for method, operation in methods.items():
             description = operation.get("description", operation.get("summary", ""))
             statuses = ", ".join(sorted(operation["responses"]))
-            lines.append(f"| `{method.upper()} {path}` | {_first(description)} | {statuses} |")
+            lines.append(
+                f"| `{method.upper()} {path}` | {_get_first_sentence(description)} | {statuses} |"
+            )
     return "\n".join([*lines, ""])
 
 
-def _first(text: str) -> str:
-    return _cell(text.split("\n\n", maxsplit=1)[0])
+def _get_first_sentence(text: str) -> str:
+    return _format_cell(text.split("\n\n", maxsplit=1)[0])
 
 
 def render_commands_page() -> str:
@@ -127,15 +132,15 @@ def render_commands_page() -> str:
         "|---|---|",
     ]
     for name, found in sorted(cli.COMMANDS.items()):
-        lines.append(f"| `pagewarden {name}` | {_cell(found.summary)} |")
+        lines.append(f"| `pagewarden {name}` | {_format_cell(found.summary)} |")
         loaded = found.load()
         for below, command in sorted(getattr(loaded, "commands", {}).items()):
-            line = _first(command.help or "")
-            lines.append(f"| `pagewarden {name} {below}` | {_cell(line)} |")
+            line = _get_first_sentence(command.help or "")
+            lines.append(f"| `pagewarden {name} {below}` | {_format_cell(line)} |")
     return "\n".join([*lines, ""])
 
 
-async def render_from(url: str) -> str:
+async def render_migrated_page(url: str) -> str:
     """Render the page of a migrated database."""
     async with await psycopg.AsyncConnection.connect(url, row_factory=dict_row) as conn:
         rpcs = await (await conn.execute(RPCS)).fetchall()
@@ -147,7 +152,7 @@ async def _render_from_new_database(folder: Path) -> str:
     async with server.open_server(folder / "home", durable=False) as local:
         await bootstrap.bootstrap(local.url(cluster.SUPERUSER), password=local.password)
         await migrations.migrate(local.url())
-        return await render_from(local.url(cluster.SUPERUSER))
+        return await render_migrated_page(local.url(cluster.SUPERUSER))
 
 
 def main() -> None:

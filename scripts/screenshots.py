@@ -34,8 +34,8 @@ async def main() -> None:
     """Take all screenshots."""
     IMAGES.mkdir(exist_ok=True)
     async with systems.open_system() as system:
-        await _demo(system)
-        await _volume(system)
+        await _upload_demo(system)
+        await _process_volume(system)
         match = systems.FIRST_SIGN_IN.search("\n".join(system.output))
         assert match, "the output has no sign-in"  # noqa: S101  # a script
         async with playwright.async_playwright() as programs:
@@ -46,13 +46,13 @@ async def main() -> None:
             await page.goto("/sign-in")
             await page.screenshot(path=IMAGES / "sign-in.png")
             await _sign_in(page, match[1], match[2])
-            async for name, path in _pages(page):
+            async for name, path in _take_menu_pages(page):
                 await _take(page, name, path)
             await _take_special(page)
             await browser.close()
 
 
-async def _demo(system: systems.System) -> None:
+async def _upload_demo(system: systems.System) -> None:
     """Upload the demo documents and wait until all are processed."""
     await _run(system, "demo")
     while True:
@@ -61,7 +61,7 @@ async def _demo(system: systems.System) -> None:
             return
 
 
-async def _volume(system: systems.System) -> None:
+async def _process_volume(system: systems.System) -> None:
     """Process the images of the demo as a volume, with one damaged page."""
     with tempfile.TemporaryDirectory() as folder:
         samples, book = Path(folder) / "samples", Path(folder) / VOLUME
@@ -96,7 +96,7 @@ async def _sign_in(page: playwright.Page, email: str, password: str) -> None:
     await page.get_by_role("navigation").wait_for()
 
 
-async def _pages(page: playwright.Page) -> AsyncIterator[tuple[str, str]]:
+async def _take_menu_pages(page: playwright.Page) -> AsyncIterator[tuple[str, str]]:
     links = page.locator("header nav a")  # including those of closed menus
     for path in [await link.get_attribute("href") or "/" for link in await links.all()]:
         yield path.strip("/"), path

@@ -68,7 +68,7 @@ class Order:
         return self.images / self.volumes
 
 
-def collect(status: Path, folder: Path, cores: int) -> dict[str, Any]:
+def read_measurements(status: Path, folder: Path, cores: int) -> dict[str, Any]:
     """Return rates from the status of a job, and sizes from its folder of artifacts."""
     job = json.loads(status.read_text("utf-8"))["job"]
     counts = {count["stage"]: count for count in job["stages"]}
@@ -107,10 +107,10 @@ def parse_stages(rates: dict[str, Any]) -> list[Stage]:
 
 def count_machines(stage: Stage, order: Order) -> int:
     """Return how many machines a stage needs to finish in time."""
-    return math.ceil(machine_hours(stage, order) / (order.days * 24))
+    return math.ceil(compute_machine_hours(stage, order) / (order.days * 24))
 
 
-def machine_hours(stage: Stage, order: Order) -> float:
+def compute_machine_hours(stage: Stage, order: Order) -> float:
     """Return how long a stage takes on one machine."""
     return stage.core_seconds * order.images / HOUR / order.machine_cores / UTILIZATION
 
@@ -119,28 +119,28 @@ def format_plan(stages: list[Stage], order: Order, prices: Prices) -> str:
     """Return the plan as Markdown."""
     return "\n".join(
         [
-            *_work(stages, order, prices),
+            *_format_work(stages, order, prices),
             "",
-            *_queues(stages, order, prices),
+            *_format_queues(stages, order, prices),
             "",
-            *_artifacts(stages, order, prices),
+            *_format_artifacts(stages, order, prices),
         ]
     )
 
 
-def _work(stages: list[Stage], order: Order, prices: Prices) -> list[str]:
+def _format_work(stages: list[Stage], order: Order, prices: Prices) -> list[str]:
     rows = [
         "| stage | core-s/page | min/volume and machine | machine-hours | machines | cost |",
         "|---|---|---|---|---|---|",
     ]
     for stage in stages:
-        hours = machine_hours(stage, order)
+        hours = compute_machine_hours(stage, order)
         minutes = stage.core_seconds * order.pages_per_volume / order.machine_cores / 60
         rows.append(
             f"| {stage.name} | {stage.core_seconds:.2f} | {minutes:.1f} | {hours:,.0f} | "
             f"{count_machines(stage, order):,} | ${hours * prices.machine_hour:,.0f} |"
         )
-    hours = sum(machine_hours(stage, order) for stage in stages)
+    hours = sum(compute_machine_hours(stage, order) for stage in stages)
     count = sum(count_machines(stage, order) for stage in stages)
     rows.append(
         f"| **all** | {sum(s.core_seconds for s in stages):.2f} | | {hours:,.0f} | {count:,} | "
@@ -149,7 +149,7 @@ def _work(stages: list[Stage], order: Order, prices: Prices) -> list[str]:
     return rows
 
 
-def _queues(stages: list[Stage], order: Order, prices: Prices) -> list[str]:
+def _format_queues(stages: list[Stage], order: Order, prices: Prices) -> list[str]:
     attempts = order.volumes * len(stages)
     count = sum(count_machines(stage, order) for stage in stages)
     seconds = sum(s.core_seconds for s in stages) * order.images / order.machine_cores
@@ -169,7 +169,7 @@ def _queues(stages: list[Stage], order: Order, prices: Prices) -> list[str]:
     ]
 
 
-def _artifacts(stages: list[Stage], order: Order, prices: Prices) -> list[str]:
+def _format_artifacts(stages: list[Stage], order: Order, prices: Prices) -> list[str]:
     rows = [
         "| stage | Parquet of a volume | Parquet | images | objects | PUTs | a month |",
         "|---|---|---|---|---|---|---|",
@@ -211,7 +211,9 @@ def main() -> None:
     """Run the command."""
     arguments = _parse_arguments()
     if arguments.command == "collect":
-        output = json.dumps(collect(arguments.status, arguments.folder, arguments.cores), indent=2)
+        output = json.dumps(
+            read_measurements(arguments.status, arguments.folder, arguments.cores), indent=2
+        )
     else:
         order = Order(arguments.volumes, arguments.images, arguments.days, arguments.machine_cores)
         prices = Prices(

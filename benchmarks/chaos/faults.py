@@ -56,17 +56,17 @@ class FaultInjector:
             "kill the sandbox of a worker": self._kill_a_sandbox,
             "kill the functions": lambda: self._kill("functions"),
             "suspend the functions": lambda: self._suspend(
-                "functions", self._seconds_beyond_lock()
+                "functions", self._draw_seconds_beyond_lock()
             ),
             "kill the GPU service": lambda: self._kill("gpu"),
             "suspend the GPU service": self._suspend_the_gpu_service,
             "kill the system with its scheduler": lambda: self._kill(SYSTEM),
-            "restart Postgres, fast": lambda: self._restart(signal.SIGINT),
-            "restart Postgres, immediate": lambda: self._restart(signal.SIGQUIT),
+            "restart Postgres, fast": lambda: self._restart_postgres(signal.SIGINT),
+            "restart Postgres, immediate": lambda: self._restart_postgres(signal.SIGQUIT),
             "stop Postgres beyond a lock": self._stop_postgres,
             "cut the connections of a process": self._cut_process,
-            "cut all connections": lambda: self._cut(_CUT, None, None),
-            "cut listening connections": lambda: self._cut(_CUT_LISTENERS),
+            "cut all connections": lambda: self._cut_connections(_CUT, None, None),
+            "cut listening connections": lambda: self._cut_connections(_CUT_LISTENERS),
             "send a spurious notification": self._notify,
             "call a worker function": self._call_function,
             "fill the disk": self._fill_disk,
@@ -80,13 +80,13 @@ class FaultInjector:
             "run a job again": users.rerun_job,
         }
 
-    async def run(self, over: asyncio.Event) -> None:
-        """Inject faults until `over` is set; then wait until the last one has ended."""
+    async def run(self, stop: asyncio.Event) -> None:
+        """Inject faults until `stop` is set; then wait until the last one has ended."""
         async with asyncio.TaskGroup() as group:
-            for name, pause in schedule(self._system.plan):
+            for name, pause in generate_schedule(self._system.plan):
                 group.create_task(self._inject(name))
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(over.wait(), pause)
+                    await asyncio.wait_for(stop.wait(), pause)
                     return
 
     async def _inject(self, name: str) -> None:
@@ -98,7 +98,7 @@ class FaultInjector:
             return
         self._system.journal.counts[name] += 1
 
-    def _seconds_beyond_lock(self) -> float:
+    def _draw_seconds_beyond_lock(self) -> float:
         lock = self._system.plan.lock_seconds
         return lock + self._rng.uniform(0.2, 0.6) * lock
 
@@ -117,7 +117,7 @@ class FaultInjector:
         running = [name for name in workers if name not in self._suspended]
         if 2 * len(running) <= len(workers):
             raise LookupError("half of the workers are suspended")
-        await self._suspend(self._rng.choice(running), self._seconds_beyond_lock())
+        await self._suspend(self._rng.choice(running), self._draw_seconds_beyond_lock())
 
     async def _suspend(self, name: str, seconds: float) -> None:
         if name in self._suspended:
@@ -133,24 +133,24 @@ class FaultInjector:
         silence = self._system.plan.gpu_silence_seconds
         await self._suspend("gpu", self._rng.uniform(0.3, 1.3) * silence)
 
-    async def _restart(self, number: signal.Signals) -> None:
+    async def _restart_postgres(self, number: signal.Signals) -> None:
         """Shut Postgres down; the system restarts it."""
-        async with self._postgres_lock, self._outage():
-            self._postmaster().send_signal(number)
+        async with self._postgres_lock, self._record_outage():
+            self._find_postmaster().send_signal(number)
 
     async def _stop_postgres(self) -> None:
         """Shut Postgres down and suspend the system, which would restart it."""
-        async with self._postgres_lock, self._outage():
+        async with self._postgres_lock, self._record_outage():
             end = time.time() + self._system.plan.lock_seconds * self._rng.uniform(1.1, 1.5)
             with self._system.programs.suspend(SYSTEM):
                 while time.time() < end:
                     # A worker that was just started may have restarted it.
                     with contextlib.suppress(FileNotFoundError, psutil.Error):
-                        self._postmaster().send_signal(signal.SIGINT)
+                        self._find_postmaster().send_signal(signal.SIGINT)
                     await asyncio.sleep(0.5)
 
     @contextlib.asynccontextmanager
-    async def _outage(self) -> AsyncIterator[None]:
+    async def _record_outage(self) -> AsyncIterator[None]:
         """Record the period in which the database is unavailable."""
         begin = time.time()
         yield
@@ -158,16 +158,16 @@ class FaultInjector:
             await asyncio.sleep(0.05)
         self._system.journal.outages.append(event_log.Span(begin, time.time()))
 
-    def _postmaster(self) -> psutil.Process:
+    def _find_postmaster(self) -> psutil.Process:
         file = self._system.installation.home / "data" / "postmaster.pid"
         return psutil.Process(int(file.read_text().split()[0]))
 
     async def _cut_process(self) -> None:
         name = self._rng.choice([*self._system.programs.worker_names(), "functions", SYSTEM])
-        application = f"chaos-{self._system.programs.pid_of(name)}"
-        await self._cut(_CUT, application, application)
+        application = f"chaos-{self._system.programs.find_pid(name)}"
+        await self._cut_connections(_CUT, application, application)
 
-    async def _cut(self, statement: LiteralString, *values: object) -> None:
+    async def _cut_connections(self, statement: LiteralString, *values: object) -> None:
         async with await self._system.connect() as conn:
             self._system.journal.cuts.append(time.time())
             await conn.execute(statement, values or None)
@@ -199,7 +199,7 @@ class FaultInjector:
                 junk.unlink(missing_ok=True)
 
 
-def schedule(plan: plans.Plan) -> Iterator[tuple[str, float]]:
+def generate_schedule(plan: plans.Plan) -> Iterator[tuple[str, float]]:
     """Yield each fault and the seconds until the next one; the seed determines them."""
     rng = plan.rng("what is done when")
     names, weights = list(plan.disturbances), list(plan.disturbances.values())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from benchmarks.chaos import event_log
     from benchmarks.chaos.documents import SampleFile
     from benchmarks.chaos.system import ChaosSystem
-    from benchmarks.chaos.traffic import Submitted, Users
+    from benchmarks.chaos.traffic import Submissions, Users
 
 
 _SQL = Path(__file__).with_name("invariants.sql")
@@ -79,7 +79,7 @@ class Claim:
     @property
     def pid(self) -> int:
         """Return the process id of the worker."""
-        return pid_of(self.begin.worker)
+        return parse_pid(self.begin.worker)
 
     @property
     def was_rescued(self) -> bool:
@@ -87,7 +87,7 @@ class Claim:
         return self.end is not None and self.end.kind == "rescued" and _is_program(self.end.caller)
 
 
-def pid_of(worker: str | None) -> int:
+def parse_pid(worker: str | None) -> int:
     """Return the process id in the name of a worker, as chaos.process_of does."""
     number = (worker or "").removeprefix(f"{socket.gethostname()}-").partition("-")[0]
     return int(number) if number.isdecimal() else 0
@@ -211,7 +211,7 @@ class FinalCheck:
     """Compares the final documents and jobs with the uploads and user actions of the run."""
 
     system: ChaosSystem
-    submitted: Submitted
+    submissions: Submissions
     users: Users
 
     async def run(self, events: Sequence[Event]) -> list[Violation]:
@@ -237,12 +237,12 @@ class FinalCheck:
     def _check_uploads(self, documents: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
         """Check that every accepted upload is there once, and no rejected one."""
         ids = {row["id"] for row in documents}
-        for name, document in self.submitted.ids.items():
+        for name, document in self.submissions.ids.items():
             if document not in ids:
                 yield Violation("an accepted upload is not lost", document, name)
         accepted = {
-            *self.submitted.ids,
-            *(n for names in self.submitted.jobs.values() for n in names),
+            *self.submissions.ids,
+            *(n for names in self.submissions.jobs.values() for n in names),
         }
         for row in documents:
             if row["name"] not in accepted:
@@ -253,14 +253,14 @@ class FinalCheck:
                 yield Violation(
                     "a repeated upload creates one document", None, f"{name}: {count} times"
                 )
-        for name, file in self.submitted.files.items():
-            if file.is_rejected != (name in self.submitted.rejected):
+        for name, file in self.submissions.files.items():
+            if file.is_rejected != (name in self.submissions.rejected):
                 yield Violation("exactly the invalid files are rejected", None, name)
 
     def _check_final_states(self, documents: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
         """Check that every document ended as its content or a user action requires."""
         for row in documents:
-            file = self.submitted.files[row["name"]]
+            file = self.submissions.files[row["name"]]
             if row["is_deleted"] and row["id"] not in self.users.requested["delete"]:
                 yield Violation("documents are deleted only by users", row["id"], row["name"])
             if problem := self._find_problem(row, file):
@@ -278,7 +278,7 @@ class FinalCheck:
             is_expected = file.texts is None or file.name in requested["abandon"]
             return None if is_expected else f"{file.name} is valid, but ended as {status}"
         if status == "cancelled":
-            by_job = row["case_id"] in self.submitted.jobs
+            by_job = row["case_id"] in self.submissions.jobs
             is_expected = by_job or row["id"] in requested["cancel"] | requested["delete"]
             return None if is_expected else f"{file.name} was cancelled without a request"
         return f"{file.name} is still {status}"
@@ -304,7 +304,7 @@ class FinalCheck:
         for event in events:
             row = limits[event.document_id]
             was_given_up = event.status in _GIVEN_UP and event.kind in {"failed", "rescued"}
-            if not was_given_up or self.submitted.files[row["name"]].texts is None:
+            if not was_given_up or self.submissions.files[row["name"]].texts is None:
                 continue
             if event.retries < row["max_attempts"] and event.rescues <= row["max_rescues"]:
                 detail = f"{event.retries} failures, {event.rescues} rescues"
@@ -315,16 +315,16 @@ class FinalCheck:
     def _check_jobs(self, jobs: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
         """Check that every accepted job has one outcome, and that it matches its images."""
         ids = {job["id"] for job in jobs}
-        for lost in self.submitted.jobs.keys() - ids:
+        for lost in self.submissions.jobs.keys() - ids:
             yield Violation("an accepted upload is not lost", lost, "a job")
         for job in jobs:
-            if job["id"] not in self.submitted.jobs:
+            if job["id"] not in self.submissions.jobs:
                 yield Violation("a repeated upload creates one document", job["id"], "a job")
             elif problem := self._find_job_problem(job):
                 yield Violation("the outcome of a job matches its images", job["id"], problem)
 
     def _find_job_problem(self, job: Mapping[str, Any]) -> str | None:
-        files = [self.submitted.files[name] for name in self.submitted.jobs[job["id"]]]
+        files = [self.submissions.files[name] for name in self.submissions.jobs[job["id"]]]
         statuses = set(job["statuses"])
         if job["outcome"] == "SUCCEEDED":
             expected = {file.name: "\n".join(file.texts or ()) for file in files}

@@ -86,15 +86,15 @@ class Run:
 
     async def inject_faults(self, seconds: float) -> tuple[float, float]:
         """Inject faults for this time or until a violation; return the begin and the end."""
-        over = asyncio.Event()
+        stop = asyncio.Event()
         begin = time.time()
         async with asyncio.TaskGroup() as group:
-            group.create_task(faults.FaultInjector(self.system, self.users).run(over))
+            group.create_task(faults.FaultInjector(self.system, self.users).run(stop))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self.wait_for_violation()
             end = time.time()
-            over.set()
+            stop.set()
         return begin, end
 
     async def break_build(self, name: str) -> None:
@@ -122,7 +122,7 @@ class Run:
 
     async def _is_settled(self) -> bool:
         """Requeue valid documents that were given up; return whether all have ended."""
-        files = self.source.submitted.files
+        files = self.source.submissions.files
         letters = [row for row in await self.system.rows(_DEAD_LETTERS) if files[row["name"]].texts]
         for row in letters:
             await self.users.resolve(row["id"], row["name"], "requeue")
@@ -134,7 +134,7 @@ class Run:
         return not (letters or jobs or left) and self.source.is_done
 
     def _image_names(self, job: str) -> Sequence[str]:
-        return self.source.submitted.jobs.get(job, ())
+        return self.source.submissions.jobs.get(job, ())
 
 
 @contextlib.asynccontextmanager
@@ -148,7 +148,7 @@ async def open_run(plan: plans.Plan, logs: Path) -> AsyncIterator[Run]:
         queue = traffic.QueueMonitor(system)
         source = traffic.DocumentSource(system, DocumentGenerator(plan), queue)
         async with (
-            traffic.sign_in_users(system, source.submitted) as users,
+            traffic.sign_in_users(system, source.submissions) as users,
             asyncio.TaskGroup() as group,
         ):
             works = (queue.run(), monitor.watch(), source.run())
@@ -189,7 +189,7 @@ async def conclude(
     run: Run, quiet: tuple[float, float], faulty: tuple[float, float], settled: float | None
 ) -> Result:
     """Check the final state, and compute the figures."""
-    plan, journal, submitted = run.system.plan, run.system.journal, run.source.submitted
+    plan, journal, submissions = run.system.plan, run.system.journal, run.source.submissions
     await run.monitor.check()
     events = await run.monitor.load_events()
     claims = list(invariants.pair_claims(events))
@@ -198,7 +198,7 @@ async def conclude(
     )
     violations = await run.monitor.find_violations()
     if settled is not None:
-        final_check = invariants.FinalCheck(run.system, submitted, run.users)
+        final_check = invariants.FinalCheck(run.system, submissions, run.users)
         violations += await final_check.run(events)
     elif not violations:
         violations.append(invariants.Violation("all documents end", None, None))
@@ -219,12 +219,12 @@ async def conclude(
         violations=violations,
         seconds=faulty[1] - faulty[0],
         settled_seconds=settled,
-        documents=len(submitted.ids) + sum(map(len, submitted.jobs.values())),
-        jobs=len(submitted.jobs),
+        documents=len(submissions.ids) + sum(map(len, submissions.jobs.values())),
+        jobs=len(submissions.jobs),
         statuses={row["ocr_status"]: row["count"] for row in statuses},
         disturbances=dict(journal.counts.most_common()),
         acts=dict(sorted(run.users.answers.items())),
-        answers=dict(submitted.answers.most_common()),
+        answers=dict(submissions.answers.most_common()),
         starts={name: program.starts for name, program in run.system.programs.by_name.items()},
         ended_by_themselves=[d.name for d in journal.deaths.values() if not d.ordered],
         has_disk=run.system.has_disk,

@@ -187,7 +187,7 @@ def _tail(log: Path, lines: int = 30) -> str:
 @contextlib.contextmanager
 def _mount_disk() -> Iterator[tuple[Path, bool]]:
     """Yield a folder, and whether it is on a disk of its own; without rights to mount it is not."""
-    with systems.new_folder() as folder:
+    with systems.create_folder() as folder:
         options = f"size={_DISK_MEGABYTES}m,mode=0700"
         is_mounted = _succeeds(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)])
         try:
@@ -258,7 +258,7 @@ class Program:
         try:
             await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not ending.done():
-                await _end(process)
+                await _stop_process(process)
             journal.record_death(process.pid, self.name, ordered=stopping.done())
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -266,7 +266,7 @@ class Program:
             await ending
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _stop_process(process: asyncio.subprocess.Process) -> None:
     for number in (signal.SIGCONT, signal.SIGTERM):
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(number)
@@ -311,12 +311,12 @@ class Programs:
 
     def _find_parts(self) -> Iterator[tuple[str, int]]:
         with contextlib.suppress(LookupError, psutil.Error):
-            for child in psutil.Process(self.pid_of(SYSTEM)).children():
+            for child in psutil.Process(self.find_pid(SYSTEM)).children():
                 with contextlib.suppress(psutil.Error):
                     if name := systems.find_part(child.cmdline()):
                         yield name, child.pid
 
-    def pid_of(self, name: str) -> int:
+    def find_pid(self, name: str) -> int:
         """Return the process id of a program or part; LookupError if it is not running."""
         if name in self.parts:
             return self.parts[name]
@@ -331,7 +331,7 @@ class Programs:
 
     def kill(self, name: str) -> None:
         """Kill a program or a part; the parts of the system die with it."""
-        pid = self.pid_of(name)
+        pid = self.find_pid(name)
         self._journal.record_death(pid, name, ordered=True)
         if name == SYSTEM:
             for part, part_pid in self.parts.items():
@@ -341,14 +341,14 @@ class Programs:
     def kill_sandbox(self, name: str) -> None:
         """Kill the process from which a worker forks its sandboxed children."""
         with contextlib.suppress(psutil.Error):
-            for child in psutil.Process(self.pid_of(name)).children():
+            for child in psutil.Process(self.find_pid(name)).children():
                 if SANDBOX in child.cmdline():
                     child.kill()
 
     @contextlib.contextmanager
     def suspend(self, name: str) -> Iterator[None]:
         """Suspend a program or a part within the block."""
-        pid = self.pid_of(name)
+        pid = self.find_pid(name)
         # Recorded before the signal and until after the next: the process surely ran outside of it.
         span = self._journal.record_suspension(pid, name)
         _send(pid, signal.SIGSTOP)

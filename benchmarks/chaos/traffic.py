@@ -37,7 +37,7 @@ EXTRACTOR = "chaos-extractor"
 
 
 @dataclass(slots=True)
-class Submitted:
+class Submissions:
     """The generated files by name, and the responses: ids of documents and jobs, rejected names."""
 
     files: dict[str, SampleFile] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class DocumentSource:
         self._generator = maker
         self._queue = queue
         self._pending: collections.Counter[str] = collections.Counter()
-        self.submitted = Submitted()
+        self.submissions = Submissions()
         self.is_open = True
         self.is_done = False
 
@@ -82,16 +82,16 @@ class DocumentSource:
             await database.connect_direct(url) as link,
             storage.open_store(store_settings) as store,
         ):
-            yield _Uploader(client, registry.Registry(link, EXTRACTOR), store, self.submitted)
+            yield _Uploader(client, registry.Registry(link, EXTRACTOR), store, self.submissions)
 
     async def _supply(self, lane: str, uploader: _Uploader) -> None:
         wanted = self._system.plan.waiting[lane]
-        while self.is_open and len(self.submitted.files) < self._system.plan.documents:
+        while self.is_open and len(self.submissions.files) < self._system.plan.documents:
             if self._queue.waiting[lane] + self._pending[lane] >= wanted:
                 await asyncio.sleep(_WAIT_SECONDS)
                 continue
             files = self._generator.generate(lane)
-            self.submitted.files |= {file.name: file for file in files}
+            self.submissions.files |= {file.name: file for file in files}
             self._pending[lane] += len(files)
             try:
                 await uploader.upload(lane, files)
@@ -104,7 +104,7 @@ class _Uploader:
     client: httpx.AsyncClient
     extractor: registry.Registry
     store: storage.FileStore
-    submitted: Submitted
+    submissions: Submissions
 
     async def upload(self, lane: str, files: Sequence[SampleFile]) -> None:
         if lane == "check":
@@ -118,9 +118,9 @@ class _Uploader:
         body = {"file": (file.name, file.content)}
         response = await self._post("/functions/v1/upload-to-dropbox", files=body)
         if response.is_success:
-            self.submitted.ids[file.name] = response.json()["document_id"]
+            self.submissions.ids[file.name] = response.json()["document_id"]
         else:
-            self.submitted.rejected.add(file.name)
+            self.submissions.rejected.add(file.name)
 
     async def _submit(self, files: Sequence[SampleFile]) -> None:
         """Submit a check job; the idempotency key makes retries the same job."""
@@ -131,9 +131,9 @@ class _Uploader:
         form = {"language": _LANGUAGE, "idempotency_key": str(uuid.uuid4())}
         response = await self._post("/jobs", files=parts, data=form)
         if response.is_success:
-            self.submitted.jobs[response.json()["jobId"]] = [file.name for file in files]
+            self.submissions.jobs[response.json()["jobId"]] = [file.name for file in files]
         else:
-            self.submitted.rejected |= {file.name for file in files}
+            self.submissions.rejected |= {file.name for file in files}
 
     async def _post(self, path: str, **body: object) -> httpx.Response:
         """Send a request until it is accepted, or rejected for good."""
@@ -141,9 +141,9 @@ class _Uploader:
             try:
                 response = await self.client.post(path, **body)  # type: ignore[arg-type]
             except httpx.TransportError as exc:
-                self.submitted.answers[type(exc).__name__] += 1
+                self.submissions.answers[type(exc).__name__] += 1
             else:
-                self.submitted.answers[str(response.status_code)] += 1
+                self.submissions.answers[str(response.status_code)] += 1
                 if response.status_code < 500:
                     return response
             await asyncio.sleep(_RETRY_SECONDS)
@@ -158,10 +158,10 @@ class _Uploader:
                 elif entry.status is registry.RegistryStatus.EN_TRAITEMENT:
                     await self._attach(entry, file)
                 else:
-                    self.submitted.ids[file.name] = entry.id
+                    self.submissions.ids[file.name] = entry.id
                     return
             except (errors.DatabaseUnavailable, errors.Conflict, errors.FileStoreError) as exc:
-                self.submitted.answers[type(exc).__name__] += 1
+                self.submissions.answers[type(exc).__name__] += 1
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _find_or_enqueue(self, lane: str, file: SampleFile) -> registry.RegistryEntry:
@@ -184,7 +184,7 @@ class _Uploader:
 
 # Actions of users ---------------------------------------------------------------------------------
 # HAC and the senders of jobs act at random. A request may have had its effect even without a
-# response; but whatever was cancelled, deleted or abandoned must have been requested here.
+# response; but every cancellation, deletion or abandonment must have been requested here.
 
 
 APPLICATION = "chaos-hac"
@@ -204,10 +204,12 @@ class Users:
     `requested` has the ids of the targets by action; for dead letters, the names of documents.
     """
 
-    def __init__(self, system: ChaosSystem, link: database.Database, submitted: Submitted) -> None:
+    def __init__(
+        self, system: ChaosSystem, link: database.Database, submissions: Submissions
+    ) -> None:
         self._system = system
         self._link = link
-        self._submitted = submitted
+        self._submitted = submissions
         self._rng = system.plan.rng("what people do")
         self.requested: collections.defaultdict[str, set[str]] = collections.defaultdict(set)
         self.answers: collections.Counter[str] = collections.Counter()
@@ -308,14 +310,14 @@ class Users:
 
 
 @contextlib.asynccontextmanager
-async def sign_in_users(system: ChaosSystem, submitted: Submitted) -> AsyncIterator[Users]:
+async def sign_in_users(system: ChaosSystem, submissions: Submissions) -> AsyncIterator[Users]:
     """Sign in as the first administrator."""
     query = "select user_id::text from public.user_roles where role = 'admin' limit 1"
     (row,) = await system.rows(query)
     url = f"{system.local.url()}&application_name={APPLICATION}"
     async with await database.connect_direct(url) as link:
         as_admin = link.acting_as(database.User(row["user_id"]))
-        yield Users(system, as_admin, submitted)
+        yield Users(system, as_admin, submissions)
 
 
 # Depth of the queue -------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ async def _check(screen: screens_module.Screen, source: reader.Reader, keep: Pat
     async with contextlib.aclosing(reading) as read_pages:
         page = await anext(read_pages)
     result = check.check(page, screen.expected, language)
-    pair = expected_findings(screen), reported_findings(screen, drawn.boxes, result)
+    pair = count_expected_findings(screen), count_reported_findings(screen, drawn.boxes, result)
     if pair[0] != pair[1]:
         _explain(screen, pair, result)
     return pair
@@ -130,7 +130,7 @@ class Score:
         return self.correct / total if total else 1.0
 
 
-def expected_findings(screen: screens_module.Screen) -> Counter[Finding]:
+def count_expected_findings(screen: screens_module.Screen) -> Counter[Finding]:
     """Count the findings that a check of a screen has to report."""
     findings: Counter[Finding] = Counter()
     for index, row in enumerate(screen.rows):
@@ -143,7 +143,7 @@ def expected_findings(screen: screens_module.Screen) -> Counter[Finding]:
     return findings
 
 
-def reported_findings(
+def count_reported_findings(
     screen: screens_module.Screen, boxes: Sequence[pages.Box | None], result: CheckResult
 ) -> Counter[Finding]:
     """Count the findings of a check by row; the same finding in a row counts once."""

@@ -131,24 +131,24 @@ def _choose_row(rows: list[Row], error: IssueKind, rng: random.Random) -> int:
     return rng.choice(suitable or range(len(rows)))
 
 
-def _soft(row: Row, _language: str, _rng: random.Random) -> Row:
+def _soften(row: Row, _language: str, _rng: random.Random) -> Row:
     """Draw the text in capitals without accents."""
     decomposed = unicodedata.normalize("NFD", (row.drawn or "").upper())
     return replace(row, drawn="".join(c for c in decomposed if not unicodedata.combining(c)))
 
 
-def _missing(row: Row, _language: str, _rng: random.Random) -> Row:
+def _omit(row: Row, _language: str, _rng: random.Random) -> Row:
     return replace(row, drawn=None)
 
 
-def _truncated(row: Row, _language: str, rng: random.Random) -> Row:
+def _truncate(row: Row, _language: str, rng: random.Random) -> Row:
     """Cut the text at about two thirds, half of the time with an ellipsis."""
     text = row.drawn or ""
     cut = text[: max(6, int(len(text) * rng.uniform(0.45, 0.75)))].rstrip()
     return replace(row, drawn=cut + rng.choice(["", "…"]))
 
 
-def _different(row: Row, _language: str, rng: random.Random) -> Row:
+def _replace_word(row: Row, _language: str, rng: random.Random) -> Row:
     """Replace the longest word."""
     words = (row.drawn or "").split()
     index = max(range(len(words)), key=lambda each: len(words[each]))
@@ -156,36 +156,36 @@ def _different(row: Row, _language: str, rng: random.Random) -> Row:
     return replace(row, drawn=" ".join(words))
 
 
-def _extra(row: Row, language: str, rng: random.Random) -> Row:
+def _add_row(row: Row, language: str, rng: random.Random) -> Row:
     unused = [text for text in load_phrases()[language] if text != row.drawn]
     return Row(f"{rng.choice(unused).rstrip('.')} 2", None)
 
 
-def _untranslated(row: Row, language: str, _rng: random.Random) -> Row:
+def _leave_untranslated(row: Row, language: str, _rng: random.Random) -> Row:
     phrases = load_phrases()
     return replace(row, drawn=phrases[languages.ENGLISH][phrases[language].index(row.drawn or "")])
 
 
-def _wrong_language(row: Row, language: str, rng: random.Random) -> Row:
+def _use_wrong_language(row: Row, language: str, rng: random.Random) -> Row:
     phrases = load_phrases()
     others = [code for code in ("de", "fr", "nl") if code != language]
     return replace(row, drawn=phrases[rng.choice(others)][phrases[language].index(row.drawn or "")])
 
 
-def _placeholder(row: Row, _language: str, rng: random.Random) -> Row:
+def _show_placeholder(row: Row, _language: str, rng: random.Random) -> Row:
     words = (row.drawn or "").split()
     words.insert(rng.randrange(1, len(words)), rng.choice(_PLACEHOLDERS))
     return replace(row, drawn=" ".join(words))
 
 
-def _mojibake(row: Row, _language: str, _rng: random.Random) -> Row:
+def _garble(row: Row, _language: str, _rng: random.Random) -> Row:
     """Decode the text as Windows-1252; ASCII needs a no-break space to be garbled."""
     text = row.drawn or ""
     text = text if not text.isascii() else text.replace(" ", "\xa0", 1)
     return replace(row, drawn=text.encode().decode("cp1252", "replace"))
 
 
-def _missing_glyph(row: Row, _language: str, _rng: random.Random) -> Row:
+def _replace_with_missing_glyph(row: Row, _language: str, _rng: random.Random) -> Row:
     """Replace the letters of the longest word by a character that no font has."""
     words = (row.drawn or "").split()
     index = max(range(len(words)), key=lambda each: len(words[each]))
@@ -193,22 +193,22 @@ def _missing_glyph(row: Row, _language: str, _rng: random.Random) -> Row:
     return replace(row, drawn=" ".join(words))
 
 
-def _cut_off(row: Row, _language: str, _rng: random.Random) -> Row:
+def _cut_off_text(row: Row, _language: str, _rng: random.Random) -> Row:
     return replace(row, overflows=True)
 
 
 _ERRORS: dict[IssueKind, Callable[[Row, str, random.Random], Row]] = {
-    IssueKind.SOFT_MATCH: _soft,
-    IssueKind.MISSING: _missing,
-    IssueKind.TRUNCATED: _truncated,
-    IssueKind.DIFFERENT: _different,
-    IssueKind.EXTRA: _extra,
-    IssueKind.UNTRANSLATED: _untranslated,
-    IssueKind.WRONG_LANGUAGE: _wrong_language,
-    IssueKind.PLACEHOLDER: _placeholder,
-    IssueKind.MOJIBAKE: _mojibake,
-    IssueKind.MISSING_GLYPH: _missing_glyph,
-    IssueKind.CUT_OFF: _cut_off,
+    IssueKind.SOFT_MATCH: _soften,
+    IssueKind.MISSING: _omit,
+    IssueKind.TRUNCATED: _truncate,
+    IssueKind.DIFFERENT: _replace_word,
+    IssueKind.EXTRA: _add_row,
+    IssueKind.UNTRANSLATED: _leave_untranslated,
+    IssueKind.WRONG_LANGUAGE: _use_wrong_language,
+    IssueKind.PLACEHOLDER: _show_placeholder,
+    IssueKind.MOJIBAKE: _garble,
+    IssueKind.MISSING_GLYPH: _replace_with_missing_glyph,
+    IssueKind.CUT_OFF: _cut_off_text,
 }
 
 
@@ -248,7 +248,7 @@ class Drawn:
 
 
 @functools.cache
-def font(name: str, size: int) -> ImageFont.FreeTypeFont:
+def load_font(name: str, size: int) -> ImageFont.FreeTypeFont:
     """Load a font of the system."""
     try:
         return ImageFont.truetype(name, size)
@@ -261,7 +261,7 @@ def font(name: str, size: int) -> ImageFont.FreeTypeFont:
 def draw(screen: Screen) -> Drawn:
     """Draw a screen in its style."""
     theme = THEMES[screen.style % len(THEMES)]
-    face = font(FONTS[screen.style // 2 % len(FONTS)], SIZES[screen.style // 3 % len(SIZES)])
+    face = load_font(FONTS[screen.style // 2 % len(FONTS)], SIZES[screen.style // 3 % len(SIZES)])
     widest = max(face.getlength(row.drawn or "") for row in screen.rows)
     step = int(face.size * 3)
     size = (int(widest) + 4 * MARGIN, step * (len(screen.rows) + 1))
@@ -269,12 +269,13 @@ def draw(screen: Screen) -> Drawn:
     pen = ImageDraw.Draw(image)
     pen.rectangle((0, 0, size[0], step), fill=theme.bar)
     boxes = [
-        _row(pen, row, face, theme, (index, step, size[0])) for index, row in enumerate(screen.rows)
+        _draw_row(pen, row, face, theme, (index, step, size[0]))
+        for index, row in enumerate(screen.rows)
     ]
     return Drawn(image, tuple(boxes))
 
 
-def _row(
+def _draw_row(
     pen: ImageDraw.ImageDraw,
     row: Row,
     face: ImageFont.FreeTypeFont,
@@ -292,5 +293,7 @@ def _row(
     if index and on_colour:
         frame = (left - 16, top - 14, left + length + 16, top + face.size + 18)
         pen.rounded_rectangle(frame, radius=10, fill=theme.button)
-    pen.text((left, top), row.drawn, font=face, fill=theme.on_colour if on_colour else theme.ink)
+    pen.text(
+        (left, top), row.drawn, load_font=face, fill=theme.on_colour if on_colour else theme.ink
+    )
     return pages.Box(left, top, min(left + length, width), top + face.size * 1.2)

@@ -65,7 +65,7 @@ async def run_contestant(
     announce: Callable[[str], None],
 ) -> Result:
     """Have a contestant read all pages; `folders` are those of the corpus and of the scans."""
-    result, before = Result(contestant), _children_cpu_seconds()
+    result, before = Result(contestant), _read_children_cpu_seconds()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", contestants.__name__, contestant, *map(str, folders)),
         *(page.name for page in pages),
@@ -83,7 +83,7 @@ async def run_contestant(
         sampling.cancel()
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-    result.cpu_seconds = _children_cpu_seconds() - before
+    result.cpu_seconds = _read_children_cpu_seconds() - before
     # Scoring uses a core, so it waits until the contestant has finished.
     result.scores = {page.name: scoring.score(page, result.texts[page.name]) for page in pages}
     return result
@@ -112,23 +112,25 @@ async def _read_all(stream: asyncio.StreamReader | None) -> str:
 async def _sample_memory(pid: int, result: Result) -> None:
     """Record the peak memory of a process tree until cancelled."""
     while True:
-        result.peak_bytes = max(result.peak_bytes, await asyncio.to_thread(_tree_memory, pid))
+        result.peak_bytes = max(result.peak_bytes, await asyncio.to_thread(_read_tree_memory, pid))
         await asyncio.sleep(_MEMORY_INTERVAL_SECONDS)
 
 
-def _children_cpu_seconds() -> float:
+def _read_children_cpu_seconds() -> float:
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     return spent.ru_utime + spent.ru_stime
 
 
-def _tree_memory(pid: int) -> int:
+def _read_tree_memory(pid: int) -> int:
     with contextlib.suppress(psutil.Error):
         root = psutil.Process(pid)
-        return sum(_process_memory(each.pid) for each in (root, *root.children(recursive=True)))
+        return sum(
+            _read_process_memory(each.pid) for each in (root, *root.children(recursive=True))
+        )
     return 0
 
 
-def _process_memory(pid: int) -> int:
+def _read_process_memory(pid: int) -> int:
     """Return the proportional set size in bytes; psutil would read every mapping instead."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():

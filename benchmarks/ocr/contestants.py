@@ -44,7 +44,7 @@ class Collection:
 
 
 class ReadCollection(Protocol):
-    """ReadCollection a collection on all cores."""
+    """Reads a collection on all cores."""
 
     def __call__(self, collection: Collection, /) -> Iterator[str]:
         """Yield the text of each page, in order."""

@@ -100,7 +100,7 @@ def make_parts(report: Report) -> Iterator[str | table.Table | text.Text]:
 
 def summarize(pages: Sequence[corpus.Page], result: contest.Result) -> str:
     """Return a line with the results of a contestant."""
-    name, *figures = _figures(Report(pages, [result], {}).row(result, ALL))
+    name, *figures = _format_figures(Report(pages, [result], {}).row(result, ALL))
     return f"{name}: CER {figures[0]}, WER {figures[1]}, {figures[2]} pages/s"
 
 
@@ -120,18 +120,18 @@ def make_header(report: Report) -> str:
 
 def make_overall_table(report: Report) -> table.Table:
     """Make a table of all contestants on all pages."""
-    grid = _grid("All pages", ["reader", "CER", "WER", "pages/s", "CPU s/page", "memory"])
+    grid = _make_grid("All pages", ["reader", "CER", "WER", "pages/s", "CPU s/page", "memory"])
     for result in report.results:
         row = report.row(result, ALL)
         costs = [f"{result.cpu_seconds / row.pages:.2f}", f"{result.peak_bytes / 1e6:,.0f} MB"]
-        grid.add_row(*_figures(row), *costs)
+        grid.add_row(*_format_figures(row), *costs)
     return grid
 
 
 def make_ratios_table(report: Report) -> table.Table:
     """Make a table of speed and CER of each contestant relative to each peer."""
     peers = [report.row(r, ALL) for name in ocr.PEERS if (r := report.result(name))]
-    grid = _grid("Speed and CER relative to", ["reader", *(p.contestant for p in peers)])
+    grid = _make_grid("Speed and CER relative to", ["reader", *(p.contestant for p in peers)])
     for result in report.results:
         row = report.row(result, ALL)
         cells = (
@@ -144,7 +144,7 @@ def make_ratios_table(report: Report) -> table.Table:
 
 def make_steps_table(report: Report) -> table.Table:
     """Make a table of the step times of our profiles."""
-    grid = _grid("Steps of a page: CPU s, share", ["reader", *contest.STEPS])
+    grid = _make_grid("Steps of a page: CPU s, share", ["reader", *contest.STEPS])
     for profile, seconds in report.times.items():
         whole = sum(seconds.values())
         pages = min(contest.STEP_PAGES, len(report.pages))
@@ -157,11 +157,11 @@ def make_steps_table(report: Report) -> table.Table:
 
 def make_collections_table(report: Report) -> table.Table:
     """Make a table of all contestants on each collection."""
-    grid = _grid("By collection", ["collection", "pages", "reader", "CER", "WER", "pages/s"])
+    grid = _make_grid("By collection", ["collection", "pages", "reader", "CER", "WER", "pages/s"])
     for collection in report.collections:
         for result in report.results:
             row = report.row(result, collection)
-            grid.add_row(collection, str(row.pages), *_figures(row))
+            grid.add_row(collection, str(row.pages), *_format_figures(row))
         grid.add_section()
     return grid
 
@@ -172,7 +172,7 @@ def make_bare_table(report: Report) -> table.Table | None:
     if result is None or not list(report.compare_with_bare(result)):
         return None
     columns = ["collection", "better bare engine", "difference", "low", "high", ""]
-    grid = _grid("accurate: CER minus that of the better bare engine, 95 % interval", columns)
+    grid = _make_grid("accurate: CER minus that of the better bare engine, 95 % interval", columns)
     for collection, rival, gap in report.compare_with_bare(result):
         figures = [f"{100 * value:+.2f} %" for value in (gap.mean, gap.low, gap.high)]
         grid.add_row(collection, rival, *figures, "worse" if gap.is_worse else "")
@@ -253,7 +253,7 @@ def _beats(peer: Row, ours: Row) -> bool:
     return peer.pages_per_second > ours.pages_per_second and peer.score.cer < ours.score.cer
 
 
-def _grid(title: str, columns: Sequence[str]) -> table.Table:
+def _make_grid(title: str, columns: Sequence[str]) -> table.Table:
     grid = table.Table(title=title, header_style="bold")
     for name in columns:
         is_text = name in ("reader", "collection", "better bare engine")
@@ -262,7 +262,7 @@ def _grid(title: str, columns: Sequence[str]) -> table.Table:
     return grid
 
 
-def _figures(row: Row) -> list[str]:
+def _format_figures(row: Row) -> list[str]:
     return [
         row.contestant,
         f"{100 * row.score.cer:.2f} %",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import psycopg
 
 
-# Keeps every worker busy, whatever the batch size.
+# Keeps every worker busy at any batch size.
 _WINDOW_BATCHES = 4
 _MIN_WINDOW = 50
 

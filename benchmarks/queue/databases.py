@@ -93,19 +93,19 @@ async def drop(url: str, name: str) -> None:
     """Drop the database of this name, and its template."""
     async with await connect(url) as connection:
         for database in (f"{PREFIX}{name}", f"{PREFIX}{name}_fresh"):
-            await connection.execute(_drop_statement(database))
+            await connection.execute(_make_drop_statement(database))
 
 
 async def _recreate(url: str, database: str, *, template: str) -> None:
     create = sql.SQL("create database {} template {}")
     async with await connect(url) as connection:
-        await connection.execute(_drop_statement(database))
+        await connection.execute(_make_drop_statement(database))
         await connection.execute(create.format(sql.Identifier(database), sql.Identifier(template)))
         # Otherwise a checkpoint caused by one contestant would slow down the next.
         await connection.execute("checkpoint")
 
 
-def _drop_statement(database: str) -> sql.Composed:
+def _make_drop_statement(database: str) -> sql.Composed:
     return sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(database))
 
 
@@ -129,7 +129,7 @@ class AsyncpgConnection(Protocol):
 @asynccontextmanager
 async def connect_asyncpg(url: str) -> AsyncIterator[AsyncpgConnection]:
     """Open a connection; close it at the end."""
-    connection = await _import_asyncpg().connect(**_asyncpg_parameters(url))
+    connection = await _import_asyncpg().connect(**_parse_asyncpg_parameters(url))
     try:
         yield connection
     finally:
@@ -139,7 +139,7 @@ async def connect_asyncpg(url: str) -> AsyncIterator[AsyncpgConnection]:
 def open_asyncpg_pool(url: str) -> AbstractAsyncContextManager[Any]:
     """Open a small connection pool; close it at the end."""
     pool: AbstractAsyncContextManager[Any] = _import_asyncpg().create_pool(
-        **_asyncpg_parameters(url), min_size=1, max_size=2
+        **_parse_asyncpg_parameters(url), min_size=1, max_size=2
     )
     return pool
 
@@ -149,7 +149,7 @@ def _import_asyncpg() -> Any:  # noqa: ANN401  # it ships no types
     return importlib.import_module("asyncpg")
 
 
-def _asyncpg_parameters(url: str) -> dict[str, object]:
+def _parse_asyncpg_parameters(url: str) -> dict[str, object]:
     # asyncpg does not parse the key=value connection strings of psycopg.
     names = {
         "host": "host",

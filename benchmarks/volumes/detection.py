@@ -177,15 +177,17 @@ def load_lines(image: Path) -> list[Line] | None:
 
 def score_lines(lines: Sequence[Line], detected: Sequence[Polygon]) -> Score:
     """Score detected quads, whose corners are clockwise from the start of the text."""
-    overlaps = np.array([[_overlap(line.polygon, quad) for quad in detected] for line in lines])
+    overlaps = np.array(
+        [[_compute_overlap(line.polygon, quad) for quad in detected] for line in lines]
+    )
     if not overlaps.size:
         return Score(len(lines), 0, _NO_COUNTS, len(detected), 0)
     matches = overlaps >= _MIN_OVERLAP
-    tolerance = _TOLERANCE * _line_spacing(lines)
+    tolerance = _TOLERANCE * _compute_line_spacing(lines)
     on_baseline = tuple(
         sum(_is_on_baseline(line, bases, tolerance) for line in lines)
         for ascent in ASCENTS
-        for bases in [[_baseline_of(quad, ascent) for quad in detected]]
+        for bases in [[_compute_baseline(quad, ascent) for quad in detected]]
     )
     return Score(
         len(lines),
@@ -196,7 +198,7 @@ def score_lines(lines: Sequence[Line], detected: Sequence[Polygon]) -> Score:
     )
 
 
-def _overlap(one: Polygon, other: Polygon) -> float:
+def _compute_overlap(one: Polygon, other: Polygon) -> float:
     """Return the intersection over union."""
     both = np.vstack((one, other))
     low, high = both.min(axis=0), both.max(axis=0)
@@ -218,7 +220,7 @@ def _draw(polygon: NDArray[np.float64], size: NDArray[np.int64]) -> NDArray[np.u
     return np.asarray(cv2.fillPoly(image, [np.rint(polygon).astype(np.int32)], 1))
 
 
-def _line_spacing(lines: Sequence[Line]) -> float:
+def _compute_line_spacing(lines: Sequence[Line]) -> float:
     """Return the median distance of a line to the next one below."""
     distances = []
     for line in lines:
@@ -234,11 +236,11 @@ def _is_on_baseline(line: Line, bases: Sequence[tuple[Polygon, Polygon]], tolera
     points = _sample_points(line.baseline)
     near = np.zeros(len(points), bool)
     for base in bases:
-        near |= _distance(points, *base) <= tolerance
+        near |= _compute_distances(points, *base) <= tolerance
     return bool(near.mean() >= _MIN_COVERED)
 
 
-def _baseline_of(quad: Polygon, ascent: float) -> tuple[Polygon, Polygon]:
+def _compute_baseline(quad: Polygon, ascent: float) -> tuple[Polygon, Polygon]:
     top_left, top_right, bottom_right, bottom_left = quad
     return (
         top_left + (bottom_left - top_left) * ascent,
@@ -253,7 +255,9 @@ def _sample_points(baseline: Polygon) -> NDArray[np.float64]:
     return np.column_stack([np.interp(positions, steps, baseline[:, axis]) for axis in (0, 1)])
 
 
-def _distance(points: NDArray[np.float64], start: Polygon, end: Polygon) -> NDArray[np.float64]:
+def _compute_distances(
+    points: NDArray[np.float64], start: Polygon, end: Polygon
+) -> NDArray[np.float64]:
     """Return the distances of points to a line segment."""
     along = np.asarray(end - start, np.float64)
     share = np.clip((points - start) @ along / max(float(along @ along), 1e-9), 0, 1)

@@ -36,11 +36,11 @@ class Stopwatch:
     """Measures the cost between two laps; a child process counts when it ends."""
 
     def __init__(self) -> None:
-        self._last = time.perf_counter(), _cpu_seconds()
+        self._last = time.perf_counter(), _read_cpu_seconds()
 
     def lap(self) -> Cost:
         """Return the cost since the last lap."""
-        now = time.perf_counter(), _cpu_seconds()
+        now = time.perf_counter(), _read_cpu_seconds()
         cost = Cost(now[0] - self._last[0], now[1] - self._last[1])
         self._last = now
         return cost
@@ -108,6 +108,6 @@ def group_by_collection(pages: Sequence[corpus.Page]) -> Iterator[tuple[str, lis
         yield name, list(group)
 
 
-def _cpu_seconds() -> float:
+def _read_cpu_seconds() -> float:
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in usage)

@@ -85,7 +85,7 @@ def make_table(pages: Sequence[corpus.Page]) -> Table:
         "speedup",
         title=f"{VOLUMES} volumes of {len(chosen)} pages, one process and thread per worker",
     )
-    for stage, speedup in speedups(measurements).items():
+    for stage, speedup in compute_speedups(measurements).items():
         speeds = [f"{each.pages_per_second:.2f}" for each in measurements if each.stage == stage]
         table.add_row(stage, *speeds, f"{speedup:.2f}")
     return table
@@ -96,7 +96,7 @@ async def _measure(pages: Sequence[Path]) -> list[Measurement]:
         return await measure(setup, pages, volumes=VOLUMES, config={})
 
 
-def speedups(measurements: Sequence[Measurement]) -> dict[str, float]:
+def compute_speedups(measurements: Sequence[Measurement]) -> dict[str, float]:
     """Return the speedup of each stage from the smallest to the largest number of workers."""
     seconds: dict[str, dict[int, float]] = {}
     for each in measurements:

@@ -291,7 +291,7 @@ async def show_picture(
 ) -> Response:
     """Redirect to a temporary link to a page image."""
     return RedirectResponse(
-        services.links.page_image(await find_file_path(user, document_id), number), 303
+        services.links.make_page_image_link(await find_file_path(user, document_id), number), 303
     )
 
 
@@ -300,7 +300,9 @@ async def show_file(
     user: sessions.SignedIn, services: services.Current, document_id: uuid.UUID
 ) -> Response:
     """Redirect to a temporary link to the original file."""
-    return RedirectResponse(await services.links.file(await find_file_path(user, document_id)), 303)
+    return RedirectResponse(
+        await services.links.make_file_link(await find_file_path(user, document_id)), 303
+    )
 
 
 async def find_file_path(user: sessions.CurrentUser, document_id: uuid.UUID) -> str:

@@ -38,7 +38,7 @@ def list_(*, json: Json = False) -> None:
 
     Exit code 0: no alert is open. 1: an alert is open.
     """
-    rules = _with_database(lambda database: database.list_alert_rules())
+    rules = _run_query(lambda database: database.list_alert_rules())
     if json:
         out.print_json(data=rules)
     else:
@@ -50,7 +50,7 @@ def list_(*, json: Json = False) -> None:
 @app.command()
 def test(rule: Rule) -> None:
     """Send a test notification to all recipients of a rule."""
-    _with_database(lambda database: database.test_alert(rule=rule))
+    _run_query(lambda database: database.test_alert(rule=rule))
     out.print(
         f"a test alert for {rule} will be sent within a minute; see the Alerts page for the outcome"
     )
@@ -66,7 +66,7 @@ def silence(
     reason: Annotated[str, typer.Option(help="Reason, shown to other users.")],
 ) -> None:
     """Silence notifications temporarily; alerts still open at the end are then sent."""
-    answer = _with_database(
+    answer = _run_query(
         lambda database: database.silence_alerts(minutes=minutes, reason=reason, rule=rule)
     )
     out.print(
@@ -80,13 +80,13 @@ def unsilence(
     silence_id: Annotated[int, typer.Argument(metavar="ID", help="ID printed by silence.")],
 ) -> None:
     """End a silence early."""
-    answer = _with_database(lambda database: database.end_silence(silence_id=silence_id))
+    answer = _run_query(lambda database: database.end_silence(silence_id=silence_id))
     out.print("the silence has ended" if answer["success"] else answer["message"])
     if not answer["success"]:
         sys.exit(program.SOME_FAILED)
 
 
-def _with_database(query: Callable[[Database], Awaitable[T]]) -> T:
+def _run_query(query: Callable[[Database], Awaitable[T]]) -> T:
     async def run() -> T:
         async with stack.open_database(load_settings()) as database:
             return await query(database)

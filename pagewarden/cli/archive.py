@@ -63,43 +63,45 @@ def command(
     """
     before = dt.datetime.now(dt.UTC) - dt.timedelta(days=older_than)
     case_id = str(case) if case else None
-    tally = asyncio.run(_run(folder, before, case_id, erase=erase, dry_run=dry_run))
+    counts = asyncio.run(_archive_documents(folder, before, case_id, erase=erase, dry_run=dry_run))
     if dry_run:
-        count = progress.format_count(tally.archived, "document")
-        out.print(f"{count} would be archived, {tally.unchanged:,} already archived")
+        count = progress.format_count(counts.archived, "document")
+        out.print(f"{count} would be archived, {counts.unchanged:,} already archived")
         return
     out.print(
-        f"{progress.format_count(tally.archived, 'document')} archived "
-        f"({tally.size / 1e6:,.1f} MB), {tally.unchanged:,} already archived, "
-        f"{tally.erased:,} erased"
+        f"{progress.format_count(counts.archived, 'document')} archived "
+        f"({counts.size / 1e6:,.1f} MB), {counts.unchanged:,} already archived, "
+        f"{counts.erased:,} erased"
     )
-    if tally.failed:
+    if counts.failed:
         sys.exit(program.SOME_FAILED)
 
 
-async def _run(
+async def _archive_documents(
     folder: Path, before: dt.datetime, case_id: str | None, *, erase: bool, dry_run: bool
 ) -> _ArchiveCounts:
     settings, archive = load_settings(), Archive.open(folder)
     async with stack.open_database(settings) as database, storage.open_store(settings) as store:
-        found = [row async for row in list_old_documents(database, before, case_id)]
-        new = [row for row in found if row["document_id"] not in archive.files]
-        known = [row for row in found if row["document_id"] in archive.files]
+        old_rows = [row async for row in list_old_documents(database, before, case_id)]
+        new_rows = [row for row in old_rows if row["document_id"] not in archive.files]
+        archived_rows = [row for row in old_rows if row["document_id"] in archive.files]
         if not erase:
-            new += await _find_changed(archive, known, database)
-        tally = _ArchiveCounts(archived=len(new), unchanged=len(found) - len(new))
+            new_rows += await _find_outdated(archive, archived_rows, database)
+        counts = _ArchiveCounts(archived=len(new_rows), unchanged=len(old_rows) - len(new_rows))
         if not dry_run:
-            done = await _archive_all(archive, new, database, store, tally)
-            for row in known + done if erase else ():
-                await _erase(archive, row, database, tally)
-    return tally
+            succeeded = await _archive_all(archive, new_rows, database, store, counts)
+            for row in archived_rows + succeeded if erase else ():
+                await _erase(archive, row, database, counts)
+    return counts
 
 
-async def _find_changed(
-    archive: Archive, known: Sequence[rows.ListedDocument], database: Database
+async def _find_outdated(
+    archive: Archive, archived_rows: Sequence[rows.ListedDocument], database: Database
 ) -> list[rows.ListedDocument]:
     """Return the documents whose archived copy is outdated."""
-    return [row for row in known if await _fetch_changes(archive, row, database) is not None]
+    return [
+        row for row in archived_rows if await _fetch_changes(archive, row, database) is not None
+    ]
 
 
 async def _fetch_changes(
@@ -112,41 +114,41 @@ async def _fetch_changes(
 
 async def _archive_all(
     archive: Archive,
-    found: Sequence[rows.ListedDocument],
+    old_rows: Sequence[rows.ListedDocument],
     database: Database,
     store: FileStore,
-    tally: _ArchiveCounts,
+    counts: _ArchiveCounts,
 ) -> list[rows.ListedDocument]:
     """Archive documents; return those that succeeded. A failure does not stop the others."""
-    done = []
+    succeeded = []
     bar = progress.make_progress_bar(err)
-    task = bar.add_task("archiving", total=len(found), unit="documents")
+    task = bar.add_task("archiving", total=len(old_rows), unit="documents")
     with bar:
-        for row in found:
+        for row in old_rows:
             try:
                 text = await _fetch_changes(archive, row, database)
                 if text is not None:
-                    tally.size += await archive.add(text, store)
-                done.append(row)
+                    counts.size += await archive.add(text, store)
+                succeeded.append(row)
             except (errors.FileStoreError, errors.LocalFileError, OSError) as exc:
-                tally.archived -= 1
-                tally.failed += 1
+                counts.archived -= 1
+                counts.failed += 1
                 progress.print_line(err, f"{row['name']}: {exc}")
             bar.advance(task)
-    return done
+    return succeeded
 
 
 async def _erase(
-    archive: Archive, row: rows.ListedDocument, database: Database, tally: _ArchiveCounts
+    archive: Archive, row: rows.ListedDocument, database: Database, counts: _ArchiveCounts
 ) -> None:
     """Erase a document if its archived copy is current; the database compares under a lock."""
-    key, why = row["document_id"], "its archived files are damaged or missing"
+    key, reason = row["document_id"], "its archived files are damaged or missing"
     if archived := archive.find_sha256(key):
         answer = await database.erase_archived_document(document_id=key, archive_sha256=archived)
         if answer["success"]:
-            tally.erased += 1
+            counts.erased += 1
             return
-        why = answer["message"] or "the database rejected the request"
-    tally.failed += 1
+        reason = answer["message"] or "the database rejected the request"
+    counts.failed += 1
     advice = "Run the command without --erase to archive the document again, then with --erase."
-    progress.print_line(err, f"{row['name']} ({key}) was not erased: {why}. {advice}")
+    progress.print_line(err, f"{row['name']} ({key}) was not erased: {reason}. {advice}")

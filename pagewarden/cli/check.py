@@ -114,10 +114,10 @@ def summarize(results: Sequence[PictureResult]) -> str:
 
 def format_json(results: Sequence[PictureResult]) -> str:
     """Return all results as a JSON list."""
-    return json.dumps([_result_as_json(result) for result in results], ensure_ascii=False, indent=2)
+    return json.dumps([_result_to_json(result) for result in results], ensure_ascii=False, indent=2)
 
 
-def _result_as_json(result: PictureResult) -> dict[str, object]:
+def _result_to_json(result: PictureResult) -> dict[str, object]:
     found = {"image": result.image, "verdict": result.verdict}
     if result.report is None:
         return found | {"error": result.error}

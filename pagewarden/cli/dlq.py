@@ -93,7 +93,7 @@ def list_(  # noqa: PLR0913  # each is an option of the command
         letters = await database.list_dead_letters(filter=filters, limit=limit)
         return groups, letters, await database.count_dead_letters(filter=filters)
 
-    groups, letters, count = _with_database(fetch)
+    groups, letters, count = _run_query(fetch)
     if json:
         out.print_json(data={"groups": groups, "letters": letters, "matching": count})
         return
@@ -130,7 +130,7 @@ def show(
         document_id = found[0]["document_id"]
         return found[0], await database.document_history(document_id=document_id)
 
-    letter, history = _with_database(fetch)
+    letter, history = _run_query(fetch)
     if letter is None:
         err.print(f"there is no dead letter {dlq_id}; see `pagewarden dlq list`")
         sys.exit(program.SOME_FAILED)
@@ -201,11 +201,13 @@ def _select(
 ) -> dict[str, Any]:
     """Return the filter for the requested dead letters; never all of them."""
     if ids and (all_matching or filters):
-        raise typer.BadParameter("give either IDs, or a filter with --all-matching, but not both")
+        raise typer.BadParameter(
+            "specify either IDs, or a filter with --all-matching, but not both"
+        )
     if ids:
         return {"ids": [str(each) for each in ids]}
     if not all_matching:
-        raise typer.BadParameter("give IDs, or a filter with --all-matching")
+        raise typer.BadParameter("specify IDs, or a filter with --all-matching")
     if not filters:
         raise typer.BadParameter("--all-matching needs a filter, such as --category or --group")
     # Documents that fail during the confirmation were not counted in the question.
@@ -222,9 +224,9 @@ def _resolve(
         return await dead_letters.resolve_all(database, selection, action, _add_operator(notes))
 
     if not yes:
-        number = _with_database(count)
+        number = _run_query(count)
         typer.confirm(f"{action} {_format_count(number)}?", abort=True, err=True)
-    outcome = _with_database(act)
+    outcome = _run_query(act)
     if json:
         skipped = [
             {name: value for name, value in each.items() if value is not None}
@@ -244,7 +246,7 @@ def _print_outcome(action: str, outcome: dead_letters.Outcome) -> None:
         out.print(f"skipped: {_format_count(len(outcome.skipped))}")
     for each in outcome.skipped:
         line = f"  {each['dlq_id']} {each['name'] or ''}: {each['message']}"
-        out.print(_plain_text(line), soft_wrap=True)
+        out.print(_to_plain_text(line), soft_wrap=True)
 
 
 def _format_count(count: int) -> str:
@@ -261,7 +263,7 @@ def _add_operator(operator_notes: str | None) -> str:
     return f"{operator_notes} ({by})" if operator_notes else by
 
 
-def _with_database(query: Callable[[Database], Awaitable[T]]) -> T:
+def _run_query(query: Callable[[Database], Awaitable[T]]) -> T:
     async def run() -> T:
         async with stack.open_database(load_settings()) as database:
             return await query(database)
@@ -276,11 +278,11 @@ def _make_table(
     shown = [Column(name, no_wrap=name == "id") for name in columns]
     table = Table(*shown, show_header=has_heading, box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*(_plain_text("-" if value is None else str(value)) for value in row))
+        table.add_row(*(_to_plain_text("-" if value is None else str(value)) for value in row))
     return table
 
 
-def _plain_text(text: str) -> Text:
+def _to_plain_text(text: str) -> Text:
     """Return text without markup or control characters."""
     return Text("".join(char if char.isprintable() or char == "\n" else "·" for char in text))
 

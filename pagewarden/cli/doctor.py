@@ -73,11 +73,11 @@ async def _check_database(url: str, alternative: str) -> AsyncIterator[Finding]:
     except errors.DatabaseError as exc:
         yield Finding("Migrations", "do not match this database", str(exc))
     except psycopg.OperationalError as exc:
-        remedy = f'run "pagewarden migrate", which prepares a new database ({_last_line(exc)})'
+        remedy = f'run "pagewarden migrate", which prepares a new database ({_get_last_line(exc)})'
         yield Finding("Database", "connection failed", remedy)
 
 
-def _last_line(exc: psycopg.Error) -> str:
+def _get_last_line(exc: psycopg.Error) -> str:
     return str(exc).strip().splitlines()[-1]
 
 

@@ -62,7 +62,7 @@ async def _sign_out(settings: Settings, url: str | None) -> None:
         credentials = auth.SessionCredentials(server, sessions, settings.publishable_key)
         message = f"{credentials.account} is signed out of {server.url}"
         try:
-            await auth.sign_out(server, await credentials.headers())
+            await auth.sign_out(server, await credentials.get_headers())
         except (errors.ServerError, errors.NotSignedIn) as exc:
             # The tokens are deleted here, so the session on the server expires.
             message = f"{message}, but the server could not be notified: {exc}"

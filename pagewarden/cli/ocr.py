@@ -350,8 +350,10 @@ def _find_inputs(
         files, standard_input=run_options.standard_input, exclude=run_options.folder
     )
     if run_options.folder is not None:
-        return options.check_folder(found, run_options.formats, run_options.folder, existing)
-    options.check_printing(found, run_options.formats)
+        return options.apply_overwrite_policy(
+            found, run_options.formats, run_options.folder, existing
+        )
+    options.require_printable(found, run_options.formats)
     return found
 
 

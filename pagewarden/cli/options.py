@@ -87,10 +87,10 @@ def find_inputs(
     for path in paths:
         for item in _expand_path(path, standard_input, exclude):
             found.setdefault(item.path.resolve(), item)
-    return _separate_results(list(found.values()))
+    return _make_results_distinct(list(found.values()))
 
 
-def check_printing(items: Sequence[InputFile], formats: Sequence[str]) -> None:
+def require_printable(items: Sequence[InputFile], formats: Sequence[str]) -> None:
     """Raise `UsageError` if the results cannot be written to standard output."""
     if len(formats) > 1 or (len(items) > 1 and formats != ["txt"]):
         raise UsageError("only text, or one file in one format, can be printed; use -o DIR")
@@ -101,7 +101,7 @@ def check_printing(items: Sequence[InputFile], formats: Sequence[str]) -> None:
         )
 
 
-def check_folder(
+def apply_overwrite_policy(
     items: Sequence[InputFile], formats: Sequence[str], folder: Path, existing: OverwritePolicy
 ) -> list[InputFile]:
     """Return the files to read; raise `UsageError` rather than overwrite a file."""
@@ -143,7 +143,7 @@ def _walk(folder: Path, exclude: Path | None) -> Iterator[InputFile]:
     """Find readable files in a folder, by suffix: it may hold files of any type."""
     empty = True
     for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(n for n in folders if not _is_skipped(Path(parent, n), exclude))
+        folders[:] = sorted(n for n in folders if not _is_excluded(Path(parent, n), exclude))
         for path in (Path(parent, name) for name in sorted(names)):
             hidden = path.name.startswith(".")
             if path.suffix.lower() in SUFFIXES and not hidden and path.is_file():
@@ -154,12 +154,12 @@ def _walk(folder: Path, exclude: Path | None) -> Iterator[InputFile]:
         raise UsageError(f"there are no readable files in {folder}; supported: {suffixes}")
 
 
-def _is_skipped(folder: Path, exclude: Path | None) -> bool:
+def _is_excluded(folder: Path, exclude: Path | None) -> bool:
     is_excluded = exclude is not None and exclude.exists() and folder.samefile(exclude)
     return is_excluded or folder.name.startswith(".")
 
 
-def _separate_results(items: Sequence[InputFile]) -> list[InputFile]:
+def _make_results_distinct(items: Sequence[InputFile]) -> list[InputFile]:
     """Name the results of scan.pdf and scan.png scan.pdf.txt and scan.png.txt."""
     uses = Counter(item.result_path for item in items)
     separate = [

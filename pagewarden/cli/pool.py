@@ -113,18 +113,20 @@ def show_plan(
     size: Size = None,
 ) -> None:
     """Show how the pool would divide its workers between lanes, and why."""
-    waiting = dict(_parse_backlog(word) for word in backlog)
+    waiting_by_lane = dict(_parse_backlog(text) for text in backlog)
     settings = load_settings()
-    lanes = _order_lanes(waiting, settings.pool_lanes)
+    lanes = _order_lanes(waiting_by_lane, settings.pool_lanes)
     plan = PoolPlan.from_settings(settings, lanes=lanes, size=size)
-    allocation = plan.allocate(waiting, plan.size)
-    total = sum(waiting[lane] * weight for lane, weight in plan.weights.items())
+    allocation = plan.allocate(waiting_by_lane, plan.size)
+    total = sum(waiting_by_lane[lane] * weight for lane, weight in plan.weights.items())
     table = Table("lane", "waiting", "share", "exact", "minimum", "workers")
     for lane, weight in plan.weights.items():
-        share = waiting[lane] * weight / total if total else weight / sum(plan.weights.values())
+        share = (
+            waiting_by_lane[lane] * weight / total if total else weight / sum(plan.weights.values())
+        )
         table.add_row(
             lane,
-            f"{waiting[lane]:,}",
+            f"{waiting_by_lane[lane]:,}",
             f"{float(share):.1%}",
             f"{float(share) * plan.size:.2f}",
             str(plan.minimums.get(lane, 0)),
@@ -139,18 +141,18 @@ def show_plan(
         out.print(f"[yellow]{warning}[/]")
 
 
-def _order_lanes(waiting: Mapping[str, int], pool_lanes: str) -> str:
+def _order_lanes(waiting_by_lane: Mapping[str, int], pool_lanes: str) -> str:
     """List the lanes in the order of the setting, with their weights, then all others."""
     weights = parse_lanes(pool_lanes)
-    known = [f"{lane}={weight}" for lane, weight in weights.items() if lane in waiting]
-    return ",".join([*known, *(lane for lane in waiting if lane not in weights)])
+    known = [f"{lane}={weight}" for lane, weight in weights.items() if lane in waiting_by_lane]
+    return ",".join([*known, *(lane for lane in waiting_by_lane if lane not in weights)])
 
 
-def _parse_backlog(word: str) -> tuple[str, int]:
-    lane, _, count = word.partition("=")
+def _parse_backlog(text: str) -> tuple[str, int]:
+    lane, _, count = text.partition("=")
     if not lane.isalnum() or not count.isdecimal():
         raise typer.BadParameter(
-            f"expected LANE=DOCUMENTS, got {word!r}; for example {lane or 'index'}=50"
+            f"expected LANE=DOCUMENTS, got {text!r}; for example {lane or 'index'}=50"
         )
     return lane, int(count)
 

@@ -20,9 +20,9 @@ SOME_FAILED = 1
 INTERRUPTED = 130
 
 
-async def run_until_terminated(work: Coroutine[None, None, None]) -> None:
+async def run_until_terminated(coroutine: Coroutine[None, None, None]) -> None:
     """Run a coroutine; cancel it on SIGTERM, as Ctrl-C does."""
-    task = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(coroutine)
     if threading.current_thread() is threading.main_thread():  # only this one receives signals
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     await task

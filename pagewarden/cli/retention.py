@@ -55,7 +55,7 @@ def command(
     """
     done = asyncio.run(_run(load_settings(), dry_run=dry_run))
     if json:
-        unknown = [_as_json(entry) for entry in done.unknown.first]
+        unknown = [_to_json(entry) for entry in done.unknown.first]
         out.print_json(data=done.counts | {"unknown": unknown})
         return
     counts = done.counts
@@ -67,7 +67,7 @@ def command(
         _print_unknown(done.unknown)
 
 
-def _as_json(entry: storage.Entry) -> dict[str, object]:
+def _to_json(entry: storage.Entry) -> dict[str, object]:
     return {"path": entry.path, "size": entry.size, "modified": entry.modified.isoformat()}
 
 

@@ -42,7 +42,7 @@ async def _run(settings: Settings, url: str) -> None:
     ):
         timetable = scheduler.Scheduler(connection, url, keys.load_keys(settings).secret_key)
         group.create_task(timetable.run(stop))
-        group.create_task(scheduler.evaluate_alerts_regularly(connection, stop))
+        group.create_task(scheduler.evaluate_alerts_periodically(connection, stop))
         group.create_task(
             worker.sweep_periodically(connection, stop, seconds=settings.sweep_seconds)
         )

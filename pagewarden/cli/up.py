@@ -82,13 +82,13 @@ async def _run_all(settings: Settings) -> None:
             group.create_task(
                 worker.sweep_periodically(connection, stop, seconds=settings.sweep_seconds)
             )
-            group.create_task(scheduler.evaluate_alerts_regularly(connection, stop))
+            group.create_task(scheduler.evaluate_alerts_periodically(connection, stop))
             group.create_task(timetable.run(stop))
             programs = list_programs(settings, gpu_url, with_gpu_service=with_gpu_service)
             print_line = _print_line if logs.get_output_format() == "console" else print_json_line
             group.create_task(supervisor.run_programs(programs, stop, print_line))
             group.create_task(_run_volumes(connection, found.url, settings, stop, print_line))
-            group.create_task(_announce(server_url, gpu_url, stop))
+            group.create_task(_print_urls_when_ready(server_url, gpu_url, stop))
         out.print("stopped")
 
 
@@ -204,7 +204,7 @@ async def _restart_database(local_server: server.LocalServer, stop: asyncio.Even
             await asyncio.wait_for(stop.wait(), WATCH_SECONDS)
 
 
-async def _announce(server_url: str, gpu_url: str, stop: asyncio.Event) -> None:
+async def _print_urls_when_ready(server_url: str, gpu_url: str, stop: asyncio.Event) -> None:
     """Print the URLs once they respond."""
     async with httpx.AsyncClient(trust_env=False) as client:
         for name, url in (("dashboard and functions", server_url), ("GPU service", gpu_url)):

@@ -54,7 +54,7 @@ class UploadProgress:
             yield
 
     @contextlib.contextmanager
-    def file(self, name: str) -> Iterator[FileProgress]:
+    def track_file(self, name: str) -> Iterator[FileProgress]:
         """Show a progress bar for a file until it is finished."""
         bar = FileProgress(self._progress, name)
         try:
@@ -83,17 +83,17 @@ class FileProgress:
 
     def begin_sending(self, size: int) -> None:
         """Show the upload progress in bytes."""
-        self._restart(BYTES, size, "uploading")
+        self._restart_task(BYTES, size, "uploading")
 
-    def update_sent(self, position: int) -> None:
+    def update_bytes_sent(self, position: int) -> None:
         """Show the number of bytes sent."""
         if self._task is not None:
             self._progress.update(self._task, completed=position)
 
-    def update_read(self, status: client.Progress) -> None:
+    def update_pages_read(self, status: client.Progress) -> None:
         """Show the number of pages that the server has read."""
         if self._task is None or self._counts != (_PAGES, status.page_count):
-            self._restart(_PAGES, status.page_count, "")
+            self._restart_task(_PAGES, status.page_count, "")
         assert self._task is not None  # noqa: S101  # for the type checker
         self._progress.update(self._task, completed=status.pages_done, state=_format_state(status))
 
@@ -103,7 +103,7 @@ class FileProgress:
             self._progress.remove_task(self._task)
             self._task = None
 
-    def _restart(self, unit: str, total: int | None, state: str) -> None:
+    def _restart_task(self, unit: str, total: int | None, state: str) -> None:
         """Replace the task: rich cannot reset the total or the speed."""
         self.remove()
         self._task = self._progress.add_task(self._name, total=total, unit=unit, state=state)
@@ -168,7 +168,7 @@ class UploadRun:
 
     async def _process(self, item: options.InputFile) -> None:
         """Upload a file and fetch its text; record an error instead of raising it."""
-        with self._progress.file(item.name) as bar:
+        with self._progress.track_file(item.name) as bar:
             try:
                 async with self._slots:
                     accepted = await self._upload(item, bar)
@@ -186,7 +186,7 @@ class UploadRun:
             item.path,
             name=PurePath(item.name).name,
             options=self._request.options,
-            on_sent=bar.update_sent,
+            on_sent=bar.update_bytes_sent,
         )
         self._outcome.uploads[item] = accepted
         state = "already on the server" if accepted.existing else "uploaded"
@@ -198,7 +198,7 @@ class UploadRun:
     ) -> None:
         """Wait for the text and save it."""
         status = await client.wait_until_finished(
-            self._client, uploaded.document_id, on_progress=bar.update_read
+            self._client, uploaded.document_id, on_progress=bar.update_pages_read
         )
         self._outcome.results[item] = []
         if status.state is client.DocumentState.NOT_READ:
@@ -311,9 +311,9 @@ def _find_inputs(
     if request.folder is not None:
         if not request.formats:
             raise options.UsageError("-o requires --wait")
-        found = options.check_folder(found, request.formats, request.folder, existing)
+        found = options.apply_overwrite_policy(found, request.formats, request.folder, existing)
     elif request.formats:
-        options.check_printing(found, request.formats)
+        options.require_printable(found, request.formats)
     return found
 
 

@@ -41,7 +41,9 @@ def command(
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(help=f"OCR engine of documents that name none: {', '.join(engines.ENGINES)}."),
+        typer.Option(
+            help=f"OCR engine for documents that do not specify one: {', '.join(engines.ENGINES)}."
+        ),
     ] = None,
     profile: Annotated[
         str | None,

@@ -37,7 +37,7 @@ class Credentials(Protocol):
     def account(self) -> str:
         """Return the name of the caller."""
 
-    async def headers(self) -> dict[str, str]:
+    async def get_headers(self) -> dict[str, str]:
         """Return the headers of a call."""
 
     async def renew(self, rejected_headers: dict[str, str]) -> None:
@@ -53,7 +53,7 @@ class KeyCredentials:
         self._secret = secret
         self._url = url
 
-    async def headers(self) -> dict[str, str]:
+    async def get_headers(self) -> dict[str, str]:
         """Return the header with the key."""
         return {"apikey": self._secret}
 
@@ -82,18 +82,18 @@ class SessionCredentials:
         """Return the e-mail address."""
         return self._session.email
 
-    async def headers(self) -> dict[str, str]:
+    async def get_headers(self) -> dict[str, str]:
         """Return a valid token."""
         if not _is_valid(self._session):
             await self._refresh(self._session)
-        return self._headers()
+        return self._make_headers()
 
     async def renew(self, rejected_headers: dict[str, str]) -> None:
         """Refresh the session, unless another task did so during the call."""
-        if rejected_headers == self._headers():
+        if rejected_headers == self._make_headers():
             await self._refresh(self._session)
 
-    def _headers(self) -> dict[str, str]:
+    def _make_headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._session.access_token}", **self._apikey}
 
     async def _refresh(self, old_session: Session) -> None:

@@ -48,7 +48,7 @@ class UploadOptions:
     engine: str | None = None
     profile: str | None = None
 
-    def params(self) -> dict[str, str]:
+    def to_params(self) -> dict[str, str]:
         """Return the query parameters of an upload."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
@@ -65,7 +65,7 @@ class SearchQuery:
     language: str | None = None
     limit: int = 20
 
-    def params(self) -> dict[str, str]:
+    def to_params(self) -> dict[str, str]:
         """Return the query parameters of a search."""
         return {name: str(value) for name, value in asdict(self).items() if value is not None}
 
@@ -114,13 +114,13 @@ class Client:
 
         async def send(headers: dict[str, str]) -> httpx.Response:
             with open_upload(path) as file:
-                about = {"X-File-Name": encoded, "Content-Length": str(file.size)}
+                file_headers = {"X-File-Name": encoded, "Content-Length": str(file.size)}
                 return await self._connection.call(
                     "POST",
                     f"{_FUNCTIONS}/upload-to-dropbox",
-                    params=options.params(),
-                    content=file.chunks(on_sent),
-                    headers=about | headers,
+                    params=options.to_params(),
+                    content=file.read_chunks(on_sent),
+                    headers=file_headers | headers,
                 )
 
         response = await self._with_retries(send)
@@ -133,7 +133,7 @@ class Client:
 
     async def search(self, query: SearchQuery) -> list[http.SearchHit]:
         """Search pages, best matches first."""
-        response = await self._request("GET", "/documents", query.params())
+        response = await self._request("GET", "/documents", query.to_params())
         return http.HITS.validate_json(response.content)
 
     async def cancel(self, document_id: str) -> None:
@@ -166,7 +166,7 @@ class Client:
                 params={"format": format_name},
                 headers=headers,
             ) as response:
-                async for chunk in self._connection.chunks(response):
+                async for chunk in self._connection.read_chunks(response):
                     await concurrency.run_in_thread(target.write, chunk)
 
         await self._with_retries(save)
@@ -174,12 +174,12 @@ class Client:
     async def _request(
         self, method: str, path: str, params: dict[str, str] | None = None
     ) -> httpx.Response:
-        async def ask(headers: dict[str, str]) -> httpx.Response:
+        async def send(headers: dict[str, str]) -> httpx.Response:
             return await self._connection.call(
                 method, _FUNCTIONS + path, params=params, headers=headers
             )
 
-        return await self._with_retries(ask)
+        return await self._with_retries(send)
 
     async def _with_retries(self, call: Callable[[dict[str, str]], Awaitable[T]]) -> T:
         """Retry transient failures; after ServerUnavailable do not retry until a call succeeds."""
@@ -194,12 +194,12 @@ class Client:
 
     async def _call_once(self, call: Callable[[dict[str, str]], Awaitable[T]]) -> T:
         """Call with credentials, and renew them once if the server refuses them."""
-        headers = await self._credentials.headers()
+        headers = await self._credentials.get_headers()
         try:
             return await call(headers)
         except errors.NotSignedIn:
             await self._credentials.renew(headers)
-        return await call(await self._credentials.headers())
+        return await call(await self._credentials.get_headers())
 
 
 @contextlib.asynccontextmanager
@@ -231,12 +231,12 @@ async def open_connection(
 
 def normalize_url(url: str) -> str:
     """Check the URL of a server as a user typed it."""
-    found = url.rstrip("/")
-    if _ADDRESS.fullmatch(found) is None:
+    normalized = url.rstrip("/")
+    if _ADDRESS.fullmatch(normalized) is None:
         raise errors.SettingsError(
             f"{url!r} is not the URL of a server; expected one such as https://ocr.example.org"
         )
-    return found
+    return normalized
 
 
 def _truncate(target: BinaryIO) -> None:
@@ -244,7 +244,7 @@ def _truncate(target: BinaryIO) -> None:
     target.truncate()
 
 
-def poll_seconds(idle_polls: int, seconds_left: float | None) -> float:
+def compute_poll_interval(idle_polls: int, seconds_left: float | None) -> float:
     """Return the interval before the next poll, which grows with the number of idle polls."""
     growing = MIN_POLL_SECONDS * _POLL_GROWTH ** min(idle_polls, 20)
     hinted = MAX_POLL_SECONDS if seconds_left is None else seconds_left * _POLL_SHARE
@@ -258,7 +258,7 @@ async def wait_until_finished(
     on_progress: Callable[[http.Progress], None],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> http.Progress:
-    """Poll until the document is read, or will not be read without a person."""
+    """Poll until the document is read or needs a person."""
     last, idle_polls = None, 0
     while True:
         progress = await client.status(document_id)
@@ -267,7 +267,7 @@ async def wait_until_finished(
             return progress
         idle_polls = idle_polls + 1 if progress == last else 0
         last = progress
-        await sleep(poll_seconds(idle_polls, progress.seconds_left))
+        await sleep(compute_poll_interval(idle_polls, progress.seconds_left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +278,7 @@ class UploadFile:
     file: BinaryIO
     size: int
 
-    async def chunks(self, on_sent: Callable[[int], None]) -> AsyncIterator[bytes]:
+    async def read_chunks(self, on_sent: Callable[[int], None]) -> AsyncIterator[bytes]:
         """Read from the beginning; on_sent receives the bytes read so far."""
         self.file.seek(0)
         position = 0

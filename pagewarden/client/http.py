@@ -57,7 +57,7 @@ class Connection:
         path: str,
         **options: Any,  # noqa: ANN401  # those of httpx
     ) -> AsyncIterator[httpx.Response]:
-        """Make a call; the caller reads the response with chunks()."""
+        """Make a call; the caller reads the response with read_chunks()."""
         request = self._http.build_request(method, path, **options)
         with self._translate_errors():
             response = await self._http.send(request, stream=True)
@@ -69,7 +69,7 @@ class Connection:
         finally:
             await response.aclose()
 
-    async def chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
+    async def read_chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
         """Read a response in chunks."""
         stream = response.aiter_bytes()
         while True:
@@ -111,7 +111,7 @@ class UploadedDocument(pydantic.BaseModel, frozen=True):
 
 
 class DocumentState(enum.Enum):
-    """Whether a document has text, will have it, or will not without a person."""
+    """Whether a document has text, will have it, or needs a person first."""
 
     IN_PROGRESS = enum.auto()
     READ = enum.auto()
@@ -143,7 +143,7 @@ class Progress(pydantic.BaseModel, frozen=True):
 
     @property
     def state(self) -> DocumentState:
-        """Return whether the document has text, or will have it without a person."""
+        """Return whether the document has text, will have it, or needs a person first."""
         if self.ocr_status == "completed":
             return DocumentState.READ
         return DocumentState.NOT_READ if self.ocr_status in _REMEDIES else DocumentState.IN_PROGRESS

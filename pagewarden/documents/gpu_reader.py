@@ -97,7 +97,7 @@ class GpuReader:
         self, claim: Claim, request: gpu_protocol.ReadRequest, max_bytes: int
     ) -> AsyncGenerator[gpu_protocol.ResponseLine]:
         path = claim.store_path
-        if self._sends_urls and (url := await self._store.signed_url(path, URL_SECONDS)):
+        if self._sends_urls and (url := await self._store.create_signed_url(path, URL_SECONDS)):
             return self._client.read_url(request.model_copy(update={"url": url}))
         entry = await self._store.stat(path)
         if entry is None:

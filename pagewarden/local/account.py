@@ -55,7 +55,7 @@ class ServerAccount:
 
     @property
     def is_separate(self) -> bool:
-        """Whether this is another account than the caller's."""
+        """Whether this account differs from the caller's."""
         return self.uid != os.geteuid()
 
     def chown(self, path: Path) -> None:
@@ -103,7 +103,7 @@ class ServerAccount:
 
 
 async def find_server_account() -> ServerAccount:
-    """Return the user's account, or as root the system account, created if it is missing."""
+    """Return the user's account or, as root, the system account, which is created if missing."""
     if os.geteuid() != 0:
         return ServerAccount(str(os.geteuid()), os.geteuid(), os.getegid())
     if account := _lookup_account():
@@ -122,7 +122,7 @@ def _lookup_account() -> ServerAccount | None:
 
 @contextlib.contextmanager
 def _lock_account_creation() -> Iterator[None]:
-    """Let one process at a time create the account.
+    """Allow only one process at a time to create the account.
 
     Of two concurrent useradd, both can succeed: the second overwrites the account of the first,
     and what the first process creates then belongs to an id without an account.
@@ -223,7 +223,7 @@ def append_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def read_from(path: Path, position: int) -> str:
+def read_text_from(path: Path, position: int) -> str:
     """Return the text of a file from this byte on; empty if the file is missing."""
     with contextlib.suppress(FileNotFoundError), _open_file(path, os.O_RDONLY) as file:
         file.seek(position)

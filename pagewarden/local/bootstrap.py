@@ -92,7 +92,7 @@ async def bootstrap(url: str, *, password: str | None = None) -> None:
             await _create_worker_role(conn)
             return
         # Repeated only after a change: the script locks tables that are in use.
-        if not await _is_true(conn, _IS_PREPARED, _compute_fingerprint()):
+        if not await _query_boolean(conn, _IS_PREPARED, _compute_fingerprint()):
             await _require_superuser(conn)
             await conn.execute(_load_script())
             await set_database_defaults(conn)
@@ -127,7 +127,7 @@ def _compute_fingerprint() -> sql.Literal:
     )
 
 
-async def _is_true(
+async def _query_boolean(
     conn: psycopg.AsyncConnection, query: LiteralString, *values: sql.Literal
 ) -> bool:
     row = await (await conn.execute(sql.SQL(query).format(*values))).fetchone()
@@ -136,12 +136,12 @@ async def _is_true(
 
 async def _is_supabase(conn: psycopg.AsyncConnection) -> bool:
     query = "select exists (select from pg_roles where rolname = 'supabase_auth_admin')"
-    return await _is_true(conn, query)
+    return await _query_boolean(conn, query)
 
 
 async def _create_worker_role(conn: psycopg.AsyncConnection) -> None:
     query = "select exists (select from pg_roles where rolname = 'pagewarden_worker')"
-    if not await _is_true(conn, query):
+    if not await _query_boolean(conn, query):
         await conn.execute("create role pagewarden_worker login")
 
 
@@ -171,7 +171,7 @@ def _negate_attribute(attribute: str) -> str:
 
 async def _require_superuser(conn: psycopg.AsyncConnection) -> None:
     query = "select rolsuper from pg_roles where rolname = current_user"
-    if not await _is_true(conn, query):
+    if not await _query_boolean(conn, query):
         raise errors.Forbidden(
             f"the role {conn.info.user} does not have the privileges to set up this database",
             sqlstate="42501",
@@ -181,9 +181,9 @@ async def _require_superuser(conn: psycopg.AsyncConnection) -> None:
 
 async def _install_queues(conn: psycopg.AsyncConnection) -> None:
     available = "select exists (select from pg_available_extensions where name = 'pgmq')"
-    if await _is_true(conn, available):
+    if await _query_boolean(conn, available):
         await conn.execute("create extension if not exists pgmq")
-    elif await _is_true(conn, "select to_regclass('pgmq.meta') is null"):
+    elif await _query_boolean(conn, "select to_regclass('pgmq.meta') is null"):
         from pgmq import install  # noqa: PLC0415  # imports two drivers, needed once
 
         # As on Supabase the queues belong to postgres, which may then create more.

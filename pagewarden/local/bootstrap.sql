@@ -1,9 +1,9 @@
 -- What Supabase has before the first migration, for a plain Postgres.
--- Runs as a superuser inside a transaction, as often as you like: whatever is there already
--- stays as it is, so a superuser named postgres is not demoted.
+-- Runs as a superuser inside a transaction, any number of times: existing objects
+-- are not changed, so a superuser named postgres is not demoted.
 
 -- Roles belong to the whole server, so an advisory lock (one database) does not keep two
--- bootstraps of two databases apart. Nobody is kept from logging in by this lock.
+-- bootstraps of two databases apart. This lock does not prevent logins.
 lock table pg_catalog.pg_authid in share row exclusive mode;
 
 do $$

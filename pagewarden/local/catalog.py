@@ -58,7 +58,7 @@ _QUEUES = r"select queue_name from pgmq.meta where queue_name like 'ocr\_%'"
 _TABLES = """
 select n.nspname, c.relname from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
 where c.relkind = 'r' and n.nspname = any ({schemas})
-  and ({only} is null or format('%I.%I', n.nspname, c.relname) = any ({only}))
+  and ({names} is null or format('%I.%I', n.nspname, c.relname) = any ({names}))
 order by 1, 2
 """
 _ROWS = "select (to_jsonb(t) - {})::text from {} as t"
@@ -77,7 +77,7 @@ async def compute_digest(
 ) -> DatabaseDigest:
     """Compute the digest of the database, or of the objects with these names only."""
     return DatabaseDigest(
-        await digest_schema(conn, names=names), _hash_rows(await _rows(conn, names))
+        await digest_schema(conn, names=names), _hash_lines(await _list_rows(conn, names))
     )
 
 
@@ -85,18 +85,18 @@ async def digest_schema(
     conn: psycopg.AsyncConnection, *, names: Collection[str] | None = None
 ) -> str:
     """Compute the hash of the objects, which does not depend on the rows."""
-    return _hash_rows(await list_definitions(conn, names=names, comments=False))
+    return _hash_lines(await list_definitions(conn, names=names, comments=False))
 
 
 async def list_lines(conn: psycopg.AsyncConnection, *, comments: bool = True) -> list[str]:
     """Return all lines: kind and name with the definition, or with a row."""
-    return sorted([*await list_definitions(conn, comments=comments), *await _rows(conn, None)])
+    return sorted([*await list_definitions(conn, comments=comments), *await _list_rows(conn, None)])
 
 
 async def list_objects(conn: psycopg.AsyncConnection) -> set[str]:
     """Return the names of tables, views, sequences and types, and of functions with parentheses."""
-    found = await conn.execute(sql.SQL(_OBJECTS).format(**_make_values(None)))
-    return {name for (name,) in await found.fetchall()}
+    cursor = await conn.execute(sql.SQL(_OBJECTS).format(**_make_values(None)))
+    return {name for (name,) in await cursor.fetchall()}
 
 
 async def list_definitions(
@@ -104,17 +104,19 @@ async def list_definitions(
 ) -> list[str]:
     """Return the lines of the objects, or of those with these names only, without rows."""
     text = resources.files("pagewarden.local").joinpath("catalog.sql").read_text("utf-8")
-    found = await _query_without_search_path(conn, sql.SQL(text).format(**_make_values(names)))
+    definitions = await _query_without_search_path(
+        conn, sql.SQL(text).format(**_make_values(names))
+    )
     return sorted(
         f"{kind}: {name} {_normalize(kind, definition)}".rstrip()
-        for kind, name, definition in [*found, *await _list_queues(conn)]
+        for kind, name, definition in [*definitions, *await _list_queues(conn)]
         if name is not None and (comments or kind != "comment")
     )
 
 
-def _make_values(only: Collection[str] | None) -> dict[str, sql.Composable]:
-    names = sql.SQL("null::text[]") if only is None else _make_list(sorted(only))
-    return {"schemas": _make_list(SCHEMAS), "roles": _make_list(_ROLES), "only": names}
+def _make_values(names: Collection[str] | None) -> dict[str, sql.Composable]:
+    name_list = sql.SQL("null::text[]") if names is None else _make_list(sorted(names))
+    return {"schemas": _make_list(SCHEMAS), "roles": _make_list(_ROLES), "names": name_list}
 
 
 def _make_list(names: Iterable[str]) -> sql.Composable:
@@ -128,34 +130,34 @@ async def _query_without_search_path(
     async with conn.transaction():
         row = await (await conn.execute("select current_setting('search_path')")).fetchone()
         await conn.execute("set local search_path = ''")
-        found = await (await conn.execute(query)).fetchall()
+        rows = await (await conn.execute(query)).fetchall()
         await conn.execute("select set_config('search_path', %s, true)", row)
-    return found
+    return rows
 
 
 async def _list_queues(conn: psycopg.AsyncConnection) -> list[tuple[str, str, str]]:
     if await (await conn.execute(_HAS_QUEUES)).fetchone() != (True,):
         return []
-    found = await (await conn.execute(_QUEUES)).fetchall()
-    return [("queue", name, "") for (name,) in found]
+    rows = await (await conn.execute(_QUEUES)).fetchall()
+    return [("queue", name, "") for (name,) in rows]
 
 
-async def _rows(conn: psycopg.AsyncConnection, only: Collection[str] | None) -> list[str]:
-    tables = await conn.execute(sql.SQL(_TABLES).format(**_make_values(only)))
-    found = []
+async def _list_rows(conn: psycopg.AsyncConnection, names: Collection[str] | None) -> list[str]:
+    tables = await conn.execute(sql.SQL(_TABLES).format(**_make_values(names)))
+    lines = []
     for schema, name in await tables.fetchall():
         table = sql.Identifier(schema, name)
         rows = await conn.execute(sql.SQL(_ROWS).format(_make_list(_CHANGING), table))
-        found += [f"row: {schema}.{name} {row}" for (row,) in await rows.fetchall()]
-    return sorted(found)
+        lines += [f"row: {schema}.{name} {row}" for (row,) in await rows.fetchall()]
+    return sorted(lines)
 
 
 @functools.lru_cache(maxsize=4096)
 def _normalize(kind: str, definition: str) -> str:
     if kind == "function body":
-        return " ".join(sql_script.tokens_without_comments(definition))
+        return " ".join(sql_script.iterate_tokens(definition))
     return " ".join(definition.split())
 
 
-def _hash_rows(found: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(found).encode()).hexdigest()
+def _hash_lines(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -12,17 +12,17 @@ with ours as (
   left join pg_index as i on i.indexrelid = c.oid
   left join pg_class as t on t.oid = i.indrelid
   where not exists (select from extension as e where e.classid = 'pg_class'::regclass and e.objid = c.oid)
-    and ({only}::text[] is null or format('%I.%I', n.nspname, coalesce(t.relname, c.relname)) = any ({only}))
+    and ({names}::text[] is null or format('%I.%I', n.nspname, coalesce(t.relname, c.relname)) = any ({names}))
 ), routine as (
   select p.*, p.oid::regprocedure::text as name
   from pg_proc as p join ours as n on n.oid = p.pronamespace
   where not exists (select from extension as e where e.classid = 'pg_proc'::regclass and e.objid = p.oid)
-    and ({only}::text[] is null or format('%I.%I()', n.nspname, p.proname) = any ({only}))
+    and ({names}::text[] is null or format('%I.%I()', n.nspname, p.proname) = any ({names}))
 ), free_type as (
   select t.*, t.oid::regtype::text as name from pg_type as t join ours as n on n.oid = t.typnamespace
   where t.typtype in ('d', 'e', 'r')
     and not exists (select from extension as e where e.classid = 'pg_type'::regclass and e.objid = t.oid)
-    and ({only}::text[] is null or format('%I.%I', n.nspname, t.typname) = any ({only}))
+    and ({names}::text[] is null or format('%I.%I', n.nspname, t.typname) = any ({names}))
 ), acl as (
   select 'relation' as kind, r.name, a.* from relation as r,
     aclexplode(coalesce(r.relacl, acldefault(case r.relkind when 'S' then 's'::"char" else 'r'::"char" end, r.relowner))) as a

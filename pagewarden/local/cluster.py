@@ -79,7 +79,7 @@ class PostgresBinaries:
     version: str
 
     @property
-    def major(self) -> int:
+    def major_version(self) -> int:
         """First number of the version; data folders of different majors do not mix."""
         return int(self.version.split(".")[0])
 
@@ -166,7 +166,7 @@ class ServerAddress:
     port: int
 
     async def ping(self) -> pq.Ping:
-        """Check whether a server is there and whether it accepts connections."""
+        """Check whether a server is running and accepts connections."""
         info = conninfo.make_conninfo(
             host=str(self.folder), port=self.port, user=SUPERUSER, connect_timeout=5
         )
@@ -183,44 +183,44 @@ class Cluster:
     durable: bool
 
     @property
-    def data(self) -> Path:
+    def data_folder(self) -> Path:
         """The folder that initdb creates."""
         return self.home / "data"
 
     @property
-    def log(self) -> Path:
+    def log_file(self) -> Path:
         """The log file of the server."""
         return self.home / "run" / "server.log"
 
     async def create(self, password_file: Path) -> None:
         """Create the data folder unless it exists; start over after an unfinished initdb."""
-        if self.data.exists():
+        if self.data_folder.exists():
             self._check_data()
             return
         unfinished = self.home / "data.unfinished"
         await asyncio.to_thread(shutil.rmtree, unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
         self.account.chown(unfinished)
-        await self._initdb(unfinished, password_file)
+        await self._run_initdb(unfinished, password_file)
         accounts.append_text(unfinished / "postgresql.conf", _CONFIGURATION)
-        unfinished.rename(self.data)
+        unfinished.rename(self.data_folder)
 
     def _check_data(self) -> None:
-        if self.data.stat().st_uid != self.account.uid:
+        if self.data_folder.stat().st_uid != self.account.uid:
             raise errors.LocalStackError(
-                f"{self.data} does not belong to the account {self.account.name!r}, which runs "
-                "the server; start as its owner, or set PAGEWARDEN_HOME to another folder"
+                f"{self.data_folder} does not belong to the account {self.account.name!r}, which "
+                "runs the server; start as its owner, or set PAGEWARDEN_HOME to another folder"
             )
-        version = (self.data / "PG_VERSION").read_text("ascii").strip()
-        if version != str(self.binaries.major):
+        version = (self.data_folder / "PG_VERSION").read_text("ascii").strip()
+        if version != str(self.binaries.major_version):
             raise errors.LocalStackError(
-                f"{self.data} was created by PostgreSQL {version}, but {self.binaries.version} "
-                "is installed; transfer the data with pg_dump, "
+                f"{self.data_folder} was created by PostgreSQL {version}, but "
+                f"{self.binaries.version} is installed; transfer the data with pg_dump, "
                 "or set PAGEWARDEN_HOME to another folder"
             )
 
-    async def _initdb(self, folder: Path, password_file: Path) -> None:
-        for locale in _list_locale_options(self.binaries.major):
+    async def _run_initdb(self, folder: Path, password_file: Path) -> None:
+        for locale in _list_locale_options(self.binaries.major_version):
             result = await self.account.run(
                 *(self.binaries.path("initdb"), "-D", folder, "-U", SUPERUSER),
                 *("--auth=scram-sha-256", f"--pwfile={password_file}", "--encoding=UTF8"),
@@ -233,7 +233,7 @@ class Cluster:
     async def ensure_running(self, *, port: int | None = None) -> ServerAddress:
         """Start the server unless it runs; with `port`, on that port only.
 
-        A server that a killed program left behind is taken over, in whatever state it is.
+        A server that a killed program left behind is taken over, in any state.
         """
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
@@ -245,7 +245,8 @@ class Cluster:
                 await self._start(port or _find_free_port(self._read_last_port()))
             await asyncio.sleep(_POLL_SECONDS)
         raise self._make_error(
-            f"the server did not start within {START_SECONDS} s", accounts.read_from(self.log, 0)
+            f"the server did not start within {START_SECONDS} s",
+            accounts.read_text_from(self.log_file, 0),
         )
 
     async def stop(self, mode: StopMode = StopMode.FAST) -> None:
@@ -253,20 +254,20 @@ class Cluster:
         address = self._read_recorded_address()
         if address is None or await address.ping() == pq.Ping.NO_RESPONSE:
             return
-        result = await self._pg_ctl("stop", "-m", mode, "-t", str(_STOP_SECONDS))
+        result = await self._run_pg_ctl("stop", "-m", mode, "-t", str(_STOP_SECONDS))
         if result.returncode and mode is StopMode.FAST:
             # No data is lost: the next start replays the write-ahead log.
-            result = await self._pg_ctl("stop", "-m", StopMode.IMMEDIATE)
+            result = await self._run_pg_ctl("stop", "-m", StopMode.IMMEDIATE)
         if result.returncode and await address.ping() != pq.Ping.NO_RESPONSE:
             raise self._make_error("the server did not stop", result.output)
-        if address.folder != self.log.parent:
+        if address.folder != self.log_file.parent:
             with contextlib.suppress(OSError):
                 address.folder.rmdir()
 
     def _read_recorded_address(self) -> ServerAddress | None:
-        """Read where the server last listened; the file is incomplete while it is being written."""
+        """Read the last address of the server; the file is incomplete while it is being written."""
         try:
-            lines = (self.data / "postmaster.pid").read_text().splitlines()
+            lines = (self.data_folder / "postmaster.pid").read_text().splitlines()
             return ServerAddress(Path(lines[4]), int(lines[3]))
         except (FileNotFoundError, IndexError, ValueError):
             return None
@@ -277,7 +278,7 @@ class Cluster:
         Unlike postmaster.pid this file remains after a clean shutdown.
         """
         with contextlib.suppress(FileNotFoundError):
-            words = (self.data / "postmaster.opts").read_text()
+            words = (self.data_folder / "postmaster.opts").read_text()
             if found := re.search(r"\bport=(\d+)", words):
                 return int(found[1])
         return 0
@@ -293,15 +294,17 @@ class Cluster:
             "unix_socket_permissions": "0700",
         } | ({} if self.durable else _NOT_DURABLE)
         arguments = " ".join(f"-c {shlex.quote(f'{k}={v}')}" for k, v in options.items())
-        result = await self._pg_ctl("start", "-l", str(self.log), "-t", "60", "-o", arguments)
+        result = await self._run_pg_ctl(
+            "start", "-l", str(self.log_file), "-t", "60", "-o", arguments
+        )
         if result.returncode and await ServerAddress(folder, port).ping() == pq.Ping.NO_RESPONSE:
-            output = accounts.read_from(self.log, log_size)
+            output = accounts.read_text_from(self.log_file, log_size)
             if not any(message in output for message in _TRANSIENT_MESSAGES):
                 raise self._make_error("the server did not start", result.output + output)
 
-    async def _pg_ctl(self, *arguments: str) -> accounts.ProcessResult:
+    async def _run_pg_ctl(self, *arguments: str) -> accounts.ProcessResult:
         return await self.account.run(
-            self.binaries.path("pg_ctl"), "-D", self.data, "-w", *arguments
+            self.binaries.path("pg_ctl"), "-D", self.data_folder, "-w", *arguments
         )
 
     def _remove_stale_pid_file(self) -> None:
@@ -310,17 +313,17 @@ class Cluster:
         After a crash of the machine the id may be another program's, and in a container it may
         be a zombie's: Postgres would take either for a running server and not start.
         """
-        record = self.data / "postmaster.pid"
+        record = self.data_folder / "postmaster.pid"
         with contextlib.suppress(OSError, IndexError, ValueError):
             pid = int(record.read_text().splitlines()[0])
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if os.fsencode(self.data) not in command.split(b"\0"):
+            if os.fsencode(self.data_folder) not in command.split(b"\0"):
                 record.unlink()
                 for leftover in self._socket_folder().glob(".s.PGSQL.*"):
                     leftover.unlink()
 
     def _socket_folder(self) -> Path:
-        folder = self.log.parent
+        folder = self.log_file.parent
         longest = os.fsencode(folder / ".s.PGSQL.65535")
         # libpq takes a comma for the end of one host and the start of the next.
         if len(longest) > _SOCKET_PATH_BYTES or b"," in longest:
@@ -331,10 +334,10 @@ class Cluster:
         return folder
 
     def _rotate_log(self) -> int:
-        accounts.create_private_folder(self.log.parent, self.account)
-        size = self.log.lstat().st_size if self.log.exists() else 0
+        accounts.create_private_folder(self.log_file.parent, self.account)
+        size = self.log_file.lstat().st_size if self.log_file.exists() else 0
         if size > _LOG_BYTES:
-            self.log.replace(self.log.with_suffix(".log.1"))
+            self.log_file.replace(self.log_file.with_suffix(".log.1"))
             return 0
         return size
 

@@ -143,7 +143,7 @@ class _SchemaStamp:
 
 @dataclass(frozen=True, slots=True)
 class _SchemaState:
-    """How many files a database has, its recorded history, and whether its stamp is current."""
+    """The number of files applied, the recorded history, and whether the stamp is current."""
 
     count: int
     recorded: list[str]
@@ -169,7 +169,7 @@ async def migrate(
 async def list_pending(
     url: str, *, folder: Path | None = None, alternative: str = USE_ANOTHER_DATABASE
 ) -> list[str]:
-    """Return what migrate() would apply, and raise what it would raise, without any change."""
+    """Return what migrate() would apply, with the same errors, but change nothing."""
     release = _load_release(folder)
     async with _connect(url) as conn:
         state = await _find_state(conn, release, alternative)
@@ -252,18 +252,18 @@ def _is_connection_error(exc: psycopg.Error) -> bool:
     return exc.sqlstate is None and isinstance(exc, psycopg.OperationalError)
 
 
-async def _holds(conn: psycopg.AsyncConnection, query: LiteralString) -> bool:
+async def _query_boolean(conn: psycopg.AsyncConnection, query: LiteralString) -> bool:
     return await (await conn.execute(query)).fetchone() == (True,)
 
 
 async def _read_history(conn: psycopg.AsyncConnection) -> list[str]:
-    if not await _holds(conn, _HAS_HISTORY):
+    if not await _query_boolean(conn, _HAS_HISTORY):
         return []
     return [label for (label,) in await (await conn.execute(_READ_HISTORY)).fetchall()]
 
 
 async def _read_stamp(conn: psycopg.AsyncConnection) -> _SchemaStamp | None:
-    if not await _holds(conn, _HAS_STAMP):
+    if not await _query_boolean(conn, _HAS_STAMP):
         return None
     row = await (await conn.execute(_READ_STAMP)).fetchone()
     if row is None:
@@ -290,7 +290,7 @@ async def _find_state(
     else:
         stamp, counts = None, []
     if not counts:
-        raise _other_schema_error(release, recorded, stamp, alternative)
+        raise _make_other_schema_error(release, recorded, stamp, alternative)
     same = [count for count in counts if release.labels[:count] == recorded]
     count = max(same or counts)
     is_stamped = stamp is not None and bool(same) and stamp.texts == release.known.texts[count]
@@ -298,7 +298,7 @@ async def _find_state(
 
 
 def _find_counts_by_stamp(release: _Release, stamp: _SchemaStamp) -> list[int]:
-    """Return after how many of our files the schema matches this stamp; there may be several."""
+    """Return the numbers of our files after which the schema matches this stamp."""
     return [
         count
         for count, (texts, digest) in enumerate(
@@ -309,7 +309,7 @@ def _find_counts_by_stamp(release: _Release, stamp: _SchemaStamp) -> list[int]:
 
 
 async def _find_counts_by_catalog(conn: psycopg.AsyncConnection, release: _Release) -> list[int]:
-    """Return after how many of our files the schema matches the database, without its rows."""
+    """Return the numbers of our files after which the schema matches the database, without rows."""
     if not release.known.objects:
         return []
     live = await catalog.digest_schema(conn, names=release.known.objects)
@@ -324,18 +324,18 @@ async def _check_name_clashes(conn: psycopg.AsyncConnection, release: _Release) 
     """Raise if the database has other objects with names that ours will have."""
     if clashes := sorted(release.known.objects & await catalog.list_objects(conn)):
         raise errors.DatabaseError(
-            f"{_enumerate(clashes)} already exist in this database, but were not created by "
+            f"{_format_names(clashes)} already exist in this database, but were not created by "
             "Pagewarden; nothing was changed",
             hint=f"rename or move them, or {USE_ANOTHER_DATABASE}",
         )
 
 
-def _enumerate(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     more = len(names) - _MAX_NAMES
     return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _other_schema_error(
+def _make_other_schema_error(
     release: _Release, recorded_names: Sequence[str], stamp: _SchemaStamp | None, alternative: str
 ) -> errors.PagewardenError:
     start_another = (
@@ -347,14 +347,14 @@ def _other_schema_error(
     else:
         creator = "a Pagewarden release without a version stamp, or by other migrations"
         is_newer = set(release.labels) < set(recorded_names)
-    ours = f"that of this release, {_version()}"
+    ours = f"that of this release, {_get_version()}"
     if not is_newer and not release.known.is_complete:
         return errors.SettingsError(
             f"{schema_digests.NAME} does not match these migrations, so the database cannot be "
             'compared with them; run "make generate"'
         )
     unknown = sorted(set(recorded_names) - set(release.labels))
-    detail = f" (unknown here: {_enumerate(unknown)})" if unknown else ""
+    detail = f" (unknown here: {_format_names(unknown)})" if unknown else ""
     newer = (
         "It was created by a newer release of Pagewarden: install that release. "
         if is_newer
@@ -366,7 +366,7 @@ def _other_schema_error(
     )
 
 
-def _version() -> str:
+def _get_version() -> str:
     return importlib.metadata.version("pagewarden")
 
 
@@ -416,11 +416,11 @@ async def _apply(conn: psycopg.AsyncConnection, migration: Migration, script: st
         try:
             await conn.execute(statement.text)
         except psycopg.Error as exc:
-            raise _migration_error(migration, statement, exc) from exc
+            raise _make_migration_error(migration, statement, exc) from exc
         if conn.info.transaction_status != pq.TransactionStatus.INTRANS:
             raise errors.DatabaseError(
-                f"{_where(migration, statement)} ends the transaction; the statements before it "
-                "were applied but not recorded",
+                f"{_format_location(migration, statement)} ends the transaction; the statements "
+                "before it were applied but not recorded",
                 hint="remove begin, commit and rollback from the file",
             )
     await conn.execute(_RESET)
@@ -434,9 +434,9 @@ async def _record(
     digest: catalog.DatabaseDigest | None,
 ) -> None:
     """Record that the database has the first `count` files."""
-    if not await _holds(conn, _HAS_HISTORY):
+    if not await _query_boolean(conn, _HAS_HISTORY):
         await conn.execute(_CREATE_HISTORY)
-    if not await _holds(conn, _HAS_STAMP):
+    if not await _query_boolean(conn, _HAS_STAMP):
         await conn.execute(_CREATE_STAMP)
     first = state.count
     if not state.is_stamped:
@@ -448,7 +448,7 @@ async def _record(
         texts = [statement.text for statement in sql_script.split(script)]
         await conn.execute(_RECORD, (migration.version, migration.name, texts))
     digests = (digest.schema, digest.rows) if digest else (None, None)
-    stamp = (_version(), release.labels[:count], release.known.texts[count], *digests)
+    stamp = (_get_version(), release.labels[:count], release.known.texts[count], *digests)
     await conn.execute(_STAMP, stamp)
 
 
@@ -459,13 +459,13 @@ def _read(migration: Migration) -> str:
         raise errors.SettingsError(f"{migration.path} cannot be read: {exc}") from exc
 
 
-def _where(
+def _format_location(
     migration: Migration, statement: sql_script.Statement, position: int | None = None
 ) -> str:
     return f"{migration.path.name}, line {statement.find_line(position)}"
 
 
-def _migration_error(
+def _make_migration_error(
     migration: Migration, statement: sql_script.Statement, exc: psycopg.Error
 ) -> errors.DatabaseError:
     if _is_connection_error(exc):
@@ -475,7 +475,7 @@ def _migration_error(
     diag = exc.diag
     position = int(diag.statement_position) if diag.statement_position else None
     return errors.DatabaseError(
-        f"{_where(migration, statement, position)}: {diag.message_primary or exc} "
+        f"{_format_location(migration, statement, position)}: {diag.message_primary or exc} "
         f"(SQLSTATE {exc.sqlstate}); nothing in this file was applied",
         sqlstate=exc.sqlstate,
         hint=_get_advice(exc, statement.text[statement.first_word :]),

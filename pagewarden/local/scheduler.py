@@ -102,7 +102,7 @@ class Scheduler:
             return False
 
 
-async def evaluate_alerts_regularly(database: Database, stop: asyncio.Event) -> None:
+async def evaluate_alerts_periodically(database: Database, stop: asyncio.Event) -> None:
     """Evaluate the alert rules every minute until `stop` is set, even while no function runs."""
     await call_periodically(
         "evaluate_alerts", database.evaluate_alerts, stop, seconds=ALERT_SECONDS

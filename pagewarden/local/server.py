@@ -47,24 +47,24 @@ class LocalServer:
     def url(self, role: str = "postgres", database: str = "postgres") -> str:
         """Return the URL over the socket, for programs of the same account (and root)."""
         host = quote(str(self.address.folder), safe="")
-        return f"{self._login(role)}@/{quote(database)}?host={host}&port={self.address.port}"
+        return f"{self._make_login(role)}@/{quote(database)}?host={host}&port={self.address.port}"
 
     def tcp_url(self, role: str = "postgres", database: str = "postgres") -> str:
         """Return the URL over 127.0.0.1, for programs that cannot use the socket."""
-        return f"{self._login(role)}@127.0.0.1:{self.address.port}/{quote(database)}"
+        return f"{self._make_login(role)}@127.0.0.1:{self.address.port}/{quote(database)}"
 
     async def restart(self, mode: clusters.StopMode = clusters.StopMode.FAST) -> None:
         """Stop the server and start it again at the same address."""
-        async with _lock_for_change(self.cluster.home):
+        async with _lock_home(self.cluster.home):
             await self.cluster.stop(mode)
             await self.cluster.ensure_running(port=self.address.port)
 
     async def ensure_running(self) -> None:
         """Start the server at the same address if it has died."""
-        async with _lock_for_change(self.cluster.home):
+        async with _lock_home(self.cluster.home):
             await self.cluster.ensure_running(port=self.address.port)
 
-    def _login(self, role: str) -> str:
+    def _make_login(self, role: str) -> str:
         return f"postgresql://{quote(role, safe='')}:{quote(self.password, safe='')}"
 
 
@@ -78,23 +78,23 @@ async def open_server(
     server is faster, and a crash of the machine loses data; for tests.
     """
     with _translate_errors(home):
-        cluster, use_lock = await _acquire_use(home, bin_dir, durable=durable)
+        cluster, use_lock = await _acquire_server(home, bin_dir, durable=durable)
     try:
         with _translate_errors(home):
             server = await _start_server(cluster)
         yield server
     finally:
-        await _release_use(cluster, use_lock)
+        await _release_server(cluster, use_lock)
 
 
-async def _acquire_use(
+async def _acquire_server(
     home: Path, bin_dir: Path | None, *, durable: bool
 ) -> tuple[clusters.Cluster, int]:
     """Prepare the home, and register this program as a user of the server."""
     account = await accounts.find_server_account()
     home = accounts.make_home(home, account)
     await account.check_access(home)
-    async with _lock_for_change(home):
+    async with _lock_home(home):
         binaries = await clusters.find_binaries(account, home, bin_dir)
         use_lock = accounts.open_lock(home / _USE_LOCK)
         fcntl.flock(use_lock, fcntl.LOCK_SH)
@@ -102,15 +102,15 @@ async def _acquire_use(
 
 
 async def _start_server(cluster: clusters.Cluster) -> LocalServer:
-    async with _lock_for_change(cluster.home):
+    async with _lock_home(cluster.home):
         password = _read_password(cluster)
         await cluster.create(cluster.home / _PASSWORD)
         return LocalServer(cluster, await cluster.ensure_running(), password)
 
 
-async def _release_use(cluster: clusters.Cluster, lock_descriptor: int) -> None:
+async def _release_server(cluster: clusters.Cluster, lock_descriptor: int) -> None:
     try:
-        async with _lock_for_change(cluster.home):
+        async with _lock_home(cluster.home):
             if _try_lock(lock_descriptor):
                 await cluster.stop()
     finally:
@@ -119,16 +119,16 @@ async def _release_use(cluster: clusters.Cluster, lock_descriptor: int) -> None:
 
 def _read_password(cluster: clusters.Cluster) -> str:
     path = cluster.home / _PASSWORD
-    if cluster.data.exists() and not path.exists():
+    if cluster.data_folder.exists() and not path.exists():
         raise errors.LocalStackError(
-            f"{path} is missing, and {cluster.data} cannot be used without it; "
+            f"{path} is missing, and {cluster.data_folder} cannot be used without it; "
             "restore it, or set PAGEWARDEN_HOME to another folder"
         )
     return accounts.read_or_create_secret(path, cluster.account)
 
 
 @contextlib.asynccontextmanager
-async def _lock_for_change(home: Path) -> AsyncIterator[None]:
+async def _lock_home(home: Path) -> AsyncIterator[None]:
     """Keep other programs from starting and stopping this server."""
     lock = accounts.open_lock(home / _CHANGE_LOCK)
     try:

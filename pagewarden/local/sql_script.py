@@ -64,7 +64,7 @@ def split(script: str) -> Iterator[Statement]:
         yield _make_statement(script, start, len(script), first_word)
 
 
-def tokens_without_comments(script: str) -> Iterator[str]:
+def iterate_tokens(script: str) -> Iterator[str]:
     """Yield the tokens of a script without whitespace and comments."""
     for kind, _, text in _tokenize(script):
         if kind not in {"blank", "comment"}:
@@ -101,7 +101,7 @@ def _tokenize(script: str) -> Iterator[tuple[str, int, str]]:
 
 
 def _find_comment_end(script: str, offset: int) -> int:
-    """Return where a comment ends; comments nest in Postgres."""
+    """Return the end of a comment; comments nest in Postgres."""
     depth = 1
     for mark in _COMMENT_MARK.finditer(script, offset):
         depth += 1 if mark[0] == "/*" else -1

@@ -86,7 +86,7 @@ class FileStore(Protocol):
         """Yield all files below a folder, in no particular order."""
         ...
 
-    async def signed_url(self, path: str, seconds: int) -> str | None:
+    async def create_signed_url(self, path: str, seconds: int) -> str | None:
         """Return a URL that is valid for up to MAX_URL_SECONDS; see docs/how-to/files.md.
 
         None if the store has no such URLs. Whether the file exists is not checked.
@@ -150,7 +150,7 @@ class HashedInput:
         if pending:
             yield await self._hash(bytes(pending))
 
-    def to_stored(self, path: str) -> WrittenFile:
+    def to_written_file(self, path: str) -> WrittenFile:
         """Describe the file after all blocks have been read."""
         return WrittenFile(path, self._size, self._sha256.hexdigest())
 

@@ -67,7 +67,7 @@ class LocalFileStore:
         except BaseException:
             await concurrency.run_in_thread(part.discard)
             raise
-        return source.to_stored(path)
+        return source.to_written_file(path)
 
     async def read(self, path: str, *, start: int = 0) -> AsyncGenerator[bytes, None]:
         """Yield the bytes from `start` on."""
@@ -131,9 +131,9 @@ class LocalFileStore:
                 for entry in batch:
                     yield entry
 
-    async def signed_url(self, path: str, seconds: int) -> str | None:
+    async def create_signed_url(self, path: str, seconds: int) -> str | None:
         """Return a URL if the files are served at a public URL."""
-        return self._signer.url(path, seconds) if self._signer else None
+        return self._signer.make_url(path, seconds) if self._signer else None
 
     async def ping(self) -> None:
         """Write a temporary file and delete it."""

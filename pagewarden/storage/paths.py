@@ -40,7 +40,8 @@ def check_path(path: str) -> tuple[str, ...]:
     for part in parts:
         if problem := _find_problem(part):
             raise errors.UnsafePath(
-                f"the path {path[:200]!r} cannot be used: {problem}; create names with safe_name"
+                f"the path {path[:200]!r} cannot be used: {problem}; "
+                "create names with make_safe_name"
             )
     if len(path.encode()) > MAX_PATH_BYTES:
         raise errors.UnsafePath(f"a path may not exceed {MAX_PATH_BYTES} bytes; use shorter names")
@@ -76,7 +77,7 @@ def _find_problem(part: str) -> str | None:
     return next((problem for problem, applies in _PROBLEMS if applies(part)), None)
 
 
-def _has_bad_characters(part: str) -> bool:
+def _has_invalid_characters(part: str) -> bool:
     return bool(_SPECIAL.intersection(part)) or not all(map(_is_visible, part))
 
 
@@ -84,7 +85,7 @@ def _is_too_long(part: str) -> bool:
     return len(part.encode()) > MAX_NAME_BYTES
 
 
-def _has_bad_edges(part: str) -> bool:
+def _has_invalid_edges(part: str) -> bool:
     return _EDGES.search(part) is not None
 
 
@@ -116,9 +117,9 @@ def _shorten_name(name: str) -> str:
 # In this order: lone surrogates have no encoding, so they are rejected before measuring lengths.
 _PROBLEMS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("it has an empty component", operator.not_),
-    ("it contains characters that are invalid in file names", _has_bad_characters),
+    ("it contains characters that are invalid in file names", _has_invalid_characters),
     (f"one of its components is longer than {MAX_NAME_BYTES} bytes", _is_too_long),
-    ("one of its components begins or ends with a dot, a space or a tilde", _has_bad_edges),
+    ("one of its components begins or ends with a dot, a space or a tilde", _has_invalid_edges),
     ("one of its components is a name reserved by Windows or Dropbox", _is_reserved),
     ("it is not in Unicode normalization form C (composed)", _is_decomposed),
 )

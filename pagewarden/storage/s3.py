@@ -93,7 +93,7 @@ class BucketConfig:
             },
             # Not in the config: the library would add a session token from the environment,
             # which belongs to another key.
-            credential_provider=self._credential if self.access_key_id else None,
+            credential_provider=self._make_credential if self.access_key_id else None,
         )
 
     def _config(self) -> S3Config:
@@ -104,7 +104,7 @@ class BucketConfig:
             config["region"] = self.region
         return config
 
-    def _credential(self) -> S3Credential:
+    def _make_credential(self) -> S3Credential:
         return {
             "access_key_id": self.access_key_id or "",
             "secret_access_key": self.secret_access_key or "",
@@ -141,7 +141,7 @@ class S3FileStore:
             first = await anext(blocks, b"")
             second = await anext(blocks, None)
             if second is None:
-                return await self._put(source.to_stored(path), first)
+                return await self._put(source.to_written_file(path), first)
             return await self._put_in_parts(path, source, _chain_blocks(first, second, blocks))
 
     def read(self, path: str, *, start: int = 0) -> AsyncGenerator[bytes, None]:
@@ -157,7 +157,7 @@ class S3FileStore:
         """Delete a file."""
         if not await self.stat(path):
             return False
-        await self._delete(self._key(path))
+        await self._delete(self._make_key(path))
         return True
 
     async def stat(self, path: str) -> base.Entry | None:
@@ -176,12 +176,12 @@ class S3FileStore:
             if paths.is_path(path) and encode_path(path, self._bucket.prefix) == item["path"]:
                 yield _make_entry(path, item)
 
-    async def signed_url(self, path: str, seconds: int) -> str | None:
+    async def create_signed_url(self, path: str, seconds: int) -> str | None:
         """Return a presigned URL."""
         base.check_url_seconds(seconds)
         lifetime = timedelta(seconds=seconds)
         with translate_errors(path):
-            return await obstore.sign_async(self._single, "GET", self._key(path), lifetime)
+            return await obstore.sign_async(self._single, "GET", self._make_key(path), lifetime)
 
     async def ping(self) -> None:
         """List unfinished files."""
@@ -212,12 +212,12 @@ class S3FileStore:
         """
         await asyncio.sleep(SETTLE_SECONDS)
 
-    def _key(self, path: str) -> str:
+    def _make_key(self, path: str) -> str:
         paths.check_path(path)
         return encode_path(path, self._bucket.prefix)
 
     async def _put(self, stored: base.WrittenFile, data: bytes) -> base.WrittenFile:
-        key = self._key(stored.path)
+        key = self._make_key(stored.path)
         return await self._publish(
             stored, lambda: obstore.put_async(self._single, key, data, mode="create")
         )
@@ -225,11 +225,11 @@ class S3FileStore:
     async def _put_in_parts(
         self, path: str, source: base.HashedInput, blocks: AsyncGenerator[bytes, None]
     ) -> base.WrittenFile:
-        key, part = self._key(path), f"{INCOMING}/{uuid.uuid4().hex}"
+        key, part = self._make_key(path), f"{INCOMING}/{uuid.uuid4().hex}"
         try:
             await self._upload(path, part, blocks)
             return await self._publish(
-                source.to_stored(path),
+                source.to_written_file(path),
                 lambda: obstore.copy_async(self._single, part, key, overwrite=False),
                 part,
             )
@@ -270,7 +270,7 @@ class S3FileStore:
                 with translate_errors(stored.path, is_write=True):
                     await step()
             except errors.FileExists:
-                if not await self._has_been_written(stored, attempts):
+                if not await self._was_written(stored, attempts):
                     raise
 
         async def run() -> None:
@@ -281,7 +281,7 @@ class S3FileStore:
         await concurrency.finish_or_undo(run(), undo=lambda _: self.delete(stored.path))
         return stored
 
-    async def _has_been_written(self, stored: base.WrittenFile, attempts: int) -> bool:
+    async def _was_written(self, stored: base.WrittenFile, attempts: int) -> bool:
         """Return whether an earlier attempt succeeded and only its response was lost."""
         entry = await self.stat(stored.path)
         if entry is None:
@@ -296,12 +296,12 @@ class S3FileStore:
         return sha256.hexdigest() == stored.sha256
 
     async def _stat_once(self, path: str) -> base.Entry:
-        key = self._key(path)
+        key = self._make_key(path)
         with translate_errors(path):
             return _make_entry(path, await obstore.head_async(self._single, key))
 
     async def _read_once(self, path: str, start: int) -> AsyncGenerator[bytes, None]:
-        key = self._key(path)
+        key = self._make_key(path)
         options: GetOptions | None = {"range": {"offset": start}} if start else None
         try:
             # Servers reject a range that begins at the end.

@@ -43,7 +43,7 @@ class UrlSigner:
         self._purpose = purpose
         self._now = now
 
-    def url(self, path: str, seconds: int) -> str:
+    def make_url(self, path: str, seconds: int) -> str:
         """Return the URL of a path, with the parameters `expires` (Unix time) and `signature`."""
         paths.check_path(path)
         check_url_seconds(seconds)
@@ -88,13 +88,15 @@ class LinkFactory:
     store: FileStore
     secret_key: str
 
-    async def file(self, path: str) -> str:
+    async def make_file_link(self, path: str) -> str:
         """Return a link to a file: the store's if its URLs are public, else this server's."""
         # The public URL of a folder may be reachable by our own services only.
-        if self.store.has_public_urls and (url := await self.store.signed_url(path, _LINK_SECONDS)):
+        if self.store.has_public_urls and (
+            url := await self.store.create_signed_url(path, _LINK_SECONDS)
+        ):
             return url
-        return make_file_signer(self.secret_key).url(path, _LINK_SECONDS)
+        return make_file_signer(self.secret_key).make_url(path, _LINK_SECONDS)
 
-    def page_image(self, path: str, number: int) -> str:
+    def make_page_image_link(self, path: str, number: int) -> str:
         """Return a link to the image of a page of a file."""
-        return make_page_image_signer(self.secret_key).url(f"{path}/{number}", _LINK_SECONDS)
+        return make_page_image_signer(self.secret_key).make_url(f"{path}/{number}", _LINK_SECONDS)

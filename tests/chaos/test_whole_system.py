@@ -65,7 +65,7 @@ def _make_documents(count: int) -> Iterator[tuple[str, bytes, int]]:
             yield f"{number}-scan.pdf", _make_scan(1000 * number), 3
         elif kind == 5:
             lines = [f"Document {number}.", *samples.PROSE]
-            yield f"{number}-text.pdf", samples.text_pdf(lines, lines), 2
+            yield f"{number}-text.pdf", samples.make_text_pdf(lines, lines), 2
         else:
             yield f"{number}-photo.png", _make_png(number), 1
 

@@ -169,7 +169,12 @@ def test_planted_faults_are_found_where_nothing_is_misread() -> None:
     for screen in screens.make_screens(200, seed=1):
         page, boxes = read(screen)
         report = rules_check.check(page, screen.expected, languages.find_language(screen.language))
-        pairs.append((run.expected_findings(screen), run.reported_findings(screen, boxes, report)))
+        pairs.append(
+            (
+                run.count_expected_findings(screen),
+                run.count_reported_findings(screen, boxes, report),
+            )
+        )
     scores = run.score(pairs)
     assert scores.keys() >= {
         *Verdict,

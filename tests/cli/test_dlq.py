@@ -124,7 +124,7 @@ async def test_all_that_match_are_decided_after_a_question(factory: factories.Fa
         other.dlq_id: "pending",
     }
     for wrong, told in (
-        (("requeue",), "give IDs"),
+        (("requeue",), "specify IDs"),
         (("requeue", "--all-matching", "--yes"), "needs a filter"),
         (("requeue", "--category", "unknown"), "--all-matching"),
         (("requeue", str(other.dlq_id), "--all-matching"), "not both"),

@@ -211,13 +211,13 @@ def test_invalid_url_is_refused(url: str) -> None:
 )
 def test_poll_interval_is_bounded(polls: int, seconds_left: float | None) -> None:
     """It is between 0.2 and 5 seconds, and shortest when the document is nearly done."""
-    interval = clients.poll_seconds(polls, seconds_left)
+    interval = clients.compute_poll_interval(polls, seconds_left)
     assert clients.MIN_POLL_SECONDS <= interval <= clients.MAX_POLL_SECONDS
     assert (
-        clients.poll_seconds(polls, 0)
+        clients.compute_poll_interval(polls, 0)
         == clients.MIN_POLL_SECONDS
         <= interval
-        <= clients.poll_seconds(polls + 1, None)
+        <= clients.compute_poll_interval(polls + 1, None)
     )
 
 

@@ -71,7 +71,7 @@ async def upload_scan(
 ) -> uuid.UUID:
     """Upload a PDF of these lines, or other content, and save them as its recognised text."""
     texts = [[line.text for line in lines] for lines in pages]
-    file = content if content is not None else samples.text_pdf(*texts)
+    file = content if content is not None else samples.make_text_pdf(*texts)
     answer = await site.functions.upload(person.id, file, name, case_id=str(person.case))
     document = uuid.UUID(answer.json()["document_id"])
     call = site.functions.factory.call

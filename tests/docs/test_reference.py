@@ -30,7 +30,7 @@ def _read_page(name: str) -> str:
 
 async def test_database_page_is_up_to_date(database: databases.Database) -> None:
     """It has every function and table of the API, with callers and comment."""
-    assert _read_page("database") == await _load_script().render_from(
+    assert _read_page("database") == await _load_script().render_migrated_page(
         database.url(cluster.SUPERUSER)
     ), UPDATE
 

@@ -23,7 +23,7 @@ async def test_an_export_waits_for_whoever_takes_it_late(
 ) -> None:
     """The child stays until its work was taken, for its folder goes with it."""
     source = tmp_path / "letter.pdf"
-    source.write_bytes(samples.text_pdf(samples.PROSE))
+    source.write_bytes(samples.make_text_pdf(samples.PROSE))
     asked, go = threading.Event(), threading.Event()
     copy_result = sandbox._copy_result  # noqa: SLF001  # somebody has to stand in between
 

@@ -43,7 +43,7 @@ WISHES = ReadOptions(engine="fake-remote")
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
 PDF = b"%PDF-1.7\n" + b"x" * 5000
-READABLE_PDF = samples.text_pdf(samples.PROSE, samples.PROSE)
+READABLE_PDF = samples.make_text_pdf(samples.PROSE, samples.PROSE)
 
 
 def token(user: uuid.UUID, **changes: object) -> str:

@@ -18,7 +18,7 @@ async def _signed(functions: House) -> str:
     """Upload something, and have its URL without the host."""
     await functions.upload(await functions.factory.user(), house.PNG, "ein Bild.png")
     (document,) = await functions.documents()
-    url = await functions.used.store.signed_url(document["dropbox_path"], 60)
+    url = await functions.used.store.create_signed_url(document["dropbox_path"], 60)
     assert url is not None
     parts = urlsplit(url)
     return f"{parts.path}?{parts.query}"
@@ -58,7 +58,7 @@ async def test_an_old_url_opens_nothing(functions: House) -> None:
     past = signed_urls.UrlSigner(
         "http://x/files/v1", key.get_secret_value(), now=lambda: 1_000_000.0
     )
-    parts = urlsplit(past.url(document["dropbox_path"], 60))
+    parts = urlsplit(past.make_url(document["dropbox_path"], 60))
     assert (await functions.session.get(f"{parts.path}?{parts.query}")).status_code == 403
 
 

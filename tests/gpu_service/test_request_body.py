@@ -187,7 +187,7 @@ async def test_signed_urls_of_our_stores_are_accepted(store_settings: dict[str, 
         storage.open_store(own) as store,
         request_body.StoreFetcher(config.store_urls) as fetcher,
     ):
-        url = await store.signed_url("case/Über alles..pdf", 60)
+        url = await store.create_signed_url("case/Über alles..pdf", 60)
         assert url is not None
         fetcher.require_store_url(url)
         with pytest.raises(errors.RequestRejected):

@@ -37,7 +37,7 @@ class Placed:
     baseline: float
 
 
-def text_pdf(
+def make_text_pdf(
     *pages: Sequence[str],
     rotate: int = 0,
     box: tuple[float, float, float, float] | None = None,

@@ -57,7 +57,7 @@ def test_every_type_is_detected_by_content_and_read(tmp_path: Path, kind: str, p
 
 def test_a_pdf_may_have_junk_before_its_header(tmp_path: Path) -> None:
     """Mail gateways and old scanners put bytes before the header."""
-    path = _written(tmp_path, "a.pdf", b"\r\njunk\r\n" * 20 + samples.text_pdf(["Hello"]))
+    path = _written(tmp_path, "a.pdf", b"\r\njunk\r\n" * 20 + samples.make_text_pdf(["Hello"]))
 
     with contextlib.closing(open_document(path, _LIMITS)) as document:
         assert document.kind == "pdf"
@@ -90,7 +90,7 @@ def test_an_archive_that_begins_with_a_pdf_is_an_archive(tmp_path: Path) -> None
     """A PDF stored in a ZIP has its header within the first kilobyte."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as target:
-        target.writestr("a.pdf", samples.text_pdf(["Hello"]))
+        target.writestr("a.pdf", samples.make_text_pdf(["Hello"]))
     path = _written(tmp_path, "a.pdf", archive.getvalue())
 
     with pytest.raises(errors.UnsupportedFile, match="a ZIP archive"):
@@ -142,7 +142,7 @@ def test_document_with_too_many_pages_is_rejected(tmp_path: Path) -> None:
 
 def test_password_is_required_and_used(tmp_path: Path) -> None:
     """Without it, or with another one, the file is named as protected."""
-    plain = samples.text_pdf(["The secret is out"])
+    plain = samples.make_text_pdf(["The secret is out"])
     path = _written(tmp_path, "a.pdf", samples.encrypted(plain, user="sesame", owner="boss"))
 
     with pytest.raises(errors.EncryptedFile, match=r"a\.pdf: protected by a password\. Enter"):
@@ -158,7 +158,7 @@ def test_password_is_required_and_used(tmp_path: Path) -> None:
 
 def test_owner_password_is_not_required(tmp_path: Path) -> None:
     """It forbids printing and copying, not reading."""
-    plain = samples.text_pdf(["Do not copy"])
+    plain = samples.make_text_pdf(["Do not copy"])
     path = _written(tmp_path, "a.pdf", samples.encrypted(plain, user="", owner="boss"))
 
     with contextlib.closing(open_document(path, _LIMITS)) as document:
@@ -190,7 +190,7 @@ def test_corrupted_pdf_gives_pages_or_a_typed_error(
     tmp_path_factory: pytest.TempPathFactory, cut: int, place: int, junk: bytes
 ) -> None:
     """All errors are of `pagewarden.errors`."""
-    whole = samples.text_pdf(samples.PROSE, samples.PROSE)
+    whole = samples.make_text_pdf(samples.PROSE, samples.PROSE)
     data = (whole[:place] + junk + whole[place + len(junk) :])[: max(20, len(whole) - cut)]
     path = _written(tmp_path_factory.mktemp("mutilated"), "a.pdf", data)
 
@@ -206,5 +206,5 @@ def test_corrupted_pdf_gives_pages_or_a_typed_error(
 
 def test_samples_are_valid() -> None:
     """A broken sample would make the tests above pass for the wrong reason."""
-    with pikepdf.open(io.BytesIO(samples.text_pdf(samples.PROSE))) as pdf:
+    with pikepdf.open(io.BytesIO(samples.make_text_pdf(samples.PROSE))) as pdf:
         assert not pdf.check_pdf_syntax()

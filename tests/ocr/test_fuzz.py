@@ -9,7 +9,7 @@ COUNT = 300
 
 async def test_broken_files_do_no_harm() -> None:
     """Each gives pages or a typed error; our process survives without more memory."""
-    cases = fuzz.corrupt(sample_files.all_kinds(), seed=3, numbers=range(COUNT))
+    cases = fuzz.corrupt(sample_files.make_all_kinds(), seed=3, numbers=range(COUNT))
     report = await fuzz.run(cases)
 
     assert report.counts.total() == COUNT
@@ -20,6 +20,6 @@ async def test_broken_files_do_no_harm() -> None:
 
 async def test_seed_files_are_read() -> None:
     """The originals are valid: all except the encrypted one can be read."""
-    report = await fuzz.run(iter(sample_files.all_kinds().items()))
-    assert report.counts == {"read": len(sample_files.all_kinds()) - 1, "EncryptedFile": 1}
+    report = await fuzz.run(iter(sample_files.make_all_kinds().items()))
+    assert report.counts == {"read": len(sample_files.make_all_kinds()) - 1, "EncryptedFile": 1}
     assert report.slowest["EncryptedFile"].name == "locked.pdf"

@@ -71,7 +71,7 @@ def bomb(megabytes: int) -> bytes:
 
 def with_broken_page(number: int) -> bytes:
     """Make a PDF of four pages, one of which is invalid."""
-    with pikepdf.open(io.BytesIO(sample_files.text_pdf(4))) as made:
+    with pikepdf.open(io.BytesIO(sample_files.make_text_pdf(4))) as made:
         made.Root.Pages.Kids[number - 1] = pikepdf.Dictionary(Type=pikepdf.Name.Font)
         buffer = io.BytesIO()
         made.save(buffer)
@@ -128,7 +128,7 @@ async def test_folder_and_missing_file_are_rejected(null: reader.Reader, tmp_pat
 
 async def test_encrypted_document_requires_its_password(null: reader.Reader) -> None:
     """Without one, and with a wrong one, it says so; with the right one it is read."""
-    locked = sample_files.text_pdf(1, password="open sesame")
+    locked = sample_files.make_text_pdf(1, password="open sesame")
     for password in (None, "wrong"):
         with pytest.raises(errors.EncryptedFile, match=r"locked\.pdf: .*password"):
             await anext(null.read(locked, name="locked.pdf", password=password))

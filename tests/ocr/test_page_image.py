@@ -33,7 +33,7 @@ async def test_a_page_of_a_pdf_is_drawn_as_it_is_read(
 ) -> None:
     """It has the shape that its lines are placed on, turned as the PDF says."""
     source = tmp_path / "letter.pdf"
-    source.write_bytes(samples.text_pdf(samples.PROSE, samples.PROSE, rotate=90))
+    source.write_bytes(samples.make_text_pdf(samples.PROSE, samples.PROSE, rotate=90))
     pages = [page async for page in reading.read(source)]
     shown = _shown(await page_image.draw_page(reading, source, "letter.pdf", 2))
     assert shown.width > shown.height
@@ -60,8 +60,8 @@ async def test_a_photo_is_drawn_upright_and_small(tmp_path: Path, reading: reade
 @pytest.mark.parametrize(
     ("content", "number", "error"),
     [
-        (samples.text_pdf(samples.PROSE), 2, errors.UnreadableFile),
-        (samples.text_pdf(samples.PROSE), 0, errors.UnreadableFile),
+        (samples.make_text_pdf(samples.PROSE), 2, errors.UnreadableFile),
+        (samples.make_text_pdf(samples.PROSE), 0, errors.UnreadableFile),
         (b"%PDF-1.7\nnothing", 1, errors.DamagedFile),
         (b"PK\x03\x04 no page at all", 1, errors.UnsupportedFile),
         (b"", 1, errors.EmptyFile),

@@ -38,7 +38,9 @@ def test_words_have_their_visible_positions(
     tmp_path: Path, rotate: int, crop: tuple[int, int, int, int] | None
 ) -> None:
     """For any rotation and crop, each word is within 3 points, first corner first."""
-    with _opened(tmp_path, samples.text_pdf(samples.PROSE, rotate=rotate, crop=crop)) as document:
+    with _opened(
+        tmp_path, samples.make_text_pdf(samples.PROSE, rotate=rotate, crop=crop)
+    ) as document:
         page = document.open_page(1)
         lines = page.read_text_layer()
 
@@ -59,7 +61,7 @@ def test_words_have_their_visible_positions(
 
 def test_text_layer_matches_the_page_image(tmp_path: Path) -> None:
     """All the ink of the rendered page is in the boxes of its words, which are tight."""
-    with _opened(tmp_path, samples.text_pdf(samples.PROSE, rotate=90)) as document:
+    with _opened(tmp_path, samples.make_text_pdf(samples.PROSE, rotate=90)) as document:
         page = document.open_page(1)
         picture = page.render()
         lines = page.read_text_layer()
@@ -105,7 +107,7 @@ def test_a_scan_within_a_form_keeps_its_resolution(tmp_path: Path) -> None:
 
 def test_a_born_digital_page_is_rendered_for_an_engine(tmp_path: Path) -> None:
     """At 300 dpi, in one channel, since it has no colours."""
-    with _opened(tmp_path, samples.text_pdf(samples.PROSE)) as document:
+    with _opened(tmp_path, samples.make_text_pdf(samples.PROSE)) as document:
         picture = document.open_page(1).render()
 
     assert (picture.dpi, picture.pixels.shape) == (300, (3300, 2550))
@@ -125,7 +127,9 @@ def test_huge_page_is_scaled_down(tmp_path: Path) -> None:
 
 def test_very_long_page_is_scaled_down(tmp_path: Path) -> None:
     """A media box can say anything."""
-    with _opened(tmp_path, samples.text_pdf(["Hello"], box=(0, 0, 595, 2_000_000_000))) as document:
+    with _opened(
+        tmp_path, samples.make_text_pdf(["Hello"], box=(0, 0, 595, 2_000_000_000))
+    ) as document:
         picture = document.open_page(1).render()
 
     assert (picture.width, picture.height) == (1, 65_500)
@@ -145,7 +149,7 @@ def test_too_large_image_fails_its_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["content", "missing", "image"])
 def test_broken_page_does_not_affect_others(tmp_path: Path, how: str) -> None:
     """Page 3 is named as damaged, and 1, 2 and 4 are read."""
-    whole = samples.text_pdf(*[samples.PROSE] * 4)
+    whole = samples.make_text_pdf(*[samples.PROSE] * 4)
     if how == "content":
         data = samples.with_broken_page(whole, 3)
     elif how == "missing":
@@ -169,7 +173,7 @@ def test_broken_page_does_not_affect_others(tmp_path: Path, how: str) -> None:
 
 def test_poppler_is_the_fallback_of_pdfium(tmp_path: Path) -> None:
     """If it is not installed, the page is damaged."""
-    whole = samples.text_pdf(samples.PROSE, samples.PROSE)
+    whole = samples.make_text_pdf(samples.PROSE, samples.PROSE)
     with _opened(tmp_path, samples.with_odd_page(whole, 2)) as document:
         if shutil.which("pdftoppm") is None:
             with pytest.raises(errors.DamagedFile, match="page 2"):
@@ -187,7 +191,7 @@ def test_poppler_is_the_fallback_of_pdfium(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"q Q", b"1 1 1 rg 0 0 600 700 re f"])
 def test_empty_page_is_not_damaged(tmp_path: Path, content: bytes) -> None:
     """Blank pages are valid."""
-    with pikepdf.open(io.BytesIO(samples.text_pdf(samples.PROSE, samples.PROSE))) as pdf:
+    with pikepdf.open(io.BytesIO(samples.make_text_pdf(samples.PROSE, samples.PROSE))) as pdf:
         pdf.pages[0].Contents = pdf.make_stream(content)
         target = io.BytesIO()
         pdf.save(target)
@@ -213,7 +217,7 @@ def test_filled_form_fields_are_read(tmp_path: Path) -> None:
 
 def test_pages_can_be_used_in_any_order(tmp_path: Path) -> None:
     """A page is loaded again when another one was opened in between."""
-    with _opened(tmp_path, samples.text_pdf(["One"], ["Two"], ["Three"])) as document:
+    with _opened(tmp_path, samples.make_text_pdf(["One"], ["Two"], ["Three"])) as document:
         opened = [document.open_page(number) for number in (2, 3, 1)]
         texts = [(page.read_text_layer() or ())[0].text for page in opened]
 

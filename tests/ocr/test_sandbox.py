@@ -318,7 +318,7 @@ async def test_children_need_no_further_imports(tmp_path: Path) -> None:
     documents, folder = tmp_path / "documents", tmp_path / "folder"
     documents.mkdir()
     folder.mkdir()
-    for name, data in {**sample_files.all_kinds(), "letter.png": drawn.letter()}.items():
+    for name, data in {**sample_files.make_all_kinds(), "letter.png": drawn.letter()}.items():
         (documents / name).write_bytes(data)
     preload = json.dumps([*sandbox.PRELOAD, *page_image.PRELOAD])
     process = await asyncio.create_subprocess_exec(

@@ -51,7 +51,7 @@ def _texts(lines: tuple[pages.Line, ...] | None) -> list[str]:
 
 def test_words_and_lines_are_those_of_the_page(tmp_path: Path) -> None:
     """Lines consist of their words, in the order of the file, with confidence 1."""
-    lines = _layer(tmp_path, samples.text_pdf(samples.PROSE))
+    lines = _layer(tmp_path, samples.make_text_pdf(samples.PROSE))
 
     assert lines is not None
     assert list(samples.PROSE) == _texts(lines)
@@ -62,7 +62,9 @@ def test_words_and_lines_are_those_of_the_page(tmp_path: Path) -> None:
 
 def test_a_word_broken_at_the_end_of_a_line_keeps_its_hyphen(tmp_path: Path) -> None:
     """Both parts keep their positions."""
-    lines = _layer(tmp_path, samples.text_pdf(["a long co-", "operation of all", "well-known men"]))
+    lines = _layer(
+        tmp_path, samples.make_text_pdf(["a long co-", "operation of all", "well-known men"])
+    )
 
     assert _texts(lines) == ["a long co-", "operation of all", "well-known men"]
 
@@ -106,7 +108,7 @@ def test_letterspaced_heading_has_words(tmp_path: Path) -> None:
 
 def test_columns_are_lines_of_their_own(tmp_path: Path) -> None:
     """A wide gap ends a line."""
-    lines = _layer(tmp_path, samples.text_pdf(["left" + " " * 30 + "right"]))
+    lines = _layer(tmp_path, samples.make_text_pdf(["left" + " " * 30 + "right"]))
 
     assert _texts(lines) == ["left", "right"]
 
@@ -213,14 +215,14 @@ def test_other_scripts_and_digits_are_readable(text: str) -> None:
 
 def test_text_objects_without_characters_make_a_layer_untrusted(tmp_path: Path) -> None:
     """PDFium silently omits text without a font."""
-    assert _layer(tmp_path, samples.text_pdf(["All", *["   "] * 5])) is not None
-    assert _layer(tmp_path, samples.text_pdf(["All", *["   "] * 50])) is None
+    assert _layer(tmp_path, samples.make_text_pdf(["All", *["   "] * 5])) is not None
+    assert _layer(tmp_path, samples.make_text_pdf(["All", *["   "] * 50])) is None
 
 
 def test_text_outside_the_page_is_not_a_layer(tmp_path: Path) -> None:
     """Invisible text is not used; clipped text is left out."""
-    beside = samples.text_pdf(samples.PROSE, crop=(0, 0, 612, 300))
-    partly = samples.text_pdf(samples.PROSE, crop=(0, 650, 612, 792))
+    beside = samples.make_text_pdf(samples.PROSE, crop=(0, 0, 612, 300))
+    partly = samples.make_text_pdf(samples.PROSE, crop=(0, 650, 612, 792))
 
     assert _layer(tmp_path, beside) is None
     assert list(samples.PROSE[:3]) == _texts(_layer(tmp_path, partly))
@@ -282,7 +284,7 @@ def test_light_letters_on_dark_background_are_ink(tmp_path: Path) -> None:
 def test_every_page_is_checked_separately(tmp_path: Path) -> None:
     """One file may hold letters, scans of letters and broken ones."""
     path = tmp_path / "a.pdf"
-    path.write_bytes(samples.joined(samples.text_pdf(samples.PROSE), samples.gibberish_pdf()))
+    path.write_bytes(samples.joined(samples.make_text_pdf(samples.PROSE), samples.gibberish_pdf()))
     with contextlib.closing(open_document(path, _LIMITS)) as document:
         layers = [document.open_page(number).read_text_layer() for number in (1, 2)]
 

@@ -337,7 +337,7 @@ async def test_signed_url_opens_the_file(store: storage.FileStore) -> None:
     path = "case/doc/Übersicht (2) + 50%.pdf"
     await store.write(path, stores.chunks_of(b"for others"))
 
-    url = await store.signed_url(path, 60)
+    url = await store.create_signed_url(path, 60)
 
     assert url is not None
     async with httpx.AsyncClient() as client:
@@ -348,7 +348,7 @@ async def test_signed_url_with_invalid_lifetime_is_refused(store: storage.FileSt
     """Not all stores support it."""
     for seconds in (0, -1, storage.MAX_URL_SECONDS + 1):
         with pytest.raises(ValueError, match="seconds"):
-            await store.signed_url(PATH, seconds)
+            await store.create_signed_url(PATH, seconds)
 
 
 async def test_names_are_kept(store: storage.FileStore) -> None:
@@ -373,7 +373,7 @@ async def test_unsafe_path_is_refused_by_every_method(
     calls: list[Callable[[str], Awaitable[object]]] = [
         lambda path: store.write(path, stores.chunks_of(b"x")),
         lambda path: store.fetch(path, tmp_path / "target"),
-        lambda path: store.signed_url(path, 60),
+        lambda path: store.create_signed_url(path, 60),
         lambda path: stores.read_all(store, path),
         store.delete,
         store.stat,

@@ -333,8 +333,8 @@ async def test_many_files_are_listed(store: local_disk.LocalFileStore, root: Pat
 
 async def test_no_signed_url_without_a_signer(root: Path) -> None:
     """The settings must name a public URL."""
-    assert await local_disk.LocalFileStore(root).signed_url(PATH, 60) is None
+    assert await local_disk.LocalFileStore(root).create_signed_url(PATH, 60) is None
     signed = local_disk.LocalFileStore(
         root, signed_urls.UrlSigner("https://files.example.org", "key")
     )
-    assert await signed.signed_url(PATH, 60)
+    assert await signed.create_signed_url(PATH, 60)

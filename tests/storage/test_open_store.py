@@ -82,7 +82,7 @@ async def test_bucket_settings_have_the_names_of_aws(monkeypatch: pytest.MonkeyP
     )
 
     assert isinstance(store, s3.S3FileStore)
-    url = await store.signed_url("a/b", 60) or ""
+    url = await store.create_signed_url("a/b", 60) or ""
     assert url.startswith(
         "https://project.storage.example.org/storage/v1/s3/bucket/some/prefix/a/b?"
     )

@@ -36,7 +36,7 @@ def test_url_is_valid_until_it_expires() -> None:
     clock = Clock()
     signer = signed_urls.UrlSigner("https://files.example.org/open/", KEY, now=clock)
 
-    path, expires, signature = _parse(signer.url(PATH, 60))
+    path, expires, signature = _parse(signer.make_url(PATH, 60))
 
     assert path == PATH
     assert signer.verify(path, expires, signature)
@@ -50,7 +50,7 @@ def test_changed_url_is_invalid() -> None:
     """With another path, time, signature or key."""
     clock = Clock()
     signer = signed_urls.UrlSigner("https://files.example.org/open", KEY, now=clock)
-    _, expires, signature = _parse(signer.url(PATH, 60))
+    _, expires, signature = _parse(signer.make_url(PATH, 60))
 
     for attempt in [
         ("case/doc/other.pdf", expires, signature),
@@ -72,7 +72,7 @@ def test_changed_url_is_invalid() -> None:
 def test_unsafe_path_is_not_signed() -> None:
     """The server of the URL need not check it again."""
     with pytest.raises(errors.UnsafePath):
-        signed_urls.UrlSigner("https://files.example.org", KEY).url("../secret", 60)
+        signed_urls.UrlSigner("https://files.example.org", KEY).make_url("../secret", 60)
 
 
 def test_signer_needs_url_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,4 +87,4 @@ def test_signer_needs_url_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGEWARDEN_FILES_SIGNING_KEY", "5xyfXx6nNxWDo7dVv8uJ1a2bbkVx0UGM")
     signer = signed_urls.make_signer(settings.load())
     assert signer is not None
-    assert signer.verify(*_parse(signer.url(PATH, 60)))
+    assert signer.verify(*_parse(signer.make_url(PATH, 60)))

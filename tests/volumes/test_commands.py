@@ -117,7 +117,7 @@ async def test_images_that_only_the_bucket_has_do_not_become_pages(desk: Desk) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["create"], "give volumes"),
+        (["create"], "specify volumes"),
         (["create", "W1"], "W22084-I0886"),
         (["create", "W1-I1", "--set", "nope=1"], "nope"),
         (["create", "W1-I1", "--set", "merge_lines=maybe"], "merge_lines"),

@@ -48,7 +48,7 @@ class DbosQueue:
     async def producer(self, url: str) -> AsyncIterator[base.Enqueue]:
         """Enqueue a batch of workflows in one transaction."""
         numbers = itertools.count()
-        engine = sqlalchemy.create_engine(_sqlalchemy_url(url))
+        engine = sqlalchemy.create_engine(_to_sqlalchemy_url(url))
         client = dbos.DBOSClient(system_database_engine=engine)
         options: dbos.EnqueueOptions = {
             "workflow_name": _WORKFLOW,
@@ -103,7 +103,7 @@ def _prepare(url: str) -> None:
 def _launch(url: str, batch: int) -> dbos.DBOS:
     config: dbos.DBOSConfig = {
         "name": "bench",
-        "system_database_url": _sqlalchemy_url(url),
+        "system_database_url": _to_sqlalchemy_url(url),
         "application_version": _VERSION,
         "log_level": "ERROR",
     }
@@ -136,7 +136,7 @@ def _report_outcomes(app: dbos.DBOS, report: Any) -> None:  # noqa: ANN401
     database.update_workflow_outcome = update_and_report  # type: ignore[method-assign]
 
 
-def _sqlalchemy_url(url: str) -> str:
+def _to_sqlalchemy_url(url: str) -> str:
     """Convert a connection string to a URL for SQLAlchemy."""
     parameters = databases.parse_parameters(url)
     return sqlalchemy.URL.create(

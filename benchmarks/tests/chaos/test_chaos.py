@@ -170,7 +170,7 @@ def test_seed_determines_documents_and_faults() -> None:
         return [file.texts for file in _generate(plan)]
 
     def scheduled(plan: plans.Plan) -> list[tuple[str, float]]:
-        return list(itertools.islice(faults.schedule(plan), 50))
+        return list(itertools.islice(faults.generate_schedule(plan), 50))
 
     other = dataclasses.replace(PLAN, seed=2)
 
@@ -227,12 +227,12 @@ def _check(
     jobs: list[dict[str, Any]] | None = None,
     **requested: set[str],
 ) -> list[str]:
-    submitted = traffic.Submitted({"a.png": VALID, "b.png": DAMAGED})
+    submissions = traffic.Submissions({"a.png": VALID, "b.png": DAMAGED})
     if jobs is None:
-        submitted.ids.update({row["name"]: row["id"] for row in rows} or {"a.png": "d"})
+        submissions.ids.update({row["name"]: row["id"] for row in rows} or {"a.png": "d"})
     else:
-        submitted.jobs["j"] = ["a.png"]
-    final_check = invariants.FinalCheck(None, submitted, FakeUsers(**requested))  # type: ignore[arg-type]
+        submissions.jobs["j"] = ["a.png"]
+    final_check = invariants.FinalCheck(None, submissions, FakeUsers(**requested))  # type: ignore[arg-type]
     found = final_check.check_rows(rows, jobs or [], [COMPLETED] if events is None else events)
     return [violation.rule for violation in found]
 
@@ -272,8 +272,8 @@ def test_lost_and_duplicate_uploads_are_violations() -> None:
 
     assert _check([], events=[]) == ["an accepted upload is not lost"]
     assert "a repeated upload creates one document" in _check([ROW, ROW | {"id": "e"}])
-    submitted = traffic.Submitted({"a.png": VALID, "b.png": DAMAGED}, {"a.png": "d"})
-    final_check = invariants.FinalCheck(None, submitted, FakeUsers())  # type: ignore[arg-type]
+    submissions = traffic.Submissions({"a.png": VALID, "b.png": DAMAGED}, {"a.png": "d"})
+    final_check = invariants.FinalCheck(None, submissions, FakeUsers())  # type: ignore[arg-type]
     rules = [found.rule for found in final_check.check_rows([ROW, rejected], [], [COMPLETED])]
     assert rules == ["a rejected upload leaves no document"]
 

@@ -164,8 +164,8 @@ async def test_process_id_is_found_in_name_of_worker(monitored: MonitoredDatabas
     process = await crowd.fetch_value(monitored.admin, "select chaos.process_of(%s)", worker)
 
     assert process == "4711"
-    assert invariants.pid_of(worker) == 4711
-    assert invariants.pid_of(None) == 0
+    assert invariants.parse_pid(worker) == 4711
+    assert invariants.parse_pid(None) == 0
 
 
 def test_missing_safeguard_cannot_be_replaced() -> None:

@@ -20,11 +20,11 @@ async def test_broken_build_is_detected(tmp_path: Path) -> None:
         await run.inject_faults(3.0)
         await run.settle()
         await run.break_build("heartbeat")
-        submitted = run.source.submitted
-        slow = set(submitted.readable(slow=True)) - set(submitted.readable())
+        submissions = run.source.submissions
+        slow = set(submissions.readable(slow=True)) - set(submissions.readable())
         assert slow
         for name in slow:
-            await run.users.read_document_again(submitted.ids[name])
+            await run.users.read_document_again(submissions.ids[name])
         async with asyncio.timeout(TIMEOUT_SECONDS):
             await run.wait_for_violation()
         rules = {violation.rule for violation in await run.monitor.find_violations()}

@@ -102,7 +102,7 @@ def test_bag_errors_are_bounded(
 
 
 def test_bag_pairs_most_similar_words(tmp_path: Path) -> None:
-    """A misread word costs its wrong characters, whatever its position."""
+    """A misread word costs its wrong characters, at any position."""
     page = _page("rote Rosen im Garten", path=tmp_path, measure=corpus.Measure.BAG)
     found = scoring.score(page, "Gartem im rote Rosen")
     assert (found.wrong_characters, found.wrong_words) == (1, 1)

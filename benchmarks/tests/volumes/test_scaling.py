@@ -22,7 +22,7 @@ def test_speedup_compares_most_with_fewest_workers() -> None:
         scaling.Measurement("ocr", 1, 10, 20.0),
         scaling.Measurement("ocr", 2, 10, 12.5),
     ]
-    assert scaling.speedups(measurements) == {"ocr": 1.6}
+    assert scaling.compute_speedups(measurements) == {"ocr": 1.6}
     assert measurements[0].pages_per_second == 0.5
 
 
@@ -35,7 +35,7 @@ async def test_two_waiting_workers_are_nearly_twice_as_fast(tmp_path: Path) -> N
         fake = dataclasses.replace(setup, program=(sys.executable, "-m", "tests.volumes.command"))
         measurements = await scaling.measure(fake, [page], volumes=8, config={})
     assert {each.pages for each in measurements} == {8 * fakes.PAGES}
-    found = scaling.speedups(measurements)
+    found = scaling.compute_speedups(measurements)
     print({stage: round(factor, 2) for stage, factor in found.items()})  # noqa: T201
     assert set(found) == set(stages.STAGES)
     assert min(found.values()) > 1.6

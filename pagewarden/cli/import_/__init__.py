@@ -122,8 +122,8 @@ def _run(
 
 
 def _print_dry_run(scanner: Scanner) -> None:
-    for found in scanner.find_files().ready:
-        name = scanner.journal.choose_name(scanner.tree.folder, found.path)
-        line = f"{found.path}\t{name}\n"
+    for found_file in scanner.find_files().ready:
+        name = scanner.journal.choose_name(scanner.tree.folder, found_file.path)
+        line = f"{found_file.path}\t{name}\n"
         sys.stdout.buffer.write(line.encode(errors="surrogateescape"))
     sys.stdout.buffer.flush()

@@ -51,7 +51,7 @@ def make_unique_name(folder: Path, path: Path) -> str:
 
 
 def _is_unambiguous(name: str, parts: tuple[str, ...]) -> bool:
-    """Tell whether the name can be split into its parts, is valid, and has no hash."""
+    """Return whether the name can be split into its parts, is valid, and has no hash."""
     return (
         tuple(name.split(SEPARATOR)) == parts
         and storage.make_safe_name(name) == name
@@ -130,10 +130,12 @@ class Journal:
         """Return the entry of a file."""
         return self._find_entry(_BY_PATH, os.fsencode(path))
 
-    def has_uploaded(self, found: scan.FoundFile) -> bool:
-        """Tell whether a file has been uploaded in its present state."""
-        entry = self.get(found.path)
-        return entry is not None and entry.document_id is not None and entry.stamp == found.stamp
+    def has_uploaded(self, found_file: scan.FoundFile) -> bool:
+        """Return whether a file has been uploaded in its present state."""
+        entry = self.get(found_file.path)
+        return (
+            entry is not None and entry.document_id is not None and entry.stamp == found_file.stamp
+        )
 
     def choose_name(self, folder: Path, path: Path) -> str:
         """Return the document name of a file, or a free one for a new file."""
@@ -143,17 +145,17 @@ class Journal:
         name = make_name(folder, path)
         return name if self._find_entry(_BY_NAME, name) is None else make_unique_name(folder, path)
 
-    def begin(self, folder: Path, found: scan.FoundFile, sha256: str) -> JournalEntry:
+    def begin(self, folder: Path, found_file: scan.FoundFile, sha256: str) -> JournalEntry:
         """Reserve the name of a file before its upload; return its entry.
 
         The entry has a `document_id` if this content has been uploaded. A moved file keeps its
         entry.
         """
-        known = self.get(found.path) or self._pop_moved(folder, found.path, sha256)
-        name = known.name if known else self.choose_name(folder, found.path)
+        known = self.get(found_file.path) or self._pop_moved_entry(folder, found_file.path, sha256)
+        name = known.name if known else self.choose_name(folder, found_file.path)
         is_same = known is not None and known.sha256 == sha256
         document_id = known.document_id if known and is_same else None
-        entry = JournalEntry(found.path, name, found.stamp, sha256, document_id)
+        entry = JournalEntry(found_file.path, name, found_file.stamp, sha256, document_id)
         self._save_entry(entry)
         return entry
 
@@ -165,7 +167,7 @@ class Journal:
         """Return IDs of documents that the server should have."""
         return [row[0] for row in self._execute(_SAMPLE, count)]
 
-    def _pop_moved(self, folder: Path, path: Path, sha256: str) -> JournalEntry | None:
+    def _pop_moved_entry(self, folder: Path, path: Path, sha256: str) -> JournalEntry | None:
         """Remove and return the entry of the same name and content whose file no longer exists."""
         owner = self._find_entry(_BY_NAME, make_name(folder, path))
         if owner is None or owner.sha256 != sha256 or os.path.lexists(owner.path):

@@ -54,11 +54,11 @@ class ImportProgress:
                 self._task = None
 
     @contextlib.contextmanager
-    def file(self, found: scan.FoundFile) -> Iterator[FileProgress]:
+    def track_file(self, found_file: scan.FoundFile) -> Iterator[FileProgress]:
         """Count the bytes of a file while it is sent; count the file at the end."""
-        progress = FileProgress(self, found.stamp.size)
+        progress = FileProgress(self, found_file.stamp.size)
         yield progress
-        progress.update_sent(found.stamp.size)
+        progress.update_bytes_sent(found_file.stamp.size)
         self._done += 1
         self._update_description()
 
@@ -90,7 +90,7 @@ class FileProgress:
         self._size = size
         self._position = 0
 
-    def update_sent(self, position: int) -> None:
+    def update_bytes_sent(self, position: int) -> None:
         """Show how many bytes are sent."""
         position = min(position, self._size)
         self._total.advance(position - self._position)
@@ -131,10 +131,10 @@ class ImportSummary:
         """Count the files with a result."""
         return sum(outcome.result is result for outcome in self.outcomes.values())
 
-    def is_settled(self, found: scan.FoundFile, now: float) -> bool:
-        """Tell whether a file in its present state needs no further attempt."""
-        outcome = self.outcomes.get(found.path)
-        if outcome is None or outcome.stamp != found.stamp:
+    def is_settled(self, found_file: scan.FoundFile, now: float) -> bool:
+        """Return whether a file in its present state needs no further attempt."""
+        outcome = self.outcomes.get(found_file.path)
+        if outcome is None or outcome.stamp != found_file.stamp:
             return False
         return outcome.result is not FileResult.FAILED or now < outcome.retry_at
 
@@ -213,19 +213,19 @@ class Scanner:
             case scan.FoundFile():
                 return self._check_file(item)
 
-    def _check_file(self, found: scan.FoundFile) -> FileOutcome | None:
-        if not self.again and self.journal.has_uploaded(found):
-            return FileOutcome(FileResult.EXISTING, found.stamp)
-        if not self.stability.is_stable(found, now=self.now(), wall_time=self.wall_time()):
+    def _check_file(self, found_file: scan.FoundFile) -> FileOutcome | None:
+        if not self.again and self.journal.has_uploaded(found_file):
+            return FileOutcome(FileResult.EXISTING, found_file.stamp)
+        if not self.stability.is_stable(found_file, now=self.now(), wall_time=self.wall_time()):
             return FileOutcome(FileResult.SKIPPED, why=scan.SkipReason.UNSTABLE)
         try:
-            is_supported = self.tree.has_supported_type(found.path)
+            is_supported = self.tree.has_supported_type(found_file.path)
         except OSError as exc:
             why = f"could not be read: {exc.strerror or exc}"
             retry_at = self.now() + RETRY_SECONDS
-            return FileOutcome(FileResult.FAILED, found.stamp, why, retry_at)
+            return FileOutcome(FileResult.FAILED, found_file.stamp, why, retry_at)
         if not is_supported:
-            return FileOutcome(FileResult.SKIPPED, found.stamp, scan.SkipReason.OTHER_TYPE)
+            return FileOutcome(FileResult.SKIPPED, found_file.stamp, scan.SkipReason.OTHER_TYPE)
         return None
 
 
@@ -275,54 +275,56 @@ class ImportRun:
     async def watch(self, poll_seconds: float) -> None:
         """Import all files, and new ones as they appear, until cancelled."""
         while True:
-            found = await self._run_pass()
-            await self.sleep(max(poll_seconds, found.seconds / _MAX_SCAN_SHARE))
+            scan_result = await self._run_pass()
+            await self.sleep(max(poll_seconds, scan_result.seconds / _MAX_SCAN_SHARE))
 
     async def _run_pass(self) -> ScanResult:
-        found = await concurrency.run_in_thread(self.scanner.find_files)
-        files = iter(found.ready)
-        if found.ready:
-            with self.progress.show(found.ready):
+        scan_result = await concurrency.run_in_thread(self.scanner.find_files)
+        files = iter(scan_result.ready)
+        if scan_result.ready:
+            with self.progress.show(scan_result.ready):
                 await concurrency.run_all(self._import_from(files) for _ in range(MAX_CONCURRENT))
-        return found
+        return scan_result
 
     async def _import_from(self, files: Iterator[scan.FoundFile]) -> None:
-        for found in files:
-            with self.progress.file(found) as file:
-                self.scanner.summary.outcomes[found.path] = await self._import_file(found, file)
+        for found_file in files:
+            with self.progress.track_file(found_file) as file:
+                self.scanner.summary.outcomes[found_file.path] = await self._import_file(
+                    found_file, file
+                )
 
-    async def _import_file(self, found: scan.FoundFile, file: FileProgress) -> FileOutcome:
+    async def _import_file(self, found_file: scan.FoundFile, file: FileProgress) -> FileOutcome:
         """Import a file; return an error as its outcome."""
         try:
-            is_new = await self._upload(found, file)
+            is_new = await self._upload(found_file, file)
         except errors.CallRejected as exc:
-            return FileOutcome(FileResult.FAILED, found.stamp, str(exc))
+            return FileOutcome(FileResult.FAILED, found_file.stamp, str(exc))
         except (errors.ServerUnavailable, errors.LocalFileError) as exc:
-            if not await asyncio.to_thread(os.path.lexists, found.path):
+            if not await asyncio.to_thread(os.path.lexists, found_file.path):
                 return FileOutcome(FileResult.SKIPPED, why="deleted during the import")
             retry_at = self.scanner.now() + RETRY_SECONDS
-            return FileOutcome(FileResult.FAILED, found.stamp, str(exc), retry_at)
-        return FileOutcome(FileResult.UPLOADED if is_new else FileResult.EXISTING, found.stamp)
+            return FileOutcome(FileResult.FAILED, found_file.stamp, str(exc), retry_at)
+        return FileOutcome(FileResult.UPLOADED if is_new else FileResult.EXISTING, found_file.stamp)
 
-    async def _upload(self, found: scan.FoundFile, file: FileProgress) -> bool:
-        """Upload a file unless its content has been uploaded; tell whether it was new.
+    async def _upload(self, found_file: scan.FoundFile, file: FileProgress) -> bool:
+        """Upload a file unless its content has been uploaded; return whether it was new.
 
         If the process is killed before the journal is updated, the file is uploaded again, and the
         server recognises it by name and content.
         """
         known_files = self.scanner.journal
-        sha256 = await concurrency.run_in_thread(_hash_file, found.path)
+        sha256 = await concurrency.run_in_thread(_hash_file, found_file.path)
         entry = await concurrency.run_in_thread(
-            known_files.begin, self.scanner.tree.folder, found, sha256
+            known_files.begin, self.scanner.tree.folder, found_file, sha256
         )
         if entry.document_id is not None and not self.scanner.again:
             return False
         accepted = await self.server.upload(
-            found.path, name=entry.name, options=self.options, on_sent=file.update_sent
+            found_file.path, name=entry.name, options=self.options, on_sent=file.update_bytes_sent
         )
         await concurrency.run_in_thread(known_files.finish, entry, accepted.document_id)
         state = "already on the server" if accepted.existing else "uploaded"
-        self.progress.print_file_line(f"{found.path}: {state} as {accepted.document_id}")
+        self.progress.print_file_line(f"{found_file.path}: {state} as {accepted.document_id}")
         return not accepted.existing
 
 

@@ -31,7 +31,7 @@ class FileStability:
     _seen: dict[Path, tuple[FileStamp, float]] = field(default_factory=dict)
 
     def is_stable(self, found: FoundFile, *, now: float, wall_time: float) -> bool:
-        """Tell whether a file is stable; `now` is from a monotonic clock."""
+        """Return whether a file is stable; `now` is from a monotonic clock."""
         if wall_time - found.stamp.mtime_ns / _NS >= self.seconds:
             self._seen.pop(found.path, None)
             return True

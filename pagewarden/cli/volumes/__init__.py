@@ -92,7 +92,7 @@ def create(  # noqa: PLR0913  # each is an option of the command
     """Create a job that processes volumes with one config."""
     names_or_folders = [*(volumes or ()), *_read_lines(list_)]
     if not names_or_folders:
-        raise typer.BadParameter("give volumes, or a file with --list")
+        raise typer.BadParameter("specify volumes, or a file with --list")
     config = parse_config(set_)
     configs.VolumeConfig.parse(config)  # fail before images are uploaded
     settings = load_settings()
@@ -110,7 +110,7 @@ def create(  # noqa: PLR0913  # each is an option of the command
             stage_seconds=stage_seconds,
         )
 
-    job = volumes_status.with_jobs(settings, create_job)
+    job = volumes_status.run_with_jobs(settings, create_job)
     if json and not wait:
         out.print_json(data=dataclasses.asdict(job))
     if not json:
@@ -125,7 +125,7 @@ def create(  # noqa: PLR0913  # each is an option of the command
 def _wait_and_exit(settings: Settings, job: str, *, json: bool) -> NoReturn:
     """Wait for the end of a job, print it, and exit with its result."""
     board = volumes_status.wait_for_job(settings, job)
-    failed = volumes_status.with_jobs(
+    failed = volumes_status.run_with_jobs(
         settings, lambda jobs: jobs.list_tasks(board.job_id, status="failed")
     )
     _print_job(board, failed, json=json)
@@ -185,7 +185,7 @@ def status(
     if job is None and wait:
         raise typer.BadParameter("--wait requires a job")
     if job is None:
-        listed = volumes_status.with_jobs(settings, lambda jobs: jobs.list_jobs())
+        listed = volumes_status.run_with_jobs(settings, lambda jobs: jobs.list_jobs())
         if json:
             out.print_json(data=listed)
         else:
@@ -199,7 +199,9 @@ def status(
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_watch(settings, job))
         return
-    _print_job(*volumes_status.with_jobs(settings, lambda jobs: _fetch_job(jobs, job)), json=json)
+    _print_job(
+        *volumes_status.run_with_jobs(settings, lambda jobs: _fetch_job(jobs, job)), json=json
+    )
 
 
 def _print_job(board: jobs_module.JobBoard, failed: list[ListedVolumeTask], *, json: bool) -> None:
@@ -273,13 +275,13 @@ def _rerun(
 ) -> None:
     names = [jobs_module.VolumeName.parse(text) for text in volumes or ()]
 
-    async def act(jobs: jobs_module.JobRepository) -> tuple[int, int]:
+    async def rerun_volumes(jobs: jobs_module.JobRepository) -> tuple[int, int]:
         job_id = await jobs.find(job)
         return await jobs.rerun(
             job_id, stage, volumes=names, only_failed=only_failed, config=config
         )
 
-    count, skipped = volumes_status.with_jobs(load_settings(), act)
+    count, skipped = volumes_status.run_with_jobs(load_settings(), rerun_volumes)
     stage_name = stage or "the failed stage"
     out.print(f"rerunning from {stage_name}: {progress.format_count(count, 'volume')}")
     if skipped:
@@ -294,10 +296,10 @@ def cancel(
 ) -> None:
     """Cancel a job; finished work is kept, and `retry` resumes the rest."""
 
-    async def act(jobs: jobs_module.JobRepository) -> int:
+    async def cancel_job(jobs: jobs_module.JobRepository) -> int:
         return await jobs.cancel(await jobs.find(job), reason)
 
-    count = volumes_status.with_jobs(load_settings(), act)
+    count = volumes_status.run_with_jobs(load_settings(), cancel_job)
     out.print(f"cancelled; unfinished: {progress.format_count(count, 'volume')}")
 
 
@@ -318,7 +320,7 @@ def export(
     settings = load_settings()
     names = [jobs_module.VolumeName.parse(text) for text in volumes or ()]
 
-    async def act(jobs: jobs_module.JobRepository) -> int:
+    async def download(jobs: jobs_module.JobRepository) -> int:
         job_id = await jobs.find(job)
         key = (await jobs.get_board(job_id)).job_key
         config = await jobs.get_config(job_id)
@@ -342,7 +344,7 @@ def export(
                 ]
             )
 
-    count = volumes_status.with_jobs(settings, act)
+    count = volumes_status.run_with_jobs(settings, download)
     out.print(f"{progress.format_count(count, 'file')} in {output}")
     if not count:
         sys.exit(program.SOME_FAILED)

@@ -212,7 +212,7 @@ Wait = Annotated[
 ]
 
 
-def with_jobs(settings: Settings, action: Callable[[JobRepository], Awaitable[T]]) -> T:
+def run_with_jobs(settings: Settings, action: Callable[[JobRepository], Awaitable[T]]) -> T:
     """Connect to the database and call a function with its jobs."""
 
     async def run() -> T:
@@ -288,7 +288,7 @@ def list_volumes(
     async def fetch(jobs: JobRepository) -> list[rows.ListedVolumeTask]:
         return await jobs.list_tasks(await jobs.find(job), stage=stage, status=status)
 
-    listed = with_jobs(load_settings(), fetch)
+    listed = run_with_jobs(load_settings(), fetch)
     if json:
         out.print_json(data=listed)
     else:
@@ -307,7 +307,7 @@ def history(
     async def fetch(jobs: JobRepository) -> list[rows.VolumeRuns]:
         return await jobs.list_attempts(await jobs.find(job), name)
 
-    runs = with_jobs(load_settings(), fetch)
+    runs = run_with_jobs(load_settings(), fetch)
     if json:
         out.print_json(data=runs)
     else:

@@ -99,7 +99,7 @@ class DropboxApi:
 
     def __init__(self, api_url: str, content_url: str, credentials: Credentials) -> None:
         self._client = httpx.AsyncClient(
-            verify=_certificates(),
+            verify=_load_certificates(),
             timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
             headers={"Accept-Encoding": "identity"},  # sizes and offsets refer to the file itself
         )
@@ -112,19 +112,19 @@ class DropboxApi:
         await self._client.aclose()
 
     async def call(self, route: str, argument: Mapping[str, Any]) -> Any:  # noqa: ANN401  # JSON
-        """Call a route; raise Refusal or a FileStoreError."""
+        """Call a route; raise DropboxError or a FileStoreError."""
         headers = {"Content-Type": "application/json"}
         body = json.dumps(argument).encode()
         return await self._request(f"{self._api}/2/{route}", headers, body)
 
     async def send(self, route: str, argument: Mapping[str, Any], data: bytes) -> Any:  # noqa: ANN401
-        """Upload content; raise Refusal or a FileStoreError."""
+        """Upload content; raise DropboxError or a FileStoreError."""
         headers = {"Content-Type": "application/octet-stream", **_make_argument_header(argument)}
         return await self._request(f"{self._content}/2/{route}", headers, data)
 
     @contextlib.asynccontextmanager
     async def receive(self, dropbox_path: str, start: int) -> AsyncIterator[DownloadedContent]:
-        """Download content from `start` on; raise Refusal or a FileStoreError."""
+        """Download content from `start` on; raise DropboxError or a FileStoreError."""
         headers = _make_argument_header({"path": dropbox_path})
         if start:
             headers["Range"] = f"bytes={start}-"
@@ -165,18 +165,20 @@ class DropboxApi:
             "Content-Length": str(len(body)),
             **headers,
         }
-        request = self._client.build_request("POST", url, headers=all_headers, content=_split(body))
+        request = self._client.build_request(
+            "POST", url, headers=all_headers, content=_split_body(body)
+        )
         with translate_transport_errors():
             return await self._client.send(request, stream=True)
 
 
 @functools.cache
-def _certificates() -> ssl.SSLContext:
+def _load_certificates() -> ssl.SSLContext:
     """Load the certificates once; that takes longer than a request."""
     return httpx.create_ssl_context()
 
 
-async def _split(body: bytes) -> AsyncIterator[bytes]:
+async def _split_body(body: bytes) -> AsyncIterator[bytes]:
     """Yield a body in pieces, because httpx keeps whole bodies until garbage collection."""
     for start in range(0, len(body), _SEND_BYTES):
         yield body[start : start + _SEND_BYTES]
@@ -336,7 +338,7 @@ def translate_transport_errors() -> Iterator[None]:
 
 
 def _make_response_error(status: int, headers: httpx.Headers, body: bytes) -> Exception:
-    """Return the error that an unsuccessful response means: a FileStoreError or Refusal."""
+    """Return the error that an unsuccessful response means: a FileStoreError or DropboxError."""
     if status == 409:
         refusal = DropboxError(_parse_error(body))
         busy = f"Dropbox is busy ({refusal}); try again"

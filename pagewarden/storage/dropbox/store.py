@@ -47,7 +47,7 @@ class DropboxFileStore:
         self, path: str, chunks: AsyncIterable[bytes], *, limit: int | None = None
     ) -> base.WrittenFile:
         """Write a file."""
-        dropbox_path = self._dropbox_path(path)
+        dropbox_path = self._to_dropbox_path(path)
         source = base.HashedInput(chunks, limit)
         upload = UploadSession(self._api, self._retry, dropbox_path)
         with translate_dropbox_errors(path):
@@ -56,11 +56,11 @@ class DropboxFileStore:
             await concurrency.finish_or_undo(
                 upload.commit(commit), undo=lambda _: self.delete(path)
             )
-        return source.to_stored(path)
+        return source.to_written_file(path)
 
     async def read(self, path: str, *, start: int = 0) -> AsyncGenerator[bytes, None]:
         """Yield the bytes from `start` on; check the hash of a whole file."""
-        dropbox_path, expected, actual = self._dropbox_path(path), "", ContentHash()
+        dropbox_path, expected, actual = self._to_dropbox_path(path), "", ContentHash()
 
         async def read_from(position: int) -> AsyncGenerator[bytes, None]:
             nonlocal expected
@@ -86,10 +86,10 @@ class DropboxFileStore:
 
     async def delete(self, path: str) -> bool:
         """Delete a file, but never a folder."""
-        metadata = await self._metadata(path)
+        metadata = await self._fetch_metadata(path)
         if metadata is None:
             return False
-        argument = {"path": self._dropbox_path(path), "parent_rev": metadata["rev"]}
+        argument = {"path": self._to_dropbox_path(path), "parent_rev": metadata["rev"]}
         with contextlib.suppress(
             errors.FileNotFound
         ):  # already deleted, perhaps by an earlier attempt
@@ -98,7 +98,7 @@ class DropboxFileStore:
 
     async def stat(self, path: str) -> base.Entry | None:
         """Return the entry of a file."""
-        metadata = await self._metadata(path)
+        metadata = await self._fetch_metadata(path)
         return _make_entry(path, metadata) if metadata else None
 
     async def list(self, prefix: str = "") -> AsyncGenerator[base.Entry, None]:
@@ -119,10 +119,10 @@ class DropboxFileStore:
             cursor = {"cursor": page["cursor"]}
             page = await self._call(prefix, "files/list_folder/continue", cursor)
 
-    async def signed_url(self, path: str, seconds: int) -> str | None:
+    async def create_signed_url(self, path: str, seconds: int) -> str | None:
         """Return a temporary link, which is always valid for four hours."""
         base.check_url_seconds(seconds)
-        argument = {"path": self._dropbox_path(path)}
+        argument = {"path": self._to_dropbox_path(path)}
         return str((await self._call(path, "files/get_temporary_link", argument))["link"])
 
     async def ping(self) -> None:
@@ -146,13 +146,13 @@ class DropboxFileStore:
     ) -> None:
         await self._api.close()
 
-    def _dropbox_path(self, path: str) -> str:
+    def _to_dropbox_path(self, path: str) -> str:
         return "/".join((self._root, *paths.check_path(path)))
 
-    async def _metadata(self, path: str) -> Mapping[str, Any] | None:
+    async def _fetch_metadata(self, path: str) -> Mapping[str, Any] | None:
         try:
             metadata = await self._call(
-                path, "files/get_metadata", {"path": self._dropbox_path(path)}
+                path, "files/get_metadata", {"path": self._to_dropbox_path(path)}
             )
         except errors.FileNotFound:
             return None
@@ -191,8 +191,8 @@ class UploadSession:
 
     async def send(self, blocks: AsyncGenerator[bytes, None]) -> CommitRequest:
         """Send all blocks but the last, and return the request that sends it and commits."""
-        first = await self._next_block(blocks) or b""
-        block = await self._next_block(blocks)
+        first = await self._read_next_block(blocks) or b""
+        block = await self._read_next_block(blocks)
         if block is None:
             argument = {**self._make_commit_info(), "content_hash": self._hash.hexdigest()}
             return CommitRequest("files/upload", argument, first)
@@ -201,13 +201,13 @@ class UploadSession:
         while block is not None:
             await self._append({"session_id": session, "offset": sent}, block)
             sent += len(block)
-            block = await self._next_block(blocks)
+            block = await self._read_next_block(blocks)
         cursor = {"session_id": session, "offset": sent}
         argument = {"cursor": cursor, "commit": self._make_commit_info()}
         return CommitRequest("files/upload_session/finish", argument, b"")
 
     async def commit(self, request: CommitRequest) -> None:
-        """Make the file visible; raise Refusal or a FileStoreError."""
+        """Make the file visible; raise DropboxError or a FileStoreError."""
         attempts = 0
 
         async def attempt() -> None:
@@ -222,7 +222,7 @@ class UploadSession:
 
         await self._retry.call(attempt)
 
-    async def _next_block(self, blocks: AsyncGenerator[bytes, None]) -> bytes | None:
+    async def _read_next_block(self, blocks: AsyncGenerator[bytes, None]) -> bytes | None:
         block = await anext(blocks, None)
         if block is not None:
             await asyncio.to_thread(self._hash.update, block)
