@@ -21,7 +21,7 @@ EXPECTED = {
     "upload": "Overview",
     "demo": "",
     "status": "waiting to retry",
-    "docs": "quick",
+    "docs": "letter.png",
     "dlq list": "damaged",
     "dlq abandon": "abandoned: 1 dead letter",
     "doctor": "",
