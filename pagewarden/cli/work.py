@@ -47,7 +47,7 @@ def command(
     ] = None,
     profile: Annotated[
         str | None,
-        typer.Option(help=f"Default profile: {', '.join(engines.PROFILES)}."),
+        typer.Option(help=f"Profile of documents that name none: {', '.join(engines.PROFILES)}."),
     ] = None,
     budget: Annotated[
         float | None, typer.Option(min=1, help="Stop after this many seconds. Default: never.")

@@ -207,7 +207,7 @@ begin
 end;
 $$;
 comment on function private.already_resolved(public.ocr_dead_letter, text) is
-  'The error result of a second decision: the first decision with its user and time.';
+  'Return the error for a decision about a dead letter that is already resolved: who resolved it, how and when.';
 
 create function private.apply_decision(p_dlq_id uuid, p_action text, p_notes text, p_now timestamptz)
 returns public.dead_letter_answer

@@ -28,23 +28,23 @@ def test_generated_passwords_are_strong_and_different() -> None:
 @hypothesis.given(session=st.uuids(), number=NUMBERS)
 def test_refresh_token_contains_session_and_number(session: uuid.UUID, number: int) -> None:
     """It can be read with the secret it was created with, and with no other."""
-    token = TOKENS.create(session, number)
+    token = TOKENS.encode(session, number)
 
-    assert TOKENS.read(token) == (session, number)
-    assert sessions.RefreshTokenCodec(SECRET + "x").read(token) is None
+    assert TOKENS.decode(token) == (session, number)
+    assert sessions.RefreshTokenCodec(SECRET + "x").decode(token) is None
 
 
 @hypothesis.given(number=NUMBERS, place=st.integers(0, 63), letter=st.characters())
 def test_changed_refresh_token_is_invalid(number: int, place: int, letter: str) -> None:
     """No letter can be replaced or inserted."""
-    token = TOKENS.create(uuid.UUID(int=5), number)
+    token = TOKENS.encode(uuid.UUID(int=5), number)
     changed = token[:place] + letter + token[place + 1 :]
 
-    assert changed == token or TOKENS.read(changed) is None
-    assert TOKENS.read(token[:place] + letter + token[place:]) is None
+    assert changed == token or TOKENS.decode(changed) is None
+    assert TOKENS.decode(token[:place] + letter + token[place:]) is None
 
 
 @hypothesis.given(text=st.text() | st.text("ABCxyz019-_=", min_size=60, max_size=70))
 def test_arbitrary_text_is_an_invalid_refresh_token(text: str) -> None:
     """No input raises an error."""
-    assert TOKENS.read(text) is None
+    assert TOKENS.decode(text) is None

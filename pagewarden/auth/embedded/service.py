@@ -72,7 +72,7 @@ class TokenIssuer:
         }
         return TokenPair(
             jwt.encode(claims, self.signing_key, tokens.SECRET_ALGORITHM),
-            self.refresh_tokens.create(session.id, session.counter),
+            self.refresh_tokens.encode(session.id, session.counter),
             expires_at,
             user,
         )

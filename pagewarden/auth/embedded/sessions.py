@@ -55,12 +55,12 @@ class RefreshTokenCodec:
     def __init__(self, secret: str) -> None:
         self._key = hmac.digest(secret.encode(), _PURPOSE, hashlib.sha256)
 
-    def create(self, session: uuid.UUID, number: int) -> str:
+    def encode(self, session: uuid.UUID, number: int) -> str:
         """Return the token of a session with this number."""
         content = session.bytes + number.to_bytes(_NUMBER_BYTES)
         return base64.urlsafe_b64encode(content + self._sign(content)).decode()
 
-    def read(self, token: str) -> tuple[uuid.UUID, int] | None:
+    def decode(self, token: str) -> tuple[uuid.UUID, int] | None:
         """Return session and number, or None if the signature is not ours."""
         try:
             raw = base64.b64decode(token, altchars=b"-_", validate=True)
@@ -129,7 +129,7 @@ class SessionManager:
 
         A token that was used before ends the session: two clients had it, so it was stolen.
         """
-        content = self.tokens.read(token)
+        content = self.tokens.decode(token)
         if content is None:
             raise _refusal("refresh_token_not_found", "Refresh Token Not Found")
         session_id, number = content

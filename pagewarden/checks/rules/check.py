@@ -146,7 +146,8 @@ class _PageCheck:
     def _locate(self, tokens: range) -> pages.Quad:
         """Return the quad of a range of tokens, which may span several lines."""
         by_line = itertools.groupby(tokens, key=lambda index: self._tokens.tokens[index].line)
-        return result.enclose([self._locate_in_line(line, list(group)) for line, group in by_line])
+        quads = [self._locate_in_line(line, list(group)) for line, group in by_line]
+        return result.bounding_quad(quads)
 
     def _locate_in_line(self, line: int, indexes: Sequence[int]) -> pages.Quad:
         first, last = self._tokens.tokens[indexes[0]], self._tokens.tokens[indexes[-1]]

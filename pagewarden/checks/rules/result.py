@@ -19,10 +19,10 @@ def locate_part(line: pages.Line, start: int, end: int) -> pages.Quad:
     if start <= 0 and end >= len(line.text):
         return line.quad
     quads = [quad for first, last, quad in _locate_words(line) if first < end and last > start]
-    return enclose(quads) if quads else line.quad
+    return bounding_quad(quads) if quads else line.quad
 
 
-def enclose(quads: Sequence[pages.Quad]) -> pages.Quad:
+def bounding_quad(quads: Sequence[pages.Quad]) -> pages.Quad:
     """Return the bounding box of several quads; a single one is returned unchanged."""
     if len(quads) == 1:
         return quads[0]
