@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import prometheus_client
 import structlog
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Request, Response, Security, security
 from prometheus_client import metrics_core, registry
 from pydantic import BaseModel
 
@@ -257,7 +257,21 @@ def _accumulate_buckets(counts: Iterable[rows.CountedEvents]) -> list[tuple[str,
 metrics_router = APIRouter(tags=["health"])
 
 
-@metrics_router.get("/metrics", response_class=Response, responses=errors.error_responses(401))
+_METRICS_TOKEN = security.HTTPBearer(
+    scheme_name="MetricsToken",
+    auto_error=False,
+    description="PAGEWARDEN_METRICS_TOKEN or the secret key; not needed on the same machine.",
+)
+
+
+@metrics_router.get(
+    "/metrics",
+    response_class=Response,
+    responses=errors.error_responses(401)
+    | {200: {"content": {"text/plain": {}}, "description": "Metrics in Prometheus' text format."}},
+    dependencies=[Security(_METRICS_TOKEN)],
+    openapi_extra={"security": [{}]},  # or none
+)
 async def metrics(request: Request, services: services.Current) -> Response:
     """Return metrics for Prometheus: from this machine, or with a key."""
     peer = request.client.host if request.client else None
