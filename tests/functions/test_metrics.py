@@ -98,7 +98,7 @@ async def test_how_things_stand_is_told_too(functions: House) -> None:
         if outcome == "CANCELLED"
     }
     assert jobs == {
-        "1.0": 0, "5.0": 0, "15.0": 0, "60.0": 0, "300.0": 1, "900.0": 1, "3600.0": 1, "+Inf": 1,
+        "1": 0, "5": 0, "15": 0, "60": 0, "300": 1, "900": 1, "3600": 1, "+Inf": 1,
     }  # fmt: skip
     assert 100 <= found["pagewarden_check_job_seconds_sum"][("CANCELLED",)] < 200
     assert found["pagewarden_function_starts_total"] == {("stale-monitor",): 1}
