@@ -30,8 +30,8 @@ def _app() -> FastAPI:
         raise ValueError(f"nobody thought of {name}")
 
     @app.get("/{job_key}/{volume}", dependencies=[Depends(middleware.bind_units)])
-    async def about() -> None:
-        structlog.get_logger().info("inside")
+    async def about(job_key: str, volume: str) -> None:
+        structlog.get_logger().info("inside", path=f"{job_key}/{volume}")
 
     @app.get("/bound")
     async def bound() -> None:
