@@ -75,7 +75,8 @@ class Services:
 
     def public_url(self, request: Request, route: str, **params: object) -> str:
         """Return the URL of a route: below the site URL if that is set, else as requested."""
-        return self.public_base(request) + request.app.url_path_for(route, **params)
+        path = request.app.url_path_for(route, **params)
+        return f"{self.public_base(request)}{path}"
 
     def public_base(self, request: Request) -> str:
         """Return the site URL if that is set, else the base of the requested URL."""

@@ -110,9 +110,9 @@ async def test_what_has_ended_is_counted_for_good(database: databases.Database) 
         ("functions", "alerts", "failed"): 1,
         ("pool_switches", "acte"): 1,
     }
-    seconds = {row["labels"][-1]: row["seconds"] for row in found["counters"]}
-    assert 100 <= seconds["300"] < 300
-    assert seconds["+Inf"] >= 5000
+    durations = {row["labels"][-1]: row["seconds"] for row in found["counters"]}
+    assert 100 <= durations["300"] < 300
+    assert durations["+Inf"] >= 5000
     assert found["open_check_jobs"] == 1
     assert found["lanes"][0]["assigned_workers"] == 1
     (detection, extraction, *_) = found["volume_stages"]
