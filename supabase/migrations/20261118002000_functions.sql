@@ -49,6 +49,7 @@ values
   ('jobs', null, '{}', 'Submits check jobs, shows their status, cancels and reruns them'),
   ('pubsub', null, '{}', 'Reads the pictures of a check job that Pub/Sub pushes'),
   ('volume-orchestrator', '30 seconds', '{}', 'Moves volumes from stage to stage and recovers stuck ones'),
+  ('pool-manager', '30 seconds', '{}', 'Assigns the workers of the pool to lanes where no program of the pool leads it'),
   ('alerts', '* * * * *', '{}', 'Checks disk space and services, and sends alert notices');
 
 create table private.function_runs (
