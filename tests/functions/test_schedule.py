@@ -23,13 +23,14 @@ KEY = "sb_secret_that_is_long_enough_for_a_test"
 async def test_functions_are_called_when_they_are_due_until_it_is_told_to_stop(
     database: databases.Database, tmp_path: Path
 ) -> None:
-    """With the secret key, at the address it was given; it ends cleanly."""
+    """With the secret key, at the given URL; at its start it wakes the orchestrator of volumes."""
     connection = await database.connect()
     # The others have none, or one of them could become due while this runs.
     await connection.execute(
         "update edge_function_config set schedule = "
         "case function_name when 'retention' then '1 seconds' end"
     )
+    paths = {f"/functions/v1/{name}" for name in ("retention", "volume-orchestrator")}
     server = upstreams.Upstream()
     async with serving.serve_app(server) as url:
         process = await asyncio.create_subprocess_exec(
@@ -43,10 +44,10 @@ async def test_functions_are_called_when_they_are_due_until_it_is_told_to_stop(
             },
         )
         try:
-            await polling.wait_until(lambda: len(server.requests) > 1)
+            await polling.wait_until(lambda: len(server.requests) > len(paths))
         finally:
             process.send_signal(signal.SIGTERM)
             code = await process.wait()
     assert code == 0
-    assert {request.target for request in server.requests} == {"/functions/v1/retention"}
+    assert {request.target for request in server.requests} == paths
     assert {request.header("apikey") for request in server.requests} == {KEY}
