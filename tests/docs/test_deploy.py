@@ -115,7 +115,7 @@ def test_each_profile_of_compose_has_one_schedule() -> None:
 def _load_template() -> dict[str, Any]:
     """Return the properties of each resource of the template, by name."""
     # Functions of CloudFormation, such as !Ref, are read as their arguments.
-    loader = type("TemplateLoader", (yaml.SafeLoader,), {})
+    loader: Any = type("TemplateLoader", (yaml.SafeLoader,), {})
     loader.add_multi_constructor("!", lambda _loader, _name, node: node.value)
     content = yaml.load(TEMPLATE.read_text("utf-8"), loader)  # noqa: S506  # a safe loader
     return {name: part["Properties"] for name, part in content["Resources"].items()}
