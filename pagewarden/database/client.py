@@ -658,7 +658,7 @@ class Client(abc.ABC):
         self,
         *,
         document_id: str,
-        lock_token: str,
+        lock_token: str | None,
         error_message: str,
         error_details: object = None,
         error_category: str = "unknown",

@@ -895,7 +895,7 @@ $$;
 comment on function public.fail_document(uuid, uuid, text, jsonb, text, integer, timestamptz) is
   'Report a failed attempt: retry after a backoff (at least p_retry_after seconds), or hand the document over to HAC '
   'if the error is permanent or no attempts are left. Without a token: the document is queued, and conflicts with '
-  'other transactions kept the caller from claiming it.';
+  'other transactions kept the caller from claiming it. Nullable: p_lock_token.';
 grant execute on function public.fail_document(uuid, uuid, text, jsonb, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
