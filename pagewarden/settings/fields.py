@@ -135,7 +135,7 @@ class Settings(GeminiSettings):
         default=DISPATCH_CONCURRENCY,
         ge=1,
         le=1000,
-        description="Maximum number of documents that one call of these functions hands over at once.",
+        description="Maximum number of documents that one call of these functions hands over.",
     )
     functions_url: str | None = Field(
         default=None,
