@@ -84,13 +84,8 @@ async def test_a_second_call_while_the_first_is_at_work_returns_at_once(
     await functions.upload(await functions.factory.user(), house.PNG)
     first = asyncio.create_task(functions.serve("ocr-worker", json={"budget_seconds": 1}))
     await recorder.next()
-    assert (await functions.serve("ocr-worker")).json() == {
-        "completed": 0,
-        "failed": 0,
-        "given_back": 0,
-        "lost": 0,
-        "busy": True,
-    }
+    second = (await functions.serve("ocr-worker")).json()
+    assert {name: value for name, value in second.items() if value} == {"busy": True}
     # When its time is up, the first gives back what it could not finish, uncounted.
     assert (await first).json()["given_back"] == 1
     (document,) = await functions.documents()
@@ -193,11 +188,11 @@ async def test_functions_of_services_want_the_secret_key_and_obey_their_switch(
 )
 async def test_a_large_body_is_not_taken_in(functions: House, name: str) -> None:
     """Bodies are read before anybody asks who sends them, so strangers could fill the memory."""
-    answer = await functions.post(name, json={"engine": "x" * 20_000})
+    answer = await functions.post(name, json={"engine": "x" * 70_000})
     assert (answer.status_code, answer.json()["error"]) == (413, "REQUEST_ENTITY_TOO_LARGE")
 
 
 def test_the_answer_has_a_count_for_every_outcome() -> None:
     """A new way to end would otherwise not be told."""
-    counted = set(document_workers.WorkResult.model_fields) - {"busy"}
+    counted = set(document_workers.WorkResult.model_fields) - {"busy", "ignored"}
     assert counted == {str(outcome) for outcome in documents.Outcome}
