@@ -648,6 +648,7 @@ GONE = {
     "rerun_check_job(%(gone)s)": "JOB_NOT_FOUND",
     "rerun_check_job(%(check)s)": "WRONG_STATE",
     "acquire_document_lock(%(gone)s, 'w')": "DOCUMENT_NOT_FOUND",
+    "acquire_document_lock_v7(%(gone)s, 'w')": "DOCUMENT_NOT_FOUND",
     "begin_dispatch(%(gone)s, %(token)s, %(token)s, 'w')": "DOCUMENT_NOT_FOUND",
     "begin_dispatch(%(claimed)s, %(gone)s, %(token)s, 'w')": "LOCK_LOST",
     "extend_dispatch(%(gone)s, %(token)s)": "DOCUMENT_NOT_FOUND",
