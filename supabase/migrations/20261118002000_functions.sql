@@ -65,7 +65,7 @@ as $$
 $$;
 comment on function public.is_function_enabled(text) is
   'Whether edge_function_config enables a function; functions without a row are enabled.';
-grant execute on function public.is_function_enabled(text) to authenticated, service_role, pagewarden_worker;
+grant execute on function public.is_function_enabled(text) to service_role, pagewarden_worker;
 
 create function private.disable_lanes()
 returns trigger
