@@ -53,16 +53,17 @@ class Serverless:
     async def wait_for_text(self, document_id: str) -> str:
         """Wait until a document is read, and return its text."""
 
-        async def is_completed() -> bool:
-            return await self.get_status(document_id) == "completed"
-
-        await polling.wait_until(is_completed, seconds=SECONDS)
+        await self.wait_for_status(document_id, "completed")
         return (await self.client.get(f"documents/{document_id}/export?format=txt")).text
 
-    async def get_status(self, document_id: str) -> str:
-        """Return the status of a document."""
-        status: str = (await self.client.get(f"documents/{document_id}")).json()["ocr_status"]
-        return status
+    async def wait_for_status(self, document_id: str, status: str) -> None:
+        """Wait until a document has this status."""
+
+        async def has_status() -> bool:
+            response = await self.client.get(f"documents/{document_id}")
+            return bool(response.json()["ocr_status"] == status)
+
+        await polling.wait_until(has_status, seconds=SECONDS)
 
     async def send_event(self, document_id: str) -> dict[str, Any]:
         """Call ocr-worker as the Database Webhook of an insert does, and return the answer."""
@@ -153,16 +154,12 @@ async def test_functions_alone_read_everything(serverless: Serverless) -> None:
     await _wait_until_extracted(serverless, deed)
     assert await _wait_for_check(serverless, job) == "SUCCEEDED"
 
-    # These are read only because a Database Webhook says so.
+    # From here on, only Database Webhooks have images read.
     await serverless.change_function("ocr-worker", lanes=[])
-    await _wait_until_idle(serverless, "ocr-worker")
-    mentioned = await serverless.upload("mentioned.png", _png(ink=60))
+    assert FIRST_LINE in await serverless.wait_for_text(await _read_by_event(serverless))
     damaged = await serverless.upload("damaged.png", _png()[:2000])
-    assert await serverless.get_status(mentioned) == "queued"
-    assert (await serverless.send_event(mentioned))["completed"] == 1
-    assert FIRST_LINE in await serverless.wait_for_text(mentioned)
-    assert (await serverless.send_event(damaged))["failed"] == 1
-    assert await serverless.get_status(damaged) == "dead_letter"
+    await serverless.send_event(damaged)
+    await serverless.wait_for_status(damaged, "dead_letter")
 
     async def all_are_counted() -> bool:
         return set(await serverless.count_calls()) == set(RPCS)
@@ -176,11 +173,16 @@ async def test_functions_alone_read_everything(serverless: Serverless) -> None:
     await polling.wait_until(all_have_run, seconds=SECONDS)  # webhooks: every ten seconds
 
 
-async def _wait_until_idle(serverless: Serverless, name: str) -> None:
-    async def is_idle() -> bool:
-        return all(run["outcome"] for run in (await serverless.list_runs())[name])
-
-    await polling.wait_until(is_idle, seconds=SECONDS)
+async def _read_by_event(serverless: Serverless) -> str:
+    """Have an image read by its event; a call that was already due may read the first."""
+    for ink in (40, 50):
+        document_id = await serverless.upload(f"{ink}.png", _png(ink=ink))
+        answer = await serverless.send_event(document_id)
+        if answer["ignored"] is None:
+            break
+        await serverless.wait_for_text(document_id)
+    assert answer["completed"] == 1
+    return document_id
 
 
 async def _extract(serverless: Serverless) -> str:
