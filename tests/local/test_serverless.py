@@ -52,7 +52,6 @@ class Serverless:
 
     async def wait_for_text(self, document_id: str) -> str:
         """Wait until a document is read, and return its text."""
-
         await self.wait_for_status(document_id, "completed")
         return (await self.client.get(f"documents/{document_id}/export?format=txt")).text
 
