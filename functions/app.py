@@ -22,6 +22,7 @@ from pagewarden.functions import (
     ocr_worker,
     pdf_extract,
     pdf_worker,
+    pool_manager,
     pubsub,
     retention,
     stale_monitor,
@@ -52,6 +53,7 @@ FUNCTIONS = (
     pdf_extract,
     pubsub,
     alerts,
+    pool_manager,
     retention,
     stale_monitor,
     volume_orchestrator,
@@ -99,6 +101,7 @@ def create_app(services: Services | None = None) -> FastAPI:
         title="Pagewarden", summary="Document OCR: upload files, get text.", lifespan=lifespan
     )
     app.state.rate_limiter = authentication.RateLimiter()
+    app.state.event_slots = {}
     app.state.function_locks = collections.defaultdict(asyncio.Lock)
     app.state.menu = dashboard.MENU
     app.add_middleware(middleware.SecurityHeadersMiddleware)

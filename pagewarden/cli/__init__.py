@@ -85,7 +85,7 @@ COMMANDS = {
     ),
     "schedule": LazyCommand(
         "pagewarden.cli.schedule",
-        "Call functions on schedule until Ctrl-C, for databases without pg_cron.",
+        "Call functions on schedule until Ctrl-C, for databases without pg_cron and pg_net.",
     ),
     "pool": LazyCommand(
         "pagewarden.cli.pool",

@@ -33,6 +33,7 @@ class Claim:
     profile: str | None
     attempts: int
     case_id: str | None = None
+    mime_type: str | None = None
 
     @classmethod
     def from_row(cls, row: rows.ClaimedDocument | rows.Documents) -> Claim:
@@ -48,6 +49,7 @@ class Claim:
             profile=row["profile"],
             attempts=row["attempts"],
             case_id=row["case_id"],
+            mime_type=row["mime_type"],
         )
 
     @property
@@ -70,6 +72,7 @@ class Outcome(enum.StrEnum):
     FAILED = "failed"
     GIVEN_BACK = "given_back"
     LOST = "lost"
+    HANDED_OVER = "handed_over"  # an invocation reads it, and its answer was lost
 
 
 def require_lock(answer: Mapping[str, object]) -> None:

@@ -50,6 +50,11 @@ class Document:
     results: int = 0
     pages: dict[tuple[int, str], dict[int, str]] = field(default_factory=dict)
     page_count: int | None = None
+    begun: tuple[str, str] | None = None  # token and invocation
+
+    def is_begun(self, token: str) -> bool:
+        """Tell whether an invocation has begun under this token."""
+        return self.begun is not None and self.begun[0] == token
 
     @property
     def open_pages(self) -> dict[int, str]:
