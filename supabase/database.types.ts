@@ -448,6 +448,7 @@ export type Database = {
           attempt_deadline: string | null
           attempts: number
           case_id: string
+          claim_lost_at: string | null
           claimed_at: string | null
           claimed_by: string | null
           created_at: string
@@ -456,6 +457,10 @@ export type Database = {
           dropbox_path: string | null
           engine: string | null
           error_message: string | null
+          extracted_by: string | null
+          extraction_due_at: string | null
+          extraction_failures: number
+          extraction_started_at: string | null
           file_extension: string | null
           id: string
           lane: string
@@ -491,6 +496,7 @@ export type Database = {
           attempt_deadline?: string | null
           attempts?: number
           case_id: string
+          claim_lost_at?: string | null
           claimed_at?: string | null
           claimed_by?: string | null
           created_at?: string
@@ -499,6 +505,10 @@ export type Database = {
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string
           lane?: string
@@ -534,6 +544,7 @@ export type Database = {
           attempt_deadline?: string | null
           attempts?: number
           case_id?: string
+          claim_lost_at?: string | null
           claimed_at?: string | null
           claimed_by?: string | null
           created_at?: string
@@ -542,6 +553,10 @@ export type Database = {
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string
           lane?: string
@@ -650,9 +665,11 @@ export type Database = {
           backoff_cap_seconds: number
           backoff_seconds: number
           description: string
+          extraction_seconds: number
           failed_pages_allowed: number
           lane: string
           max_attempts: number
+          max_extraction_failures: number
           max_rescues: number
           outage_document_id: string | null
           pause_kind: string | null
@@ -670,9 +687,11 @@ export type Database = {
           backoff_cap_seconds?: number
           backoff_seconds?: number
           description: string
+          extraction_seconds?: number
           failed_pages_allowed?: number
           lane: string
           max_attempts?: number
+          max_extraction_failures?: number
           max_rescues?: number
           outage_document_id?: string | null
           pause_kind?: string | null
@@ -690,9 +709,11 @@ export type Database = {
           backoff_cap_seconds?: number
           backoff_seconds?: number
           description?: string
+          extraction_seconds?: number
           failed_pages_allowed?: number
           lane?: string
           max_attempts?: number
+          max_extraction_failures?: number
           max_rescues?: number
           outage_document_id?: string | null
           pause_kind?: string | null
@@ -1533,21 +1554,28 @@ export type Database = {
       extraction_queue: {
         Row: {
           case_id: string | null
+          claim_token: string | null
           created_at: string | null
           document_name: string | null
           document_source: string | null
           dropbox_path: string | null
           engine: string | null
           error_message: string | null
+          extracted_by: string | null
+          extraction_due_at: string | null
+          extraction_failures: number | null
+          extraction_started_at: string | null
           file_extension: string | null
           id: string | null
           language: string | null
           lock_token: string | null
           ocr_attempts: number | null
           ocr_completed_at: string | null
+          ocr_confidence: number | null
           ocr_error: string | null
           ocr_max_attempts: number | null
           ocr_started_at: string | null
+          ocr_text: string | null
           ocr_worker_id: string | null
           priority: number | null
           sha256: string | null
@@ -1557,21 +1585,28 @@ export type Database = {
         }
         Insert: {
           case_id?: string | null
+          claim_token?: string | null
           created_at?: string | null
           document_name?: string | null
           document_source?: string | null
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number | null
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string | null
           language?: string | null
           lock_token?: string | null
           ocr_attempts?: number | null
           ocr_completed_at?: string | null
+          ocr_confidence?: number | null
           ocr_error?: string | null
           ocr_max_attempts?: number | null
           ocr_started_at?: string | null
+          ocr_text?: string | null
           ocr_worker_id?: string | null
           priority?: number | null
           sha256?: string | null
@@ -1581,21 +1616,28 @@ export type Database = {
         }
         Update: {
           case_id?: string | null
+          claim_token?: string | null
           created_at?: string | null
           document_name?: string | null
           document_source?: string | null
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number | null
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string | null
           language?: string | null
           lock_token?: string | null
           ocr_attempts?: number | null
           ocr_completed_at?: string | null
+          ocr_confidence?: number | null
           ocr_error?: string | null
           ocr_max_attempts?: number | null
           ocr_started_at?: string | null
+          ocr_text?: string | null
           ocr_worker_id?: string | null
           priority?: number | null
           sha256?: string | null
@@ -1638,9 +1680,12 @@ export type Database = {
         Row: {
           avg_processing_seconds: number | null
           avg_retries: number | null
+          awaiting_file: number | null
           completed: number | null
           completed_24h: number | null
           dead_lettered_24h: number | null
+          extracting: number | null
+          extraction_failed: number | null
           failed: number | null
           in_dlq: number | null
           max_retries: number | null
@@ -3921,6 +3966,9 @@ export type Database = {
           | null
         open_tasks: number | null
         workers: Database["public"]["CompositeTypes"]["labelled_count"][] | null
+        extractions:
+          | Database["public"]["CompositeTypes"]["labelled_count"][]
+          | null
       }
       task_answer: {
         success: boolean | null

@@ -75,6 +75,10 @@ GAUGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "Seconds that the next document in a lane has been waiting.",
         ("lane",),
     ),
+    "pagewarden_registry_documents": (
+        "Registry documents whose file has not been delivered, by state; counted up to 100,000.",
+        ("state",),
+    ),
     "pagewarden_lane_paused": ("1 while a lane is paused.", ("lane",)),
     "pagewarden_dead_letters": ("Dead letters awaiting a decision.", ("category",)),
     "pagewarden_open_alerts": ("Open alerts.", ("severity",)),
@@ -143,6 +147,7 @@ def _to_samples(answer: rows.SystemMetricsAnswer) -> Iterator[_Sample]:
         "pagewarden_dead_letters": answer["dead_letters"],
         "pagewarden_open_alerts": answer["open_alerts"],
         "pagewarden_workers": answer["workers"],
+        "pagewarden_registry_documents": answer["extractions"],
     }
     for name, by_label in counts.items():
         for row in by_label:

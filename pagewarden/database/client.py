@@ -1683,8 +1683,8 @@ class Client(abc.ABC):
     async def system_metrics(self) -> rows.SystemMetricsAnswer:
         """Values for /metrics: waiting, claimed and stuck documents in each lane, dead …
 
-        … letters, open alerts and tasks, and workers. Waiting documents are counted up to 100,000
-        in each lane.
+        … letters, open alerts and tasks, workers, and registry documents without a file. Waiting
+        documents are counted up to 100,000 in each lane or state.
         """
         returned: rows.SystemMetricsAnswer = await self.rpc("system_metrics")
         return returned

@@ -563,7 +563,12 @@ class Documents(TypedDict):
     claimed_by: str | None
     claimed_at: str | None
     attempt_deadline: str | None
+    claim_lost_at: str | None
     worker_id: str | None
+    extracted_by: str | None
+    extraction_started_at: str | None
+    extraction_due_at: str | None
+    extraction_failures: int
     error_message: str | None
     ocr_error: str | None
     created_at: str
@@ -633,7 +638,9 @@ class ExtractionQueue(TypedDict):
     """Documents of the registry: 1 EN_ATTENTE, 2 EN_TRAITEMENT, 3 COMPLETE, 4 …
 
     … OCR_PROCESSING, 5 EXTRACTION_COMPLETE, 6 ERREUR. Changing status_id changes the state of a
-    document, unless another caller has changed it first.
+    document, unless another caller has changed it first. ocr_text has the pages, separated by form
+    feeds; set together with status 5, it is the result. claim_token is always null; set it to the
+    lock_token of a claim to name the claim that an update belongs to.
     """
 
     id: str
@@ -643,17 +650,24 @@ class ExtractionQueue(TypedDict):
     status_id: int
     priority: int
     worker_id: str | None
+    extracted_by: str | None
+    extraction_started_at: str | None
+    extraction_due_at: str | None
+    extraction_failures: int
     dropbox_path: str | None
     file_extension: str | None
     sha256: str | None
     ocr_worker_id: str | None
     lock_token: str | None
+    claim_token: str | None
     ocr_started_at: str | None
     ocr_completed_at: str | None
     ocr_attempts: int
     ocr_max_attempts: int
     error_message: str | None
     ocr_error: str | None
+    ocr_text: str | None
+    ocr_confidence: float | None
     engine: str | None
     language: str | None
     created_at: str
@@ -792,6 +806,8 @@ class Lanes(TypedDict):
     attempt_seconds: int
     probe_seconds: int
     failed_pages_allowed: float
+    extraction_seconds: int
+    max_extraction_failures: int
     updated_at: str
 
 
@@ -1097,8 +1113,8 @@ class OcrRuns(TypedDict):
 class OcrSystemHealth(TypedDict):
     """One row for HAC: the numbers of documents that are waiting, being read, completed in …
 
-    … the last seven days, or awaiting a decision. queued is exact up to 10,000 and estimated above
-    that.
+    … the last seven days, or awaiting a decision, and those of the registry whose file has not been
+    delivered yet. queued is exact up to 10,000 and estimated above that.
     """
 
     queued: int
@@ -1120,6 +1136,9 @@ class OcrSystemHealth(TypedDict):
     completed_24h: int
     dead_lettered_24h: int
     oldest_waiting_id: str | None
+    awaiting_file: int
+    extracting: int
+    extraction_failed: int
 
 
 class OrchestrateVolumesAnswer(TypedDict):
@@ -1935,7 +1954,7 @@ class RouteDocumentsAnswer(TypedDict):
 class SystemMetricsAnswer(TypedDict):
     """Current values: by lane, open dead letters by category, open alerts by severity, open …
 
-    … tasks, workers by state.
+    … tasks, workers by state, and registry documents without a file by state.
     """
 
     lanes: list[LaneMetrics]
@@ -1943,6 +1962,7 @@ class SystemMetricsAnswer(TypedDict):
     open_alerts: list[LabelledCount]
     open_tasks: int
     workers: list[LabelledCount]
+    extractions: list[LabelledCount]
 
 
 class VolumeBoardAnswer(TypedDict):

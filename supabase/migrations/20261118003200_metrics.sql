@@ -30,10 +30,12 @@ create type public.system_metrics_answer as (
   dead_letters public.labelled_count[],
   open_alerts public.labelled_count[],
   open_tasks bigint,
-  workers public.labelled_count[]
+  workers public.labelled_count[],
+  extractions public.labelled_count[]
 );
 comment on type public.system_metrics_answer is
-  'Current values: by lane, open dead letters by category, open alerts by severity, open tasks, workers by state.';
+  'Current values: by lane, open dead letters by category, open alerts by severity, open tasks, workers by state, and '
+  'registry documents without a file by state.';
 
 create function public.system_metrics(p_now timestamptz default now())
 returns public.system_metrics_answer
@@ -107,10 +109,16 @@ as $$
       select row(k.state, coalesce(n.workers, 0))::public.labelled_count
       from unnest(array['reading', 'idle', 'silent']) as k (state)
       left join (select w.state, count(*) as workers from worker as w group by w.state) as n on n.state = k.state
-    ) as workers;
+    ) as workers,
+    array(
+      select row(k.state, (
+        select count(*) from (select 1 from private.queue_parked as q where q.ocr_status = k.state limit 100000) as c
+      ))::public.labelled_count
+      from unnest(array['awaiting_file', 'extracting', 'extraction_failed']) as k (state)
+    ) as extractions;
 $$;
 comment on function public.system_metrics(timestamptz) is
-  'Values for /metrics: waiting, claimed and stuck documents in each lane, dead letters, open alerts and tasks, and '
-  'workers. Waiting documents are counted up to 100,000 in each lane.';
+  'Values for /metrics: waiting, claimed and stuck documents in each lane, dead letters, open alerts and tasks, '
+  'workers, and registry documents without a file. Waiting documents are counted up to 100,000 in each lane or state.';
 grant execute on function public.system_metrics(timestamptz) to service_role;
 
