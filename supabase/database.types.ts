@@ -3948,6 +3948,7 @@ export type Database = {
         max_attempts: number | null
         rescues: number | null
         max_rescues: number | null
+        new_pages: number | null
       }
       submit_check_job_answer: {
         success: boolean | null

@@ -1481,7 +1481,8 @@ class StartVolumeStageAnswer(TypedDict):
 class StuckDocument(TypedDict):
     """A document that a worker has held for too long, or whose worker has been silent for …
 
-    … too long.
+    … too long. new_pages: pages that its claim has saved; with any, releasing it does not count as
+    a rescue.
     """
 
     document_id: str
@@ -1503,6 +1504,7 @@ class StuckDocument(TypedDict):
     max_attempts: int
     rescues: int
     max_rescues: int
+    new_pages: int
 
 
 class SubmitCheckJobAnswer(TypedDict):

@@ -9,7 +9,7 @@
 --     queued ──claim──▶ processing ──complete──▶ completed
 --       ▲                   │
 --       ├── fail, failures left: after a backoff            (retry_count + 1)
---       ├── lock expired, found by the sweep: at once       (rescues + 1)
+--       ├── lock expired, found by the sweep: at once       (rescues + 1, unless pages were saved)
 --       ├── release, because the worker stops or a service is away: not counted
 --       └───────────────────┤
 --                           └── permanent, or a count used up ──▶ dead_letter, with a task for HAC
@@ -833,10 +833,7 @@ declare
 begin
   perform private.record_error(p_document, 'lock_expired', p_message, '{}', 'resource', p_now);
   -- A claim that saved pages made progress: the document does not kill its workers.
-  if not exists (
-    select 1 from public.ocr_pages as o
-    where o.run_id = p_document.open_run_id and o.status <> 'failed' and o.created_at >= p_document.claimed_at
-  ) then
+  if private.count_new_pages(p_document) = 0 then
     v_document.rescues := p_document.rescues + 1;
   end if;
   if v_document.rescues > greatest(v_max, p_document.rescues) then
