@@ -218,7 +218,7 @@ class Registry(RuleBasedStateMachine):
         doc = self.found[document]
         if doc.status_id > 2 or (doc.status_id, status) == (1, 1):
             return
-        changes = {"error_message": "no login" if error else None}
+        changes: dict[str, Any] = {"error_message": "no login" if error else None}
         assert self.move(doc, status_id=status, **changes) == "moved"
         if status == 1 and not error:
             doc.status, doc.worker, doc.due = "awaiting_file", None, None
@@ -253,7 +253,7 @@ class Registry(RuleBasedStateMachine):
         for doc in self.found.values():
             if doc.status != "queued":
                 continue
-            changes = {"status_id": 2, "worker_id": "w-2"}
+            changes: dict[str, Any] = {"status_id": 2, "worker_id": "w-2"}
             answer = self.move(doc, function="claim_extraction", **changes)
             due = doc.retry_at is None or doc.retry_at <= self.now
             assert answer == ("moved" if due and not claimed else "late")
