@@ -64,7 +64,7 @@ comment on column public.lanes.failed_pages_allowed is 'Share of pages that may 
 comment on column public.lanes.extraction_seconds is
   'Lease of an extractor (registry lanes); each of its updates renews it.';
 comment on column public.lanes.max_extraction_failures is
-  'After so many failed or expired extractions a registry document becomes a dead letter.';
+  'A registry document becomes a dead letter when its failed and expired extractions reach this number.';
 insert into public.lanes (lane, description, attempt_seconds, failed_pages_allowed)
 values
   ('image', 'Single images, read by ocr-worker', 900, 0.1),

@@ -215,6 +215,69 @@ async def test_a_claim_without_a_result_is_not_completed(conn: psycopg.AsyncConn
     assert (shown["status_id"], shown["ocr_text"]) == (5, "1\f2")
 
 
+# As they were written: only the ids are filled in.
+POLL = (
+    "SELECT * FROM extraction_queue WHERE status_id = 3  -- Ready for OCR\nORDER BY created_at ASC;"
+)
+CLAIM_AS_WRITTEN = """
+    UPDATE extraction_queue
+    SET status_id = 4,
+        ocr_worker_id = 'worker-1',
+        ocr_started_at = NOW(),
+        ocr_attempts = ocr_attempts + 1
+    WHERE id = 'doc-a'
+      AND status_id = 3  -- CRITICAL: Only if COMPLETE
+    RETURNING *;
+"""
+ACTIVE_WORKERS = """
+    SELECT ocr_worker_id,
+           COUNT(*) as active_jobs,
+           MIN(ocr_started_at) as oldest_job,
+           MAX(ocr_started_at) as newest_job
+    FROM extraction_queue
+    WHERE status_id = 4
+    GROUP BY ocr_worker_id;
+"""
+STALE = """
+    SELECT * FROM extraction_queue
+    WHERE status_id = 4
+      AND ocr_started_at < NOW() - INTERVAL '10 minutes'
+"""
+RESET_STALE = """
+    UPDATE extraction_queue
+    SET status_id = 3,  -- Back to COMPLETE
+        ocr_worker_id = NULL
+    WHERE id IN (stale_job_ids)
+"""
+
+
+async def test_the_first_statements_run_as_they_were_written(
+    database: databases.Database, conn: psycopg.AsyncConnection
+) -> None:
+    """Poll, claim, lost claim, active workers, stale jobs, reset, and the claim of the next."""
+    owner = await database.connect()
+    first, second = [await _insert(conn, status=3) for _ in range(2)]
+    assert [row["id"] for row in await queries.rows(conn, POLL.encode())] == [first, second]
+    claim = CLAIM_AS_WRITTEN.replace("doc-a", str(first))
+    (claimed,) = await queries.rows(conn, claim.encode())
+    assert (claimed["status_id"], claimed["ocr_attempts"]) == (4, 1)
+    again = claim.replace("worker-1", "worker-2")
+    assert await queries.rows(conn, again.encode()) == []
+    (working,) = await queries.rows(conn, ACTIVE_WORKERS)
+    assert (working["ocr_worker_id"], working["active_jobs"]) == ("worker-1", 1)
+    assert working["oldest_job"] == working["newest_job"] == claimed["ocr_started_at"]
+    assert await queries.rows(conn, STALE) == []
+    await owner.execute("update documents set claimed_at = now() - interval '11 minutes'")
+    stale = [row["id"] for row in await queries.rows(conn, STALE)]
+    assert stale == [first]
+    ids = ", ".join(f"'{document}'" for document in stale)
+    await conn.execute(RESET_STALE.replace("stale_job_ids", ids).encode())
+    assert await queries.rows(conn, ACTIVE_WORKERS) == []
+    (taken,) = await queries.rows(conn, again.encode())
+    assert (taken["ocr_worker_id"], taken["ocr_attempts"]) == ("worker-2", 2)
+    assert await queries.violations(owner) == []
+
+
 # Extraction -----------------------------------------------------------------------------------
 
 
