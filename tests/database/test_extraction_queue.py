@@ -617,7 +617,7 @@ async def test_of_many_pool_workers_at_once_each_gets_another_document(
     sessions = [
         await database.connect("postgres", claims={"role": "service_role"}) for _ in range(16)
     ]
-    async with _held(database, first, waiting=0):
+    async with _held(database, first, waiting=0), asyncio.timeout(DEADLINE_SECONDS):
         found = await asyncio.gather(
             *(_pool_claim(session, f"w-{number}") for number, session in enumerate(sessions))
         )
