@@ -448,6 +448,7 @@ export type Database = {
           attempt_deadline: string | null
           attempts: number
           case_id: string
+          claim_lost_at: string | null
           claimed_at: string | null
           claimed_by: string | null
           created_at: string
@@ -456,6 +457,10 @@ export type Database = {
           dropbox_path: string | null
           engine: string | null
           error_message: string | null
+          extracted_by: string | null
+          extraction_due_at: string | null
+          extraction_failures: number
+          extraction_started_at: string | null
           file_extension: string | null
           id: string
           lane: string
@@ -491,6 +496,7 @@ export type Database = {
           attempt_deadline?: string | null
           attempts?: number
           case_id: string
+          claim_lost_at?: string | null
           claimed_at?: string | null
           claimed_by?: string | null
           created_at?: string
@@ -499,6 +505,10 @@ export type Database = {
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string
           lane?: string
@@ -534,6 +544,7 @@ export type Database = {
           attempt_deadline?: string | null
           attempts?: number
           case_id?: string
+          claim_lost_at?: string | null
           claimed_at?: string | null
           claimed_by?: string | null
           created_at?: string
@@ -542,6 +553,10 @@ export type Database = {
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string
           lane?: string
@@ -650,11 +665,11 @@ export type Database = {
           backoff_cap_seconds: number
           backoff_seconds: number
           description: string
+          extraction_seconds: number
           failed_pages_allowed: number
-          functions: string[]
-          is_disabled: boolean
           lane: string
           max_attempts: number
+          max_extraction_failures: number
           max_rescues: number
           outage_document_id: string | null
           pause_kind: string | null
@@ -672,11 +687,11 @@ export type Database = {
           backoff_cap_seconds?: number
           backoff_seconds?: number
           description: string
+          extraction_seconds?: number
           failed_pages_allowed?: number
-          functions: string[]
-          is_disabled?: boolean
           lane: string
           max_attempts?: number
+          max_extraction_failures?: number
           max_rescues?: number
           outage_document_id?: string | null
           pause_kind?: string | null
@@ -694,11 +709,11 @@ export type Database = {
           backoff_cap_seconds?: number
           backoff_seconds?: number
           description?: string
+          extraction_seconds?: number
           failed_pages_allowed?: number
-          functions?: string[]
-          is_disabled?: boolean
           lane?: string
           max_attempts?: number
+          max_extraction_failures?: number
           max_rescues?: number
           outage_document_id?: string | null
           pause_kind?: string | null
@@ -1539,21 +1554,28 @@ export type Database = {
       extraction_queue: {
         Row: {
           case_id: string | null
+          claim_token: string | null
           created_at: string | null
           document_name: string | null
           document_source: string | null
           dropbox_path: string | null
           engine: string | null
           error_message: string | null
+          extracted_by: string | null
+          extraction_due_at: string | null
+          extraction_failures: number | null
+          extraction_started_at: string | null
           file_extension: string | null
           id: string | null
           language: string | null
           lock_token: string | null
           ocr_attempts: number | null
           ocr_completed_at: string | null
+          ocr_confidence: number | null
           ocr_error: string | null
           ocr_max_attempts: number | null
           ocr_started_at: string | null
+          ocr_text: string | null
           ocr_worker_id: string | null
           priority: number | null
           sha256: string | null
@@ -1563,21 +1585,28 @@ export type Database = {
         }
         Insert: {
           case_id?: string | null
+          claim_token?: string | null
           created_at?: string | null
           document_name?: string | null
           document_source?: string | null
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number | null
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string | null
           language?: string | null
           lock_token?: string | null
           ocr_attempts?: number | null
           ocr_completed_at?: string | null
+          ocr_confidence?: number | null
           ocr_error?: string | null
           ocr_max_attempts?: number | null
           ocr_started_at?: string | null
+          ocr_text?: string | null
           ocr_worker_id?: string | null
           priority?: number | null
           sha256?: string | null
@@ -1587,21 +1616,28 @@ export type Database = {
         }
         Update: {
           case_id?: string | null
+          claim_token?: string | null
           created_at?: string | null
           document_name?: string | null
           document_source?: string | null
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number | null
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string | null
           language?: string | null
           lock_token?: string | null
           ocr_attempts?: number | null
           ocr_completed_at?: string | null
+          ocr_confidence?: number | null
           ocr_error?: string | null
           ocr_max_attempts?: number | null
           ocr_started_at?: string | null
+          ocr_text?: string | null
           ocr_worker_id?: string | null
           priority?: number | null
           sha256?: string | null
@@ -1644,9 +1680,12 @@ export type Database = {
         Row: {
           avg_processing_seconds: number | null
           avg_retries: number | null
+          awaiting_file: number | null
           completed: number | null
           completed_24h: number | null
           dead_lettered_24h: number | null
+          extracting: number | null
+          extraction_failed: number | null
           failed: number | null
           in_dlq: number | null
           max_retries: number | null
@@ -1689,15 +1728,6 @@ export type Database = {
     }
     Functions: {
       acquire_document_lock: {
-        Args: {
-          p_document_id: string
-          p_lock_timeout?: number
-          p_now?: string
-          p_worker_id: string
-        }
-        Returns: Json
-      }
-      acquire_document_lock_v7: {
         Args: {
           p_document_id: string
           p_lock_timeout?: number
@@ -1752,23 +1782,6 @@ export type Database = {
         SetofOptions: {
           from: "*"
           to: "task_answer"
-          isOneToOne: true
-          isSetofReturn: false
-        }
-      }
-      begin_dispatch: {
-        Args: {
-          p_document_id: string
-          p_invocation_id: string
-          p_lock_timeout?: number
-          p_lock_token: string
-          p_now?: string
-          p_worker_id: string
-        }
-        Returns: Database["public"]["CompositeTypes"]["dispatch_answer"]
-        SetofOptions: {
-          from: "*"
-          to: "dispatch_answer"
           isOneToOne: true
           isSetofReturn: false
         }
@@ -2145,21 +2158,6 @@ export type Database = {
           isSetofReturn: false
         }
       }
-      extend_dispatch: {
-        Args: {
-          p_document_id: string
-          p_lock_timeout?: number
-          p_lock_token: string
-          p_now?: string
-        }
-        Returns: Database["public"]["CompositeTypes"]["dispatch_answer"]
-        SetofOptions: {
-          from: "*"
-          to: "dispatch_answer"
-          isOneToOne: true
-          isSetofReturn: false
-        }
-      }
       extend_document_lock: {
         Args: {
           p_document_id: string
@@ -2280,10 +2278,6 @@ export type Database = {
           p_role: Database["public"]["Enums"]["app_role"]
           p_user_id: string
         }
-        Returns: boolean
-      }
-      is_function_enabled: {
-        Args: { p_function_name: string }
         Returns: boolean
       }
       lead_pool: {
@@ -2680,8 +2674,6 @@ export type Database = {
           p_now?: string
           p_outage?: boolean
           p_reason?: string
-          p_retry_after?: number
-          p_unless_begun?: boolean
         }
         Returns: Database["public"]["CompositeTypes"]["release_documents_answer"]
         SetofOptions: {
@@ -3350,12 +3342,6 @@ export type Database = {
         corrected_by: string | null
         corrected_at: string | null
       }
-      counted_events: {
-        counter: string | null
-        labels: string[] | null
-        events: number | null
-        seconds: number | null
-      }
       create_volume_job_answer: {
         success: boolean | null
         error: string | null
@@ -3391,13 +3377,6 @@ export type Database = {
         job_id: string | null
         position: number | null
         decision: string | null
-      }
-      dispatch_answer: {
-        success: boolean | null
-        error: string | null
-        message: string | null
-        document_id: string | null
-        begun: boolean | null
       }
       document_answer: {
         success: boolean | null
@@ -3533,8 +3512,6 @@ export type Database = {
         processing: number | null
         stuck: number | null
         oldest_seconds: number | null
-        assigned_workers: number | null
-        reading_workers: number | null
       }
       lead_pool_answer: {
         term: number | null
@@ -3971,6 +3948,7 @@ export type Database = {
         max_attempts: number | null
         rescues: number | null
         max_rescues: number | null
+        new_pages: number | null
       }
       submit_check_job_answer: {
         success: boolean | null
@@ -3989,12 +3967,8 @@ export type Database = {
           | null
         open_tasks: number | null
         workers: Database["public"]["CompositeTypes"]["labelled_count"][] | null
-        open_check_jobs: number | null
-        volume_stages:
-          | Database["public"]["CompositeTypes"]["volume_stage_metrics"][]
-          | null
-        counters:
-          | Database["public"]["CompositeTypes"]["counted_events"][]
+        extractions:
+          | Database["public"]["CompositeTypes"]["labelled_count"][]
           | null
       }
       task_answer: {
@@ -4082,13 +4056,6 @@ export type Database = {
         stage: string | null
         handle: number | null
         message: Json | null
-      }
-      volume_stage_metrics: {
-        stage: string | null
-        queued: number | null
-        processing: number | null
-        later: number | null
-        oldest_seconds: number | null
       }
       worker_document: {
         document_id: string | null

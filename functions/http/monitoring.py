@@ -103,6 +103,11 @@ FAMILIES: Mapping[str, Family] = {
     "pagewarden_oldest_waiting_seconds": Family(
         _GAUGE, "Seconds that the next document in a lane has been waiting.", ("lane",)
     ),
+    "pagewarden_registry_documents": Family(
+        _GAUGE,
+        "Registry documents whose file has not been delivered, by state; counted up to 100,000.",
+        ("state",),
+    ),
     "pagewarden_lane_paused": Family(_GAUGE, "1 while a lane is paused.", ("lane",)),
     "pagewarden_dead_letters": Family(_GAUGE, "Dead letters awaiting a decision.", ("category",)),
     "pagewarden_open_alerts": Family(_GAUGE, "Open alerts.", ("severity",)),
@@ -212,6 +217,7 @@ def _to_gauges(
         "pagewarden_dead_letters": answer["dead_letters"],
         "pagewarden_open_alerts": answer["open_alerts"],
         "pagewarden_workers": answer["workers"],
+        "pagewarden_registry_documents": answer["extractions"],
     }
     for name, by_label in counts.items():
         for row in by_label:

@@ -56,11 +56,12 @@ create type public.system_metrics_answer as (
   workers public.labelled_count[],
   open_check_jobs bigint,
   volume_stages public.volume_stage_metrics[],
-  counters public.counted_events[]
+  counters public.counted_events[],
+  extractions public.labelled_count[]
 );
 comment on type public.system_metrics_answer is
   'Current values: by lane, open dead letters by category, open alerts by severity, open tasks, workers by state, open '
-  'check jobs, volumes by stage; and all counters.';
+  'check jobs, volumes by stage, registry documents without a file by state; and all counters.';
 
 create function public.system_metrics(p_now timestamptz default now())
 returns public.system_metrics_answer
@@ -199,11 +200,17 @@ as $$
     array(
       select row(c.counter, c.labels, c.events, c.seconds)::public.counted_events
       from counter as c order by c.counter, c.labels
-    ) as counters;
+    ) as counters,
+    array(
+      select row(k.state, (
+        select count(*) from (select 1 from private.queue_parked as q where q.ocr_status = k.state limit 100000) as c
+      ))::public.labelled_count
+      from unnest(array['awaiting_file', 'extracting', 'extraction_failed']) as k (state)
+    ) as extractions;
 $$;
 comment on function public.system_metrics(timestamptz) is
   'Values for /metrics: waiting, claimed and stuck documents in each lane, dead letters, open alerts and tasks, '
-  'workers and the pool, check jobs, volumes at each stage, and counters. Waiting documents and volumes are counted up '
-  'to 100,000 in each lane and at each stage.';
+  'workers and the pool, check jobs, volumes at each stage, registry documents without a file, and counters. Waiting '
+  'documents and volumes are counted up to 100,000 in each lane, state and stage.';
 grant execute on function public.system_metrics(timestamptz) to service_role;
 

@@ -60,6 +60,8 @@ async def test_an_empty_system_has_zeros_and_no_gaps(database: databases.Databas
     assert _counts(found["dead_letters"]) == dict.fromkeys(categories, 0)
     assert _counts(found["open_alerts"]) == {"critical": 0, "warning": 0}
     assert _counts(found["workers"]) == {"idle": 0, "reading": 0, "silent": 0}
+    extractions = ["awaiting_file", "extracting", "extraction_failed"]
+    assert _counts(found["extractions"]) == dict.fromkeys(extractions, 0)
     assert found["open_tasks"] == found["open_check_jobs"] == 0
 
 
@@ -154,6 +156,11 @@ async def test_documents_are_counted_by_lane_and_by_what_becomes_of_them(
     await factory.call("report_worker", p_worker_id="idler", p_lanes=["image"])
     await factory.call("report_worker", p_worker_id="reader", p_lanes=["pdf"])
     await factory.call("pause_lane", p_lane="check", p_reason="maintenance")
+    for statuses in ((), (), (2,), (2, 6)):
+        document = await factory.awaiting_file()
+        for status in statuses:
+            query = "update extraction_queue set status_id = %s where id = %s"
+            await factory.conn.execute(query, (status, document))
 
     found = await factory.call("system_metrics")
 
@@ -166,6 +173,8 @@ async def test_documents_are_counted_by_lane_and_by_what_becomes_of_them(
     letters = {k: n for k, n in _counts(found["dead_letters"]).items() if n}
     assert letters == {"permanent": 2, "resource": 1}
     assert _counts(found["workers"]) == {"idle": 1, "reading": 1, "silent": 1}
+    extractions = {"awaiting_file": 2, "extracting": 1, "extraction_failed": 1}
+    assert _counts(found["extractions"]) == extractions
     assert found["open_tasks"] == 3
 
 
