@@ -1,5 +1,5 @@
 -- To watch for ten minutes after a deployment: errors, conflicts, results and stuck documents, minute
--- by minute. In psql: \i sql/monitoring/deployment.sql, then \watch 30.
+-- by minute. Repeat it: watch -n 30 psql "$PAGEWARDEN_DATABASE_URL" -f sql/monitoring/deployment.sql
 --
 -- Roll back (sql/rollback/) if stuck_now rises above 5, if conflicts reach a quarter of the ended
 -- attempts, or if there are more failures than results. A minute without work has zeros.
