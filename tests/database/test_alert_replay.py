@@ -6,6 +6,7 @@ attempts, with a version conflict every three minutes and 45 s of reading on ave
 
 from __future__ import annotations
 
+import functools
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -87,7 +88,7 @@ async def test_the_incident_fires_every_alert_that_its_figures_reach(watch: Watc
             events.append((arrival, lambda: watch.claimed(watch.now)))
             continue
         attempts = 2 if n % 16 == 1 and n > 1 else 3  # three have one left
-        events.append((arrival, lambda times=attempts: _fail(watch, times)))
+        events.append((arrival, functools.partial(_fail, watch, attempts)))
         events += [(arrival + BATCH * k, watch.failure) for k in range(attempts)]
     runs = int((DAY - begin) / BATCH)
     events += [(begin + BATCH * n, lambda: watch.failure("conflict")) for n in range(runs)]

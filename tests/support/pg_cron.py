@@ -34,7 +34,7 @@ def find_programs(other: Path | None) -> Path | None:
     """Return the programs of a Postgres with pg_cron: another server's, or one of Debian's."""
     candidates = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     for folder in (*([other] if other else []), *candidates):
-        command = [folder / "pg_config", "--sharedir"]
+        command = [str(folder / "pg_config"), "--sharedir"]
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
             found = subprocess.run(command, capture_output=True, text=True, check=True)
             if Path(found.stdout.strip(), "extension", "pg_cron.control").exists():
