@@ -1676,6 +1676,18 @@ export type Database = {
         }
         Relationships: []
       }
+      ocr_success_criteria: {
+        Row: {
+          comparison: string | null
+          criterion: string | null
+          events: number | null
+          met: boolean | null
+          threshold: number | null
+          unit: string | null
+          value: number | null
+        }
+        Relationships: []
+      }
       ocr_system_health: {
         Row: {
           avg_processing_seconds: number | null

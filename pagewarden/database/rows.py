@@ -1111,6 +1111,22 @@ class OcrRuns(TypedDict):
     created_at: str
 
 
+class OcrSuccessCriteria(TypedDict):
+    """One row for each of the five success criteria: its value over the last 24 hours (stuck …
+
+    … documents: now), what it should be, and whether that is met; events is the sample of a share
+    or an average.
+    """
+
+    criterion: str
+    value: float | None
+    unit: str
+    comparison: str
+    threshold: float
+    met: bool | None
+    events: int | None
+
+
 class OcrSystemHealth(TypedDict):
     """One row for HAC: the numbers of documents that are waiting, being read, completed in …
 

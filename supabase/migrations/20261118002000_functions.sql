@@ -7,7 +7,8 @@
 -- With pg_cron and pg_net (Supabase), the rows become cron jobs that call the functions over HTTP, at
 -- the URL and with the key that Vault has as pagewarden_url and pagewarden_key. Without them, the
 -- scheduler of `pagewarden up` reads the same rows. stale-monitor is SQL only: its job calls
--- sweep_documents() directly.
+-- sweep_documents() directly. pg_cron before 1.5 knows no seconds: a job of less than a minute runs every
+-- minute there (fit_schedule).
 --
 -- Not here: the code of the functions (functions/) and the call when a document is queued (wake_ups).
 
@@ -435,7 +436,25 @@ as $$
 $$;
 comment on function private.cron_jobs() is 'The jobs that pg_cron should have, by name.';
 
-create function private.apply_schedules()
+create function private.fit_schedule(p_schedule text)
+returns text
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select case
+    when p_schedule like '% seconds' and exists (
+      select 1 from pg_catalog.pg_extension as e
+      where e.extname = 'pg_cron' and string_to_array(substring(e.extversion from '^\d+\.\d+'), '.')::integer[] < array[1, 5]
+    ) then '* * * * *'
+    else p_schedule
+  end;
+$$;
+comment on function private.fit_schedule(text) is
+  'The schedule as the installed pg_cron can keep it: before 1.5 it knows no seconds, and the job runs every minute.';
+
+create function private.apply_schedules(p_again boolean default false)
 returns integer
 language plpgsql
 volatile
@@ -445,25 +464,31 @@ as $$
 declare
   v_count integer;
 begin
-  if not exists (select 1 from pg_namespace as n where n.nspname = 'cron') then
+  if not exists (select 1 from pg_extension as e where e.extname = 'pg_cron') then
     return 0;
+  end if;
+  if not has_schema_privilege('cron', 'usage') then
+    raise exception 'the role % has no privileges on the schema of pg_cron', current_user
+      using errcode = '42501', hint = format('As a superuser, run "grant usage on schema cron to %I".', current_user);
   end if;
   perform cron.unschedule(j.jobname)
   from cron.job as j
   where j.jobname like 'pagewarden-%' and not exists (
     select 1 from private.cron_jobs() as w where w.name = j.jobname
   );
-  select count(cron.schedule(w.name, w.schedule, w.command)) into v_count
+  select count(cron.schedule(w.name, private.fit_schedule(w.schedule), w.command)) into v_count
   from private.cron_jobs() as w
-  where not exists (
+  where p_again or not exists (
     select 1 from cron.job as j
-    where j.jobname = w.name and j.schedule = w.schedule and j.command = w.command
+    where j.jobname = w.name and j.schedule = private.fit_schedule(w.schedule) and j.command = w.command
   );
   return v_count;
 end;
 $$;
-comment on function private.apply_schedules() is
-  'Update the pg_cron jobs to match private.cron_jobs(), if pg_cron is installed. Returns the number of changed jobs.';
+comment on function private.apply_schedules(boolean) is
+  'Update the pg_cron jobs to match private.cron_jobs(), if pg_cron is installed. p_again also writes those that '
+  'match: pg_cron does not notice jobs of a transaction with thousands of changes to the catalog, as migrating makes '
+  'them. Returns the number of jobs written.';
 
 create function private.apply_changed_schedules()
 returns trigger
