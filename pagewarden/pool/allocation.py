@@ -1,11 +1,16 @@
-"""How many workers each lane gets, and which workers move. Pure functions.
+"""How many workers each lane gets, which workers move, and when a document yields. Pure functions.
 
 Each lane's share is rounded down, in order, from what the lanes before it have left; the last lane
 with work takes the rest. Then lanes below their minimum get it.
+
+Between rebalances each worker decides by itself. A lane is neglected if it has work and fewer
+workers read in it than its minimum, but at least one. A worker that is free serves neglected lanes
+first. A worker that reads a long document yields to a neglected lane at the end of a page.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,10 +19,13 @@ from typing import TYPE_CHECKING
 from pagewarden import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 MIN_DIFFERENCE = 2
 """Lanes short of fewer workers get none, because backlogs fluctuate and moves are costly."""
+
+SLICE_SECONDS = 5.0
+"""Lanes that have to share a worker take turns of at least this length."""
 
 NO_MOVES = 1_000_000
 """Used as the minimum difference to keep all workers in their lanes."""
@@ -38,12 +46,13 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """A worker of the pool, the lane assigned to it, and for how long it has had that lane."""
+    """A worker of the pool, the lane assigned to it, for how long it has had that lane, and why."""
 
     worker_id: str
     lane: str | None
     seconds: float = 0.0
     is_idle: bool = True
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +109,45 @@ def rebalance(
         if worker.worker_id not in assigned:
             lane = max(target, key=lambda name: target[name] - counts[name])
             counts[lane] += 1
-            assigned[worker.worker_id] = _with_lane(worker, lane)
+            assigned[worker.worker_id] = _with_lane(worker, lane, "the worker is new")
     for worker, lane in _find_moves(list(assigned.values()), target, rules):
-        assigned[worker.worker_id] = _with_lane(worker, lane)
+        reason = f"{lane} has {counts[lane]} workers of the {target[lane]} that it should have"
+        assigned[worker.worker_id] = _with_lane(worker, lane, reason)
     return [assigned[worker.worker_id] for worker in workers]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneActivity:
+    """A lane with work: how many workers read in it, how many should, and since when none does.
+
+    unserved_seconds is 0 while a worker reads in the lane.
+    """
+
+    name: str
+    reading: int
+    minimum: int = 1
+    unserved_seconds: float = math.inf
+
+    @property
+    def is_neglected(self) -> bool:
+        """Whether fewer workers read in the lane than its minimum, or none."""
+        return self.reading < max(self.minimum, 1)
+
+
+def list_neglected(lanes: Iterable[LaneActivity]) -> list[LaneActivity]:
+    """List the neglected lanes, first those without any worker, the longest unserved first."""
+    neglected = [lane for lane in lanes if lane.is_neglected]
+    return sorted(neglected, key=lambda lane: (lane.reading, -lane.unserved_seconds))
+
+
+def must_yield(own: LaneActivity, seconds: float, other: LaneActivity) -> bool:
+    """Tell whether a document yields to a neglected lane after this many seconds of its claim.
+
+    It does so at once if its lane keeps enough workers, or if the other lane has not been served
+    lately. Otherwise both lanes take turns, because each change costs some 100 ms.
+    """
+    is_surplus = own.reading > max(own.minimum, 1)
+    return is_surplus or max(seconds, other.unserved_seconds) >= SLICE_SECONDS
 
 
 def _compute_shares(lanes: Sequence[Lane], size: int) -> dict[str, int]:
@@ -118,8 +162,8 @@ def _compute_shares(lanes: Sequence[Lane], size: int) -> dict[str, int]:
     return shares
 
 
-def _with_lane(worker: WorkerState, lane: str) -> WorkerState:
-    return replace(worker, lane=lane, seconds=0.0)
+def _with_lane(worker: WorkerState, lane: str, reason: str) -> WorkerState:
+    return replace(worker, lane=lane, seconds=0.0, reason=reason)
 
 
 def _find_moves(
