@@ -79,6 +79,7 @@ def create_app(services: Services | None = None) -> FastAPI:
         title="Pagewarden", summary="Document OCR: upload files, get text.", lifespan=lifespan
     )
     app.state.rate_limiter = authentication.RateLimiter()
+    app.state.event_slots = {}
     app.state.function_locks = collections.defaultdict(asyncio.Lock)
     app.state.menu = dashboard.MENU
     app.add_middleware(middleware.SecurityHeadersMiddleware)

@@ -1,4 +1,4 @@
-"""`ocr-universal`: read one claimed image, or one claimed document of the registry."""
+"""`ocr-universal`: read one image, or one document of the registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ocr-worker`: claim and read images, check jobs and documents of the registry."""
+"""`ocr-worker`: claim images, check jobs and documents of the registry, and have them read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pdf-extract`: read one claimed PDF."""
+"""`pdf-extract`: read one PDF, with the GPU service if one is configured."""
 
 from __future__ import annotations
 

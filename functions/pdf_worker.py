@@ -1,4 +1,4 @@
-"""`pdf-worker`: claim and read PDFs, with the GPU service if one is configured."""
+"""`pdf-worker`: claim PDFs, and have them read."""
 
 from __future__ import annotations
 

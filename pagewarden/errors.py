@@ -48,6 +48,8 @@ PagewardenError
 ├── ServerError                  a call to a Pagewarden server failed
 │   ├── ServerUnavailable        the server is unreachable or overloaded; an outage
 │   └── CallRejected             the server rejects the call
+├── FunctionDisabled             the function that reads a document is disabled
+├── DispatchFailed               a function could not be called; an outage
 ├── InvalidArtifact              an artifact of a volume is truncated or inconsistent
 ├── LocalFileError               a file of this machine is unusable, or changed while in use
 └── LockLost                     another worker or the sweep took the document
@@ -440,6 +442,21 @@ class CallRejected(ServerError):
         super().__init__(message)
         self.status = status
         self.code = code
+
+
+class FunctionDisabled(PagewardenError):
+    """The function that reads a document is disabled; the attempt is not counted."""
+
+    category = Category.CONFIGURATION
+    retryable = True
+
+
+class DispatchFailed(PagewardenError):
+    """A function could not be called, or something else answered; no attempt is counted."""
+
+    category = Category.CONFIGURATION
+    retryable = True
+    outage = True
 
 
 class InvalidArtifact(PagewardenError):

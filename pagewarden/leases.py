@@ -131,18 +131,18 @@ class LeaseRunner(Generic[T, O]):
         """Run the work to its outcome; give it back if `stop` is set."""
         tasks = _TaskGroup()
         try:
+            is_stopped = False
             work_task = tasks.start(self.work())
             heartbeat = tasks.start(self._send_heartbeats())
             stopping = tasks.start(stop.wait())
             await _wait_for_first(work_task, heartbeat, stopping)
-            is_stopped = not work_task.done() and not heartbeat.done()
-            if is_stopped:
-                # It is given back only when it has ended, so that it changes nothing later.
+            conflict = None if work_task.done() else _get_conflict(heartbeat)
+            if not work_task.done():
+                # It is ended before it is given back or failed, so that it changes nothing later.
                 work_task.cancel()
                 await _wait_for_first(work_task, tasks.start(self.sleep(self.cancel_seconds)))
-            elif not work_task.done():
-                heartbeat.result()  # raises
-            ending = tasks.start(self._finish(work_task, is_stopped=is_stopped))
+                is_stopped = conflict is None
+            ending = tasks.start(self._finish(work_task, conflict, is_stopped=is_stopped))
             await _wait_for_first(ending, stopping)
             if not ending.done():
                 await _wait_for_first(ending, tasks.start(self.sleep(self.stop_seconds)))
@@ -160,10 +160,14 @@ class LeaseRunner(Generic[T, O]):
             await self.sleep(self.heartbeat_seconds)
             await self.lease.renew()
 
-    async def _finish(self, work_task: asyncio.Task[T], *, is_stopped: bool) -> O:
-        """Complete the work, report its error, or give it back."""
+    async def _finish(
+        self, work_task: asyncio.Task[T], conflict: errors.Conflict | None, *, is_stopped: bool
+    ) -> O:
+        """Complete the work, report its error or that of the heartbeat, or give it back."""
         if is_stopped and not _has_result(work_task):
             return await self.lease.release(STOP_REASON, outage=False)
+        if conflict is not None and not _has_result(work_task):
+            return await self._report(conflict)
         if work_task.cancelled():  # by a library, not by us
             return await self._report(asyncio.CancelledError("the work was cancelled"))
         try:
@@ -194,6 +198,19 @@ class _TaskGroup:
 
 def _has_result(task: asyncio.Task[Any]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is None
+
+
+def _get_conflict(heartbeat: asyncio.Task[None]) -> errors.Conflict | None:
+    """Return the conflict that ended the heartbeats, None while they continue; raise other errors.
+
+    The lease is still held after a conflict, so the work fails instead of expiring.
+    """
+    if heartbeat.done():
+        try:
+            heartbeat.result()
+        except errors.Conflict as exc:
+            return exc
+    return None
 
 
 async def _wait_for_first(*tasks: asyncio.Task[Any]) -> None:

@@ -651,6 +651,8 @@ export type Database = {
           backoff_seconds: number
           description: string
           failed_pages_allowed: number
+          functions: string[]
+          is_disabled: boolean
           lane: string
           max_attempts: number
           max_rescues: number
@@ -671,6 +673,8 @@ export type Database = {
           backoff_seconds?: number
           description: string
           failed_pages_allowed?: number
+          functions: string[]
+          is_disabled?: boolean
           lane: string
           max_attempts?: number
           max_rescues?: number
@@ -691,6 +695,8 @@ export type Database = {
           backoff_seconds?: number
           description?: string
           failed_pages_allowed?: number
+          functions?: string[]
+          is_disabled?: boolean
           lane?: string
           max_attempts?: number
           max_rescues?: number
@@ -1691,6 +1697,15 @@ export type Database = {
         }
         Returns: Json
       }
+      acquire_document_lock_v7: {
+        Args: {
+          p_document_id: string
+          p_lock_timeout?: number
+          p_now?: string
+          p_worker_id: string
+        }
+        Returns: Json
+      }
       add_documents: {
         Args: {
           p_case_id: string
@@ -1737,6 +1752,23 @@ export type Database = {
         SetofOptions: {
           from: "*"
           to: "task_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
+      begin_dispatch: {
+        Args: {
+          p_document_id: string
+          p_invocation_id: string
+          p_lock_timeout?: number
+          p_lock_token: string
+          p_now?: string
+          p_worker_id: string
+        }
+        Returns: Database["public"]["CompositeTypes"]["dispatch_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "dispatch_answer"
           isOneToOne: true
           isSetofReturn: false
         }
@@ -2113,6 +2145,21 @@ export type Database = {
           isSetofReturn: false
         }
       }
+      extend_dispatch: {
+        Args: {
+          p_document_id: string
+          p_lock_timeout?: number
+          p_lock_token: string
+          p_now?: string
+        }
+        Returns: Database["public"]["CompositeTypes"]["dispatch_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "dispatch_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       extend_document_lock: {
         Args: {
           p_document_id: string
@@ -2233,6 +2280,10 @@ export type Database = {
           p_role: Database["public"]["Enums"]["app_role"]
           p_user_id: string
         }
+        Returns: boolean
+      }
+      is_function_enabled: {
+        Args: { p_function_name: string }
         Returns: boolean
       }
       lead_pool: {
@@ -2629,6 +2680,8 @@ export type Database = {
           p_now?: string
           p_outage?: boolean
           p_reason?: string
+          p_retry_after?: number
+          p_unless_begun?: boolean
         }
         Returns: Database["public"]["CompositeTypes"]["release_documents_answer"]
         SetofOptions: {
@@ -3332,6 +3385,13 @@ export type Database = {
         job_id: string | null
         position: number | null
         decision: string | null
+      }
+      dispatch_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        begun: boolean | null
       }
       document_answer: {
         success: boolean | null

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import hmac
 import math
 import time
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pagewarden.database import Database
 
 OFF_RETRY_SECONDS = 60
+EVENT_HEADER = "x-webhook-secret"
+"""Header in which Database Webhooks of Supabase send their secret."""
 # The least recently seen user is evicted first, and starts with a full bucket again.
 _MAX_USERS = 10_000
 
@@ -93,21 +96,43 @@ async def _require_service(caller: Caller) -> tokens.Caller:
     return caller
 
 
+async def _require_service_or_event(
+    request: Request,
+    services: services.Current,
+    bearer: Annotated[security.HTTPAuthorizationCredentials | None, Security(_BEARER)],
+    key: Annotated[str | None, Security(_KEY)],
+) -> None:
+    """Allow services, and Database Webhooks with their secret; these may only report events."""
+    given = request.headers.get(EVENT_HEADER)
+    request.state.is_event = given is not None
+    if given is None:
+        await _require_service(await _authenticate_caller(request, services, bearer, key))
+        return
+    secret = services.settings.database_webhook_secret
+    expected = secret.get_secret_value() if secret else ""
+    if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
+        raise NotSignedIn(
+            f"the secret in the header {EVENT_HEADER} is wrong; send the value of "
+            "PAGEWARDEN_DATABASE_WEBHOOK_SECRET"
+        )
+
+
 def database_for(caller: tokens.Caller, services: Services) -> Database:
     """Return the database as the caller may use it, under row-level security."""
     return services.database if caller.is_service else services.database.acting_as(caller.user())
 
 
-def require_access(name: str) -> list[params.Depends]:
+def require_access(name: str, *, accepts_events: bool = False) -> list[params.Depends]:
     """Return the dependencies that check the caller of a function and that it is switched on.
 
     supabase/config.toml defines who may call it. Runs are recorded for calls by services only:
-    calls by users are frequent, and the history of their documents records them.
+    calls by users are frequent, and the history of their documents records them. accepts_events:
+    Database Webhooks call it too.
     """
     if function_config.requires_user_token(name):
         return [Depends(_authenticate_caller), Depends(require_enabled(name))]
     return [
-        Depends(_require_service),
+        Depends(_require_service_or_event if accepts_events else _require_service),
         Depends(require_enabled(name)),
         Depends(function_config.record_run(name)),
     ]

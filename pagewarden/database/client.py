@@ -36,6 +36,18 @@ class Client(abc.ABC):
         )
         return returned
 
+    async def acquire_document_lock_v7(
+        self, *, document_id: str, worker_id: str, lock_timeout: int = 20
+    ) -> Any:
+        """Alias of acquire_document_lock, for existing callers."""
+        returned: Any = await self.rpc(
+            "acquire_document_lock_v7",
+            p_document_id=document_id,
+            p_worker_id=worker_id,
+            p_lock_timeout=lock_timeout,
+        )
+        return returned
+
     async def add_documents(
         self, *, case_id: str, documents: object, lane: str, priority: int = 0
     ) -> list[str]:
@@ -88,6 +100,29 @@ class Client(abc.ABC):
         """
         optional = _without_none({"p_user_id": user_id, "p_from": from_})
         returned: rows.TaskAnswer = await self.rpc("assign_task", p_task_id=task_id, **optional)
+        return returned
+
+    async def begin_dispatch(
+        self,
+        *,
+        document_id: str,
+        lock_token: str,
+        invocation_id: str,
+        worker_id: str,
+        lock_timeout: int = 20,
+    ) -> rows.DispatchAnswer:
+        """An invocation begins to read a claimed document and renews its lock.
+
+        Only one invocation can begin under a lock token; the same one may repeat the call.
+        """
+        returned: rows.DispatchAnswer = await self.rpc(
+            "begin_dispatch",
+            p_document_id=document_id,
+            p_lock_token=lock_token,
+            p_invocation_id=invocation_id,
+            p_worker_id=worker_id,
+            p_lock_timeout=lock_timeout,
+        )
         return returned
 
     async def begin_function_run(self, *, function_name: str) -> int:
@@ -555,6 +590,21 @@ class Client(abc.ABC):
         returned: rows.EvaluateAlertsAnswer = await self.rpc("evaluate_alerts")
         return returned
 
+    async def extend_dispatch(
+        self, *, document_id: str, lock_token: str, lock_timeout: int = 20
+    ) -> rows.DispatchAnswer:
+        """Heartbeat of a dispatcher: renew the lock of a document until an invocation has …
+
+        … begun to read it (begun).
+        """
+        returned: rows.DispatchAnswer = await self.rpc(
+            "extend_dispatch",
+            p_document_id=document_id,
+            p_lock_token=lock_token,
+            p_lock_timeout=lock_timeout,
+        )
+        return returned
+
     async def extend_document_lock(
         self, *, document_id: str, lock_token: str, lock_timeout: int = 20
     ) -> rows.ExtendDocumentLockAnswer:
@@ -608,7 +658,7 @@ class Client(abc.ABC):
         self,
         *,
         document_id: str,
-        lock_token: str,
+        lock_token: str | None,
         error_message: str,
         error_details: object = None,
         error_category: str = "unknown",
@@ -617,6 +667,8 @@ class Client(abc.ABC):
         """Report a failed attempt: retry after a backoff (at least p_retry_after seconds), …
 
         … or hand the document over to HAC if the error is permanent or no attempts are left.
+        Without a token: the document is queued, and conflicts with other transactions kept the
+        caller from claiming it.
         """
         optional = _without_none({"p_error_details": error_details, "p_retry_after": retry_after})
         returned: rows.FailDocumentAnswer = await self.rpc(
@@ -706,6 +758,11 @@ class Client(abc.ABC):
     async def has_role(self, *, user_id: str, role: str) -> bool:
         """Whether the user has the role."""
         returned: bool = await self.rpc("has_role", p_user_id=user_id, p_role=role)
+        return returned
+
+    async def is_function_enabled(self, *, function_name: str) -> bool:
+        """Whether edge_function_config enables a function; functions without a row are enabled."""
+        returned: bool = await self.rpc("is_function_enabled", p_function_name=function_name)
         return returned
 
     async def lead_pool(self, *, process: str, lease_seconds: int) -> rows.LeadPoolAnswer:
@@ -1024,9 +1081,9 @@ class Client(abc.ABC):
         error_category: str = "unknown",
         lock_token: str | None = None,
     ) -> rows.MoveToDeadLetterQueueAnswer:
-        """Hand a document over to HAC immediately.
+        """Hand a document over to HAC immediately; with a lock token, this ends the attempt, …
 
-        Rejected while another worker holds the document.
+        … which counts as failed. Rejected while another worker holds the document.
         """
         optional = _without_none({"p_error_details": error_details, "p_lock_token": lock_token})
         returned: rows.MoveToDeadLetterQueueAnswer = await self.rpc(
@@ -1186,15 +1243,28 @@ class Client(abc.ABC):
         return returned
 
     async def release_documents(
-        self, *, documents: object, reason: str = "the worker is stopping", outage: bool = False
+        self,
+        *,
+        documents: object,
+        reason: str = "the worker is stopping",
+        outage: bool = False,
+        unless_begun: bool = False,
+        retry_after: int = 0,
     ) -> rows.ReleaseDocumentsAnswer:
         """Return documents to the queue unread, without counting an attempt: …
 
         … [{"document_id", "lock_token"}, …]. p_outage: an engine, the GPU service or the store is
-        unavailable, so the lanes of the documents are paused.
+        unavailable, so the lanes of the documents are paused. p_unless_begun: not those that an
+        invocation has begun to read (see begin_dispatch). p_retry_after: seconds until they can be
+        claimed.
         """
         returned: rows.ReleaseDocumentsAnswer = await self.rpc(
-            "release_documents", p_documents=documents, p_reason=reason, p_outage=outage
+            "release_documents",
+            p_documents=documents,
+            p_reason=reason,
+            p_outage=outage,
+            p_unless_begun=unless_begun,
+            p_retry_after=retry_after,
         )
         return returned
 

@@ -24,10 +24,12 @@ T = TypeVar("T")
 # Short enough that all locks are renewed before they expire once the database is back.
 RECONNECT_SECONDS = (0.1, 0.25, 0.5)
 CONFLICT_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.6)
+CONFLICT_SWITCH = "ocr-worker-retry-v2"
+"""The row of edge_function_config that switches the retries after conflicts."""
 
 
 def _is_unavailable(error: BaseException) -> bool:
-    return isinstance(error, (errors.DatabaseUnavailable, errors.Conflict))
+    return isinstance(error, errors.DatabaseUnavailable)
 
 
 def _is_conflict(error: BaseException) -> bool:
@@ -37,18 +39,27 @@ def _is_conflict(error: BaseException) -> bool:
 _UNTIL_AVAILABLE = retry.RetryPolicy(
     RECONNECT_SECONDS, is_transient=_is_unavailable, is_endless=True
 )
+_CONFLICTS = retry.RetryPolicy(CONFLICT_SECONDS, is_transient=_is_conflict)
 
 
 async def retry_until_available(
     call: Callable[Params, Awaitable[T]], *args: Params.args, **params: Params.kwargs
 ) -> T:
-    """Call until the database responds; only for calls that may be repeated."""
+    """Call until the database responds; only for calls that may be repeated.
+
+    After five retries a conflict is raised. A method of a Database obeys its switch of retries.
+    """
+    database: Database | None = getattr(call, "__self__", None)
+    bound = functools.partial(call, *args, **params)
+
+    async def call_once() -> T:
+        return await _retry_conflicts(bound, database, asyncio.sleep)
 
     def log_retry(error: BaseException, _pause: float) -> None:
         log.warning("database_unavailable", call=_get_function_name(call), error=str(error))
         _count_retry()
 
-    return await _UNTIL_AVAILABLE.call(functools.partial(call, *args, **params), on_retry=log_retry)
+    return await _UNTIL_AVAILABLE.call(call_once, on_retry=log_retry)
 
 
 async def retry_on_conflict(
@@ -60,16 +71,45 @@ async def retry_on_conflict(
 ) -> T:
     """Call until there is no conflict, with up to five retries; then raise the conflict.
 
-    With a database, report the final conflict to it, with the case that the call was about.
+    With a database, its switch can disable the retries, and the final conflict is reported to it,
+    with the case that the call was about.
     """
-    policy = retry.RetryPolicy(CONFLICT_SECONDS, sleep, is_transient=_is_conflict)
     try:
-        return await policy.call(call)
+        return await _retry_conflicts(call, database, sleep)
     except errors.Conflict as exc:
         if database is not None:
             with contextlib.suppress(errors.DatabaseError):  # the caller needs the conflict itself
                 await database.report_conflict(message=str(exc), case_id=case_id)
         raise
+
+
+async def _retry_conflicts(
+    call: Callable[[], Awaitable[T]],
+    database: Database | None,
+    sleep: Callable[[float], Awaitable[None]],
+) -> T:
+    failures = 0
+    while True:
+        try:
+            return await call()
+        except errors.Conflict as exc:
+            pause = _CONFLICTS.pause(failures, exc)
+            log.warning("database_conflict", call=_get_function_name(call), error=str(exc))
+            if pause is None or not await _is_retry_enabled(database):
+                raise
+        _count_retry()
+        await sleep(pause)
+        failures += 1
+
+
+async def _is_retry_enabled(database: Database | None) -> bool:
+    """Ask at each conflict, so that switching takes effect at once; by default it is enabled."""
+    if database is None:
+        return True
+    try:
+        return await database.is_function_enabled(function_name=CONFLICT_SWITCH)
+    except errors.DatabaseError:
+        return True
 
 
 async def call_periodically(

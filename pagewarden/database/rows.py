@@ -469,6 +469,16 @@ class DecideCheckAnswer(TypedDict):
     decision: str | None
 
 
+class DispatchAnswer(TypedDict):
+    """Whether an invocation has begun to read the document, or why the call was refused."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    begun: bool | None
+
+
 class DocumentAnswer(TypedDict):
     """Whether an action on a document was carried out; if not, why.
 
@@ -792,6 +802,8 @@ class Lanes(TypedDict):
     attempt_seconds: int
     probe_seconds: int
     failed_pages_allowed: float
+    functions: list[str]
+    is_disabled: bool
     updated_at: str
 
 

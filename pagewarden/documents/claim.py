@@ -32,6 +32,7 @@ class Claim:
     language: str | None
     profile: str | None
     attempts: int
+    mime_type: str | None = None
 
     @classmethod
     def from_row(cls, row: rows.ClaimedDocument | rows.Documents) -> Claim:
@@ -46,6 +47,7 @@ class Claim:
             language=row["language"],
             profile=row["profile"],
             attempts=row["attempts"],
+            mime_type=row["mime_type"],
         )
 
     @property
@@ -63,6 +65,7 @@ class Outcome(enum.StrEnum):
     FAILED = "failed"
     GIVEN_BACK = "given_back"
     LOST = "lost"
+    HANDED_OVER = "handed_over"  # an invocation reads it, and its answer was lost
 
 
 def require_lock(answer: Mapping[str, object]) -> None:

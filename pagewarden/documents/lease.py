@@ -1,11 +1,13 @@
 """DocumentLease: the calls of a claimed document; acquire_claim and adopt_claim obtain one claim.
 
-Workers claim in batches (`Worker.claim`). One known document is locked by acquire_claim; a document
-that a dispatcher has claimed is handed over as id and lock token, and adopt_claim looks it up.
+Workers claim in batches (`Worker.claim_batch`). One known document is locked by acquire_claim; a
+document that a dispatcher has claimed is handed over as id and lock token: adopt_claim looks it up,
+and begin_claim tells the dispatcher that it is being read.
 """
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,23 +20,44 @@ from pagewarden.documents.claim import Claim, Outcome, require_lock
 from pagewarden.telemetry import metrics, tracing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pagewarden.database import Database
     from pagewarden.leases import Failure
 
 log = structlog.get_logger(__name__)
 
 MAX_RETRY_SECONDS = 86_400
+DISABLED_SECONDS = 60
+"""Time until a document is claimed again whose function is disabled or cannot be called."""
 
-_CLAIM_COLUMNS = "id,lock_token,name,lane,dropbox_path,engine,language,profile,attempts"
+_CLAIM_COLUMNS = "id,lock_token,name,lane,dropbox_path,engine,language,profile,attempts,mime_type"
 
 
 async def acquire_claim(
     database: Database, document_id: str, *, worker_id: str, lock_seconds: float
 ) -> Claim:
-    """Claim one known document, also before its next attempt is due; else RequestRejected."""
-    answer = await database.acquire_document_lock(
-        document_id=document_id, worker_id=worker_id, lock_timeout=round(lock_seconds)
-    )
+    """Claim one known document, also before its next attempt is due; else RequestRejected.
+
+    A conflict that persists after all retries is a failed attempt, and raised.
+    """
+    try:
+        answer = await retry_until_available(
+            database.acquire_document_lock,
+            document_id=document_id,
+            worker_id=worker_id,
+            lock_timeout=round(lock_seconds),
+        )
+    except errors.Conflict as exc:
+        await retry_until_available(
+            database.fail_document,
+            document_id=document_id,
+            lock_token=None,
+            error_message=errors.describe(exc),
+            error_details={"type": type(exc).__name__},
+            error_category=str(exc.category),
+        )
+        raise
     if not answer["success"]:
         code, message = (
             answers.require_field(answer["error"]),
@@ -54,6 +77,24 @@ async def adopt_claim(database: Database, document_id: str, lock_token: str) -> 
     if not rows:
         raise errors.RequestRejected("LOCK_LOST", "the lock token does not hold this document")
     return Claim.from_row(rows[0])
+
+
+async def begin_claim(
+    database: Database, claim: Claim, *, worker_id: str, lock_seconds: float
+) -> None:
+    """Begin to read a document that a dispatcher has claimed; RequestRejected if another does."""
+    answer = await retry_until_available(
+        database.begin_dispatch,
+        document_id=claim.id,
+        lock_token=claim.lock_token,
+        invocation_id=str(uuid.uuid4()),
+        worker_id=worker_id,
+        lock_timeout=round(lock_seconds),
+    )
+    if not answer["success"]:
+        raise errors.RequestRejected(
+            answers.require_field(answer["error"]), answers.require_field(answer["message"])
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +120,69 @@ class DocumentLease:
         require_lock(answer)
         metrics.current().heartbeats.inc()
 
-    async def fail(self, failure: Failure) -> Outcome:
-        """Store why the reading failed."""
+    async def hold(self) -> bool:
+        """Extend the lock as a dispatcher; return whether an invocation has begun to read."""
         answer = await retry_until_available(
-            self.database.fail_document,
+            self.database.extend_dispatch,
             document_id=self.claim.id,
             lock_token=self.claim.lock_token,
-            error_message=failure.message,
-            error_details={"type": failure.type},
-            error_category=str(failure.category),
-            retry_after=failure.retry_after(MAX_RETRY_SECONDS),
+            lock_timeout=round(self.lock_seconds),
         )
+        require_lock(answer)
+        return bool(answer["begun"])
+
+    async def fail(self, failure: Failure) -> Outcome:
+        """Store why the reading failed; what can never be read becomes a dead letter at once."""
+        if isinstance(failure.error, errors.FunctionDisabled):
+            return await self.release(failure.message, retry_after=DISABLED_SECONDS)
+        details = {"type": failure.type}
+        answer: Mapping[str, object]
+        if failure.category is errors.Category.PERMANENT:
+            answer = await retry_until_available(
+                self.database.move_to_dead_letter_queue,
+                document_id=self.claim.id,
+                lock_token=self.claim.lock_token,
+                error_message=failure.message,
+                error_details=details,
+                error_category=str(failure.category),
+            )
+        else:
+            answer = await retry_until_available(
+                self.database.fail_document,
+                document_id=self.claim.id,
+                lock_token=self.claim.lock_token,
+                error_message=failure.message,
+                error_details=details,
+                error_category=str(failure.category),
+                retry_after=failure.retry_after(MAX_RETRY_SECONDS),
+            )
         require_lock(answer)
         return Outcome.FAILED
 
-    async def release(self, reason: str, *, outage: bool) -> Outcome:
-        """Give the document back; an outage pauses its lane."""
+    async def release(
+        self,
+        reason: str,
+        *,
+        outage: bool = False,
+        unless_begun: bool = False,
+        retry_after: int = 0,
+    ) -> Outcome:
+        """Give the document back; an outage pauses its lane.
+
+        unless_begun: a document that an invocation reads is left to it.
+        """
         held = {"document_id": self.claim.id, "lock_token": self.claim.lock_token}
         answer = await retry_until_available(
-            self.database.release_documents, documents=[held], reason=reason, outage=outage
+            self.database.release_documents,
+            documents=[held],
+            reason=reason,
+            outage=outage,
+            unless_begun=unless_begun,
+            retry_after=retry_after,
         )
         if not answer["success"]:
+            if answer["lost"][0]["error"] == "ALREADY_BEGUN":
+                return Outcome.HANDED_OVER
             raise errors.LockLost("the lock token does not hold this document")
         if answer["failed"]:  # the outage affects this document only, so the attempt is counted
             return Outcome.FAILED

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pagewarden import concurrency, errors
-from pagewarden.documents import gpu_reader, lanes, pages
+from pagewarden.database.retry import retry_until_available
+from pagewarden.documents import gpu_reader, lanes, pages, routing
 from pagewarden.documents.claim import (
     DEFAULT_OPTIONS,
     Claim,
@@ -47,23 +48,38 @@ class LaneReader:
         self,
         local: concurrency.LazyResource[DocumentReader],
         remote: concurrency.LazyResource[DocumentReader] | None,
+        store: FileStore,
+        database: Database,
     ) -> None:
         self._local = local
         self._remote = remote
+        self._store = store
+        self._database = database
 
     async def start(self, lanes: Sequence[str]) -> None:
         """Start the readers of these lanes, so that a missing engine is reported at startup."""
         for lane in lanes:
-            await self._select(lane, None).get()
+            await self._select(None, is_pdf=lane == PDF).get()
 
     async def select_reader(self, claim: Claim) -> DocumentReader:
         """Return the reader for this document, and start it first if needed."""
-        return await self._select(claim.lane, claim.engine).get()
+        function = await routing.find_function(claim, self._store)
+        if claim.lane in lanes.REGISTRY:  # other lanes are not claimed while theirs is disabled
+            await self._require_enabled(function)
+        return await self._select(claim.engine, is_pdf=function == routing.PDF_EXTRACT).get()
 
-    def _select(self, lane: str, engine: str | None) -> concurrency.LazyResource[DocumentReader]:
+    async def _require_enabled(self, function: str) -> None:
+        if not await retry_until_available(
+            self._database.is_function_enabled, function_name=function
+        ):
+            raise errors.FunctionDisabled(f"{function} is disabled")
+
+    def _select(
+        self, engine: str | None, *, is_pdf: bool
+    ) -> concurrency.LazyResource[DocumentReader]:
         # The GPU service has no API keys, so remote engines are called by the local reader.
         entry = engines.ENGINES.get(engine) if engine else None
-        remote = self._remote if lane == PDF and not (entry and entry.remote) else None
+        remote = self._remote if is_pdf and not (entry and entry.remote) else None
         return remote or self._local
 
 
@@ -92,7 +108,8 @@ async def open_lane_reader(
         concurrency.open_lazily(open_local) as local,
         concurrency.open_lazily(open_remote) as remote,
     ):
-        yield LaneReader(local, remote if settings.gpu_service_url else None)
+        remote_reader = remote if settings.gpu_service_url else None
+        yield LaneReader(local, remote_reader, store, database)
 
 
 class LocalReader:

@@ -1,10 +1,11 @@
-"""Worker: claim and process documents; registration; sweep."""
+"""Worker: claim documents, and process or dispatch them; registration; sweep."""
 
 from __future__ import annotations
 
 import asyncio
 import collections
 import contextlib
+import functools
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,9 +14,11 @@ import structlog
 
 from pagewarden import concurrency, errors
 from pagewarden.database.listener import Listener
-from pagewarden.database.retry import call_periodically
+from pagewarden.database.retry import call_periodically, retry_on_conflict
 from pagewarden.documents.attempt import Attempt
 from pagewarden.documents.claim import Claim, Outcome
+from pagewarden.documents.dispatch import RemoteAttempt
+from pagewarden.documents.lease import acquire_claim
 from pagewarden.telemetry import metrics, tracing
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from pagewarden.database import Database
     from pagewarden.documents.claim import ReaderSelector
+    from pagewarden.documents.dispatch import FunctionCaller
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +43,8 @@ class Worker:
     """Claims and processes documents of its lanes, which are in order of preference.
 
     budget_seconds limits run() or drain(): towards the end the worker stops claiming, and at the
-    end it releases its document.
+    end it releases its document. drain() processes up to `concurrency` documents at once. With a
+    caller, functions read the documents instead of this process.
     """
 
     database: Database
@@ -51,6 +56,8 @@ class Worker:
     idle_seconds: float = IDLE_SECONDS
     budget_seconds: float | None = None
     listener: Listener = field(default_factory=Listener)
+    concurrency: int = 1
+    caller: FunctionCaller | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Process documents until `stop` is set; then release the current one, uncounted."""
@@ -65,18 +72,36 @@ class Worker:
     async def drain(self, stop: asyncio.Event) -> collections.Counter[Outcome]:
         """Process documents until none is left or `stop` is set; count the outcomes."""
         outcomes: collections.Counter[Outcome] = collections.Counter()
+        running: set[asyncio.Task[Outcome]] = set()
         with self._log_context():
-            async with self._time_budget(stop) as budget:
-                while budget.can_claim and (claim := await self.claim_next()) is not None:
-                    outcomes[await self.process(claim, budget.expired)] += 1
-        return outcomes
+            try:
+                async with self._time_budget(stop) as budget:
+                    while True:
+                        if budget.can_claim and not self._is_refused(outcomes):
+                            claims = await self.claim_next(self.concurrency - len(running))
+                            running |= {
+                                asyncio.create_task(self.process(claim, budget.expired))
+                                for claim in claims
+                            }
+                        if not running:
+                            return outcomes
+                        done, running = await asyncio.wait(
+                            running, return_when=asyncio.FIRST_COMPLETED
+                        )
+                        outcomes.update(task.result() for task in done)
+            finally:
+                await concurrency.cancel_all(list(running))
+
+    def _is_refused(self, outcomes: collections.Counter[Outcome]) -> bool:
+        """Tell whether a function could not be called; the next documents would fare no better."""
+        return self.caller is not None and outcomes[Outcome.GIVEN_BACK] > 0
 
     async def process_next(self, stop: asyncio.Event) -> bool:
         """Claim and process a document; return whether there was one."""
-        claim = await self.claim_next()
-        if claim is not None:
+        claims = await self.claim_next()
+        for claim in claims:
             await self.process(claim, stop)
-        return claim is not None
+        return bool(claims)
 
     async def process_within_budget(self, claim: Claim, stop: asyncio.Event) -> Outcome:
         """Process a document that the caller has claimed; release it when the budget expires."""
@@ -85,48 +110,79 @@ class Worker:
 
     async def process(self, claim: Claim, stop: asyncio.Event) -> Outcome:
         """Run one attempt at a claimed document; release it if `stop` is set."""
+        if self.caller is not None:
+            return await self._dispatch(claim, self.caller, stop)
         attempt = Attempt(
             claim, self.database, self.reader, self.lock_seconds, self.heartbeat_seconds
         )
         with self._log_context(claim), _attempt_timer(claim.lane), tracing.span("attempt"):
-            try:
-                outcome = await attempt.run(stop)
-            except errors.DatabaseError as exc:
-                # Other documents are not affected; sweep reclaims this one when its lock expires.
-                log.exception("attempt_lost", error=str(exc))
-                outcome = Outcome.LOST
-            tracing.set_attributes(outcome=outcome)
+            outcome = await self._run(attempt, stop)
         metrics.current().documents.labels(claim.lane, outcome).inc()
         return outcome
 
-    async def claim_next(self) -> Claim | None:
-        """Claim a document; if there is none, subscribe to the lanes and claim again."""
+    async def _dispatch(self, claim: Claim, caller: FunctionCaller, stop: asyncio.Event) -> Outcome:
+        """Hand a claimed document over; the invocation that reads it measures the attempt."""
+        attempt = RemoteAttempt(
+            claim, self.database, caller, self.lock_seconds, self.heartbeat_seconds
+        )
+        with self._log_context(claim), tracing.span("dispatch"):
+            return await self._run(attempt, stop)
+
+    async def _run(self, attempt: Attempt | RemoteAttempt, stop: asyncio.Event) -> Outcome:
         try:
-            if (claim := await self.claim(self.lanes)) is not None:
-                return claim
+            outcome = await attempt.run(stop)
+        except errors.DatabaseError as exc:
+            # Other documents are not affected; sweep reclaims this one when its lock expires.
+            log.exception("attempt_lost", error=str(exc))
+            outcome = Outcome.LOST
+        tracing.set_attributes(outcome=outcome)
+        return outcome
+
+    async def claim_next(self, limit: int = 1) -> list[Claim]:
+        """Claim documents; if there are none, subscribe to the lanes and claim again."""
+        try:
+            if claims := await self.claim_batch(self.lanes, limit):
+                return claims
             await self.database.wait_for_documents(lanes=list(self.lanes))
-            return await self.claim(self.lanes)
+            return await self.claim_batch(self.lanes, limit)
         except (errors.DatabaseUnavailable, errors.Conflict) as exc:
             log.warning("claim_failed", error=str(exc))
-            return None
+            return []
+
+    async def acquire(self, document_id: str) -> Claim:
+        """Claim one known document; see `acquire_claim`."""
+        return await acquire_claim(
+            self.database,
+            document_id,
+            worker_id=self.worker_id,
+            lock_seconds=self.lock_seconds,
+        )
 
     async def claim(self, lanes: Sequence[str]) -> Claim | None:
         """Claim the next document of the first of these lanes that has one."""
+        claims = await self.claim_batch(lanes, 1)
+        return claims[0] if claims else None
+
+    async def claim_batch(self, lanes: Sequence[str], limit: int) -> list[Claim]:
+        """Claim the next documents of these lanes, up to the limit."""
         began = tracing.now()
-        rows = await self.database.claim_documents(
-            worker_id=self.worker_id,
-            lanes=list(lanes),
-            limit=1,
-            lock_timeout=round(self.lock_seconds),
+        rows = await retry_on_conflict(
+            functools.partial(
+                self.database.claim_documents,
+                worker_id=self.worker_id,
+                lanes=list(lanes),
+                limit=limit,
+                lock_timeout=round(self.lock_seconds),
+            ),
+            database=self.database,
         )
-        if not rows:
-            return None
-        claim = Claim.from_row(rows[0])
-        metrics.current().claims.labels(claim.lane).inc()
-        with self._log_context(claim):
-            log.debug("document_claimed")
-            tracing.record_span("claim", began)
-        return claim
+        claims = [Claim.from_row(row) for row in rows]
+        for claim in claims:
+            metrics.current().claims.labels(claim.lane).inc()
+            with self._log_context(claim):
+                log.debug("document_claimed")
+                tracing.record_span("claim", began)
+        return claims
 
     @contextlib.contextmanager
     def _log_context(self, claim: Claim | None = None) -> Iterator[None]:

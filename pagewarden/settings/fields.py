@@ -30,6 +30,7 @@ GPU_WAITING = 8
 LISTEN_HOST = "127.0.0.1"
 LISTEN_PORT = 54321
 REQUESTS_PER_MINUTE = 1200
+DISPATCH_CONCURRENCY = 10
 METRICS_HOST = "127.0.0.1"
 
 DROPBOX_API_URL = HttpUrl("https://api.dropboxapi.com/")
@@ -122,6 +123,34 @@ class Settings(GeminiSettings):
         default_factory=lambda values: f"http://127.0.0.1:{values['listen_port']}",
         pattern=r"^https?://[^\s/]+$",
         description="URL at which users reach this system; used in links.",
+    )
+    dispatch: Literal["process", "http"] = Field(
+        default="process",
+        description=(
+            "Where `ocr-worker` and `pdf-worker` have documents read: in their own `process`, or "
+            "over `http` in one invocation of `ocr-universal` or `pdf-extract` per document."
+        ),
+    )
+    dispatch_concurrency: int = Field(
+        default=DISPATCH_CONCURRENCY,
+        ge=1,
+        le=1000,
+        description="Maximum number of documents that one call of these functions hands over.",
+    )
+    functions_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s]+$",
+        description=(
+            "URL at which functions call each other, without `/functions/v1`; by default "
+            "PAGEWARDEN_SUPABASE_URL, or else PAGEWARDEN_SITE_URL."
+        ),
+    )
+    database_webhook_secret: SecretStr | None = Field(
+        default=None,
+        description=(
+            "Secret that Supabase Database Webhooks send in the header `x-webhook-secret`; without "
+            "it, they require the secret key."
+        ),
     )
     heartbeat_seconds: float = Field(
         default=HEARTBEAT_SECONDS, gt=0, description="Interval between the heartbeats of a worker."
@@ -622,7 +651,7 @@ class Settings(GeminiSettings):
     def _reject_weak_secrets(self) -> Self:
         if self.supabase_url and secrets.is_loopback_url(self.supabase_url):
             return self
-        for name in ("webhook_secret", "jwt_secret", "metrics_token"):
+        for name in ("webhook_secret", "jwt_secret", "metrics_token", "database_webhook_secret"):
             secret = getattr(self, name)
             if secret and secrets.is_weak(secret.get_secret_value()):
                 raise ValueError(

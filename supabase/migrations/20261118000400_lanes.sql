@@ -26,6 +26,8 @@ create table public.lanes (
   attempt_seconds integer not null default 900,
   probe_seconds integer not null default 30,
   failed_pages_allowed numeric not null default 0.1,
+  functions text[] not null,
+  is_disabled boolean not null default false,
   updated_at timestamptz not null default now(),
   constraint lanes_pkey primary key (lane),
   constraint lanes_pause_is_explained check (
@@ -56,13 +58,17 @@ comment on column public.lanes.max_rescues is
   'probably crashes its workers.';
 comment on column public.lanes.attempt_seconds is 'Hard time limit for one attempt, even if its worker is still alive.';
 comment on column public.lanes.failed_pages_allowed is 'Share of pages that may fail without failing the document.';
-insert into public.lanes (lane, description, attempt_seconds, failed_pages_allowed)
+comment on column public.lanes.functions is
+  'The functions that read its documents: images ocr-universal, PDFs pdf-extract.';
+comment on column public.lanes.is_disabled is
+  'Whether all of these functions are disabled in edge_function_config; its documents are then not claimed.';
+insert into public.lanes (lane, description, attempt_seconds, failed_pages_allowed, functions)
 values
-  ('image', 'Single images, read by ocr-worker', 900, 0.1),
-  ('pdf', 'PDFs, read by pdf-worker on the GPU service', 7200, 0.1),
-  ('index', 'Land-registry index pages', 3600, 0.1),
-  ('acte', 'Land-registry acts', 3600, 0.1),
-  ('check', 'Screenshots from the localization checker', 300, 0);
+  ('image', 'Single images, read by ocr-worker', 900, 0.1, '{ocr-universal}'),
+  ('pdf', 'PDFs, read by pdf-worker on the GPU service', 7200, 0.1, '{pdf-extract}'),
+  ('index', 'Land-registry index pages', 3600, 0.1, '{ocr-universal,pdf-extract}'),
+  ('acte', 'Land-registry acts', 3600, 0.1, '{ocr-universal,pdf-extract}'),
+  ('check', 'Screenshots from the localization checker', 300, 0, '{ocr-universal}');
 alter table public.lanes enable row level security;
 create policy "Lanes are visible to everybody who is signed in"
   on public.lanes for select to authenticated

@@ -435,11 +435,12 @@ begin
     'success', false, 'error', p_error, 'document_id', p_document_id,
     'message', case p_error
       when 'DOCUMENT_NOT_FOUND' then 'there is no such document'
+      when 'ALREADY_BEGUN' then 'another invocation has begun to read the document under this lock token'
       when 'LOCK_LOST' then 'this worker no longer holds the document; discard the pages it has read'
       when 'DOCUMENT_LOCKED' then 'a worker holds the document; pass its lock token'
       when 'WRONG_STATE' then 'the current status of the document does not allow this'
       when 'DEADLINE_EXCEEDED' then 'the attempt exceeded its deadline; stop reading'
-      when 'LANE_PAUSED' then 'the lane is paused'
+      when 'LANE_PAUSED' then 'the lane is paused, or the function that reads it is disabled'
       when 'ARCHIVE_OUTDATED' then 'the document has changed since it was archived; archive it again'
       when 'TOO_MANY_FAILED_PAGES' then 'more pages failed than the lane allows; an attempt in progress counts as failed'
       when 'PAGES_MISSING' then 'pages are missing; an attempt in progress counts as failed, and the next attempt reads them'

@@ -104,6 +104,7 @@ begin
   loop
     foreach v_name in array v_lanes loop
       select l.paused_at is not null as is_paused, l.paused_at, l.pause_kind, l.probe_at, l.probe_token, l.attempt_seconds,
+        l.is_disabled,
         exists (select 1 from private.queue_delayed as k where k.lane = v_name and k.retry_at <= p_now) as has_due,
         exists (select 1 from private.queue as k where k.lane = v_name) as has_any
       into v_lane
@@ -112,7 +113,7 @@ begin
         perform private.require_lane(v_name);
       end if;
       -- Checked first, because most claims find nothing.
-      continue when not v_lane.has_any and not v_lane.has_due;
+      continue when not v_lane.has_any and not v_lane.has_due or v_lane.is_disabled;
       v_take := v_left;
       if v_lane.is_paused or v_lane.has_due then
         if v_lane.is_paused then
@@ -233,7 +234,9 @@ declare
   v_claimed public.claimed_document;
 begin
   -- Locked, so that it is not paused meanwhile.
-  perform 1 from public.lanes as l where l.lane = p_document.lane and l.paused_at is null for share;
+  perform 1 from public.lanes as l
+  where l.lane = p_document.lane and l.paused_at is null and not l.is_disabled
+  for share;
   if found then
     -- The claim finds it at the head of the queue, where no other transaction sees it yet.
     perform private.leave_list(p_document);
@@ -246,7 +249,7 @@ begin
 end;
 $$;
 comment on function private.claim_document(public.documents, text, integer, timestamptz) is
-  'Assign a queued document, which the caller has locked, to a worker; returns null if its lane is paused.';
+  'Assign a queued document, which the caller has locked, to a worker; returns null if its lane is paused or disabled.';
 
 create type public.acquire_document_lock_answer as (
   success boolean,
@@ -295,6 +298,19 @@ $$;
 comment on function public.acquire_document_lock(uuid, text, integer, timestamptz) is
   'Claim a specific document, even before its retry is due. Returns the reason if it cannot be claimed.';
 grant execute on function public.acquire_document_lock(uuid, text, integer, timestamptz) to service_role, pagewarden_worker;
+
+create function public.acquire_document_lock_v7(
+  p_document_id uuid,
+  p_worker_id text,
+  p_lock_timeout integer default 20,
+  p_now timestamptz default now()
+)
+returns jsonb
+language sql volatile security invoker set search_path = ''
+as $$ select public.acquire_document_lock(p_document_id, p_worker_id, p_lock_timeout, p_now) $$;
+comment on function public.acquire_document_lock_v7(uuid, text, integer, timestamptz) is
+  'Alias of acquire_document_lock, for existing callers.';
+grant execute on function public.acquire_document_lock_v7(uuid, text, integer, timestamptz) to service_role, pagewarden_worker;
 
 create type public.extend_document_lock_answer as (
   success boolean,
@@ -788,7 +804,7 @@ begin
   perform private.record_error(p_document, p_kind, p_message, p_details, p_category, p_now);
   v_answer.success := true;
   v_answer.document_id := p_document.id;
-  if p_document.ocr_status <> 'processing' then
+  if p_document.ocr_status <> 'processing' and p_kind <> 'conflict' then
     -- A completion by hand of a document that is not being read: no attempt failed, the document waits as before.
     v_answer.status := p_document.ocr_status;
     return v_answer;
@@ -865,20 +881,21 @@ begin
   select d.* into v_document from public.documents as d where d.id = p_document_id for update;
   v_refusal := coalesce(
     private.lock_refusal(v_document, p_lock_token),
-    case when v_document.ocr_status <> 'processing' then 'WRONG_STATE' end
+    case when v_document.ocr_status not in ('processing', 'queued', 'queued_for_pdf') then 'WRONG_STATE' end
   );
   if v_refusal is not null then
     return private.refused(null::public.fail_document_answer, v_refusal, p_document_id);
   end if;
   return private.fail_attempt(
-    v_document, 'failure', p_error_message, coalesce(p_error_details, '{}'), p_error_category,
+    v_document, case v_document.ocr_status when 'processing' then 'failure' else 'conflict' end, p_error_message, coalesce(p_error_details, '{}'), p_error_category,
     make_interval(secs => p_retry_after), p_now
   );
 end;
 $$;
 comment on function public.fail_document(uuid, uuid, text, jsonb, text, integer, timestamptz) is
   'Report a failed attempt: retry after a backoff (at least p_retry_after seconds), or hand the document over to HAC '
-  'if the error is permanent or no attempts are left.';
+  'if the error is permanent or no attempts are left. Without a token: the document is queued, and conflicts with '
+  'other transactions kept the caller from claiming it. Nullable: p_lock_token.';
 grant execute on function public.fail_document(uuid, uuid, text, jsonb, text, integer, timestamptz)
   to service_role, pagewarden_worker;
 
@@ -896,6 +913,8 @@ create function public.release_documents(
   p_documents jsonb,
   p_reason text default 'the worker is stopping',
   p_outage boolean default false,
+  p_unless_begun boolean default false,
+  p_retry_after integer default 0,
   p_now timestamptz default now()
 )
 returns public.release_documents_answer
@@ -910,6 +929,10 @@ declare
 begin
   perform private.require_text('p_reason', p_reason, 10000);
   perform private.require_list('p_documents', p_documents);
+  if (p_retry_after between 0 and 86400) is not true then
+    raise exception 'p_retry_after must be between 0 and 86400 seconds, got %', coalesce(p_retry_after::text, 'null')
+      using errcode = '22023', hint = 'Omit it to return the documents at once.';
+  end if;
   for v_item in
     select i.document_id, i.lock_token
     from jsonb_to_recordset(p_documents) as i (document_id uuid, lock_token uuid)
@@ -918,6 +941,7 @@ begin
     select d.* into v_document from public.documents as d where d.id = v_item.document_id for update;
     v_refusal := case
       when v_document.id is null then 'DOCUMENT_NOT_FOUND'
+      when p_unless_begun and private.has_begun(v_document.id, v_item.lock_token) then 'ALREADY_BEGUN'
       when v_document.lock_token is distinct from v_item.lock_token or v_item.lock_token is null then 'LOCK_LOST'
     end;
     if v_refusal is not null then
@@ -935,7 +959,7 @@ begin
       v_lanes := v_lanes || v_document.lane;
     end if;
     v_document.attempts := v_document.attempts - 1;
-    perform private.return_to_queue(v_document, p_now, p_now);
+    perform private.return_to_queue(v_document, p_now + make_interval(secs => p_retry_after), p_now);
     v_answer.released := v_answer.released || v_document.id;
   end loop;
   perform private.pause_for_outage(l.lane, p_reason, p_now)
@@ -943,10 +967,11 @@ begin
   return v_answer;
 end;
 $$;
-comment on function public.release_documents(jsonb, text, boolean, timestamptz) is
+comment on function public.release_documents(jsonb, text, boolean, boolean, integer, timestamptz) is
   'Return documents to the queue unread, without counting an attempt: [{"document_id", "lock_token"}, …]. p_outage: '
-  'an engine, the GPU service or the store is unavailable, so the lanes of the documents are paused.';
-grant execute on function public.release_documents(jsonb, text, boolean, timestamptz) to service_role, pagewarden_worker;
+  'an engine, the GPU service or the store is unavailable, so the lanes of the documents are paused. p_unless_begun: '
+  'not those that an invocation has begun to read (see begin_dispatch). p_retry_after: seconds until they can be claimed.';
+grant execute on function public.release_documents(jsonb, text, boolean, boolean, integer, timestamptz) to service_role, pagewarden_worker;
 
 create function public.sweep_documents(p_now timestamptz default now())
 returns integer
@@ -1055,6 +1080,10 @@ begin
   perform private.record_error(
     v_document, 'failure', p_error_message, coalesce(p_error_details, '{}'), p_error_category, p_now
   );
+  if p_lock_token is not null then
+    -- It ends the attempt of the worker that holds the document.
+    v_document.retry_count := v_document.retry_count + 1;
+  end if;
   return jsonb_build_object(
     'success', true,
     'document_id', p_document_id,
@@ -1063,7 +1092,8 @@ begin
 end;
 $$;
 comment on function public.move_to_dead_letter_queue(uuid, text, jsonb, text, uuid, timestamptz) is
-  'Hand a document over to HAC immediately. Rejected while another worker holds the document.';
+  'Hand a document over to HAC immediately; with a lock token, this ends the attempt, which counts as failed. Rejected '
+  'while another worker holds the document.';
 grant execute on function public.move_to_dead_letter_queue(uuid, text, jsonb, text, uuid, timestamptz)
   to service_role, pagewarden_worker;
 

@@ -51,6 +51,45 @@ values
   ('volume-orchestrator', '30 seconds', '{}', 'Moves volumes from stage to stage and recovers stuck ones'),
   ('alerts', '* * * * *', '{}', 'Checks disk space and services, and sends alert notices');
 
+create function public.is_function_enabled(p_function_name text)
+returns boolean
+language sql
+stable
+security definer          -- callers have no privileges on the table
+set search_path = pg_catalog, pg_temp
+as $$
+  select not exists (
+    select 1 from public.edge_function_config as c where c.function_name = p_function_name and not c.enabled
+  );
+$$;
+comment on function public.is_function_enabled(text) is
+  'Whether edge_function_config enables a function; functions without a row are enabled.';
+grant execute on function public.is_function_enabled(text) to authenticated, service_role, pagewarden_worker;
+
+create function private.disable_lanes()
+returns trigger
+language plpgsql
+security definer          -- the service role may change the configuration, but not whether lanes are disabled
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.lanes as l
+  set is_disabled = s.is_disabled, updated_at = now()
+  from (
+    select k.lane, not bool_or(public.is_function_enabled(f.name)) as is_disabled
+    from public.lanes as k cross join lateral unnest(k.functions) as f (name)
+    group by k.lane
+  ) as s
+  where s.lane = l.lane and l.is_disabled <> s.is_disabled;
+  return null;
+end;
+$$;
+comment on function private.disable_lanes() is
+  'Disable the lanes of which all reading functions are disabled, and enable them again.';
+create trigger edge_function_config_disable_lanes
+  after insert or update or delete on public.edge_function_config
+  for each statement execute function private.disable_lanes();
+
 create table private.function_runs (
   id bigint generated always as identity,
   function_name text not null,
