@@ -2720,7 +2720,12 @@ export type Database = {
         Returns: undefined
       }
       report_pool: {
-        Args: { p_now?: string; p_process: string; p_workers: Json }
+        Args: {
+          p_lanes: string[]
+          p_now?: string
+          p_process: string
+          p_workers: Json
+        }
         Returns: Database["public"]["CompositeTypes"]["report_pool_answer"]
         SetofOptions: {
           from: "*"
@@ -2728,15 +2733,6 @@ export type Database = {
           isOneToOne: true
           isSetofReturn: false
         }
-      }
-      report_worker: {
-        Args: {
-          p_lanes: string[]
-          p_leaves?: boolean
-          p_now?: string
-          p_worker_id: string
-        }
-        Returns: boolean
       }
       republish_volumes: {
         Args: { p_now?: string; p_older_seconds?: number; p_stage: string }
@@ -3166,6 +3162,7 @@ export type Database = {
         lane: string | null
         is_idle: boolean | null
         seconds: number | null
+        lanes: string[] | null
       }
       cancel_volume_job_answer: {
         success: boolean | null
@@ -3769,8 +3766,10 @@ export type Database = {
       pool_member: {
         worker_id: string | null
         process: string | null
+        lanes: string[] | null
         lane: string | null
         lane_since: string | null
+        lane_reason: string | null
         switches: number | null
         reads_lane: string | null
         reads_document: string | null
@@ -3787,6 +3786,14 @@ export type Database = {
         history:
           | Database["public"]["CompositeTypes"]["pool_history_point"][]
           | null
+        switches: Database["public"]["CompositeTypes"]["pool_switch"][] | null
+      }
+      pool_switch: {
+        at: string | null
+        worker_id: string | null
+        from_lane: string | null
+        to_lane: string | null
+        reason: string | null
       }
       process_ocr_atomic_answer: {
         success: boolean | null

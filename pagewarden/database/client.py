@@ -82,7 +82,7 @@ class Client(abc.ABC):
     async def assign_pool(
         self, *, process: str, term: int, workers: object, backlog: object
     ) -> rows.AssignPoolAnswer:
-        """Assign lanes to workers, as the leader: [{"worker_id", "lane"}, …].
+        """Assign lanes to workers, as the leader: [{"worker_id", "lane", "reason"}, …].
 
         A call with an earlier term is rejected (NOT_LEADER). p_backlog is stored in the history.
         """
@@ -768,8 +768,8 @@ class Client(abc.ABC):
     async def lead_pool(self, *, process: str, lease_seconds: int) -> rows.LeadPoolAnswer:
         """Acquire or renew the pool leader lease.
 
-        Returns backlog and workers, or all nulls while another program is the leader. Deletes
-        workers that have not reported for as long as the lease.
+        Returns backlog and workers, or all nulls while another program is the leader. Workers that
+        have not reported for as long as the lease are left out.
         """
         returned: rows.LeadPoolAnswer = await self.rpc(
             "lead_pool", p_process=process, p_lease_seconds=lease_seconds
@@ -1127,9 +1127,9 @@ class Client(abc.ABC):
         return returned
 
     async def pool_status(self, *, hours: int = 24) -> rows.PoolStatusAnswer:
-        """HAC: lane backlog, leader and workers of the pool, and the history of backlog and …
+        """HAC: lane backlog, leader and workers of the pool, the history of backlog and …
 
-        … assignments.
+        … assignments, and the latest switches.
         """
         returned: rows.PoolStatusAnswer = await self.rpc("pool_status", p_hours=hours)
         return returned
@@ -1314,28 +1314,17 @@ class Client(abc.ABC):
         """
         await self.rpc("report_gauge", p_gauge=gauge, p_value=value)
 
-    async def report_pool(self, *, process: str, workers: object) -> rows.ReportPoolAnswer:
-        """Report the pool workers of a program and what each is reading.
+    async def report_pool(
+        self, *, process: str, lanes: Sequence[str | None], workers: object
+    ) -> rows.ReportPoolAnswer:
+        """Report the lanes of a program, its workers and what each is reading; call it every …
 
-        p_workers is [{"worker_id", "lane", "document_id"}, …]; an empty list removes the program.
-        Returns the lane of each worker, how many workers in the whole pool are reading in each
-        lane, and which lanes have work.
+        … two seconds. p_workers is [{"worker_id", "lane", "document_id"}, …]; an empty list removes
+        the program. Returns the lane of each worker, how many workers of other programs are reading
+        in each lane, and which lanes have work. The next document in any other lane is notified.
         """
         returned: rows.ReportPoolAnswer = await self.rpc(
-            "report_pool", p_process=process, p_workers=workers
-        )
-        return returned
-
-    async def report_worker(
-        self, *, worker_id: str, lanes: Sequence[str | None], leaves: bool = False
-    ) -> bool:
-        """Report a long-lived worker; call it every 30 seconds, and with p_leaves when the …
-
-        … worker stops. Only list_workers uses the reports. Returns false if p_leaves is set but the
-        worker is not registered.
-        """
-        returned: bool = await self.rpc(
-            "report_worker", p_worker_id=worker_id, p_lanes=lanes, p_leaves=leaves
+            "report_pool", p_process=process, p_lanes=lanes, p_workers=workers
         )
         return returned
 

@@ -110,15 +110,16 @@ class AssignPoolAnswer(TypedDict):
 
 
 class AssignableWorker(TypedDict):
-    """A worker that the leader can assign: its lane, and for how many seconds it has been …
+    """A worker that the leader can assign: its lane, for how many seconds it has been …
 
-    … assigned to it.
+    … assigned to it, and the lanes that it serves.
     """
 
     worker_id: str
     lane: str | None
     is_idle: bool
     seconds: float | None
+    lanes: list[str]
 
 
 class CancelVolumeJobAnswer(TypedDict):
@@ -1255,12 +1256,17 @@ class PoolLeader(TypedDict):
 
 
 class PoolMember(TypedDict):
-    """A pool worker and the document it is reading."""
+    """A pool worker: the lanes it serves, the one it is assigned to and why, and the …
+
+    … document it is reading.
+    """
 
     worker_id: str
     process: str
+    lanes: list[str]
     lane: str | None
     lane_since: str | None
+    lane_reason: str | None
     switches: int
     reads_lane: str | None
     reads_document: str | None
@@ -1268,6 +1274,16 @@ class PoolMember(TypedDict):
     seen_at: str
     document_name: str | None
     claimed_at: str | None
+
+
+class PoolSwitch(TypedDict):
+    """A worker that was assigned to another lane, and why."""
+
+    at: str
+    worker_id: str
+    from_lane: str
+    to_lane: str
+    reason: str
 
 
 class ProcessOcrAtomicAnswer(TypedDict, total=False):
@@ -1312,8 +1328,8 @@ class RefusedDocument(TypedDict):
 class ReportPoolAnswer(TypedDict):
     """The assignments of a program in the pool.
 
-    lanes: the lane of each of its workers, null until one is assigned; reading: how many workers in
-    the whole pool are reading in each lane; waiting: the lanes that have work.
+    lanes: the lane of each of its workers, null until one is assigned; reading: how many workers of
+    other programs are reading in each lane; waiting: which of its lanes have work.
     """
 
     lanes: Any
@@ -1900,13 +1916,17 @@ class ListedWorker(TypedDict):
 
 
 class PoolStatusAnswer(TypedDict):
-    """Lane backlog, paused lanes, leader, workers, and the history of the last hours."""
+    """Lane backlog, paused lanes, leader, workers, and the history of the last hours with …
+
+    … the latest 50 switches.
+    """
 
     backlog: Any
     paused: list[str]
     leader: PoolLeader | None
     workers: list[PoolMember]
     history: list[PoolHistoryPoint]
+    switches: list[PoolSwitch]
 
 
 class ReleaseDocumentsAnswer(TypedDict):

@@ -1,16 +1,11 @@
-"""How many workers each lane gets, which workers move, and when a document yields. Pure functions.
+"""How many workers each lane gets, and which workers move. Pure functions.
 
 Each lane's share is rounded down, in order, from what the lanes before it have left; the last lane
 with work takes the rest. Then lanes below their minimum get it.
-
-Between rebalances each worker decides by itself. A lane is neglected if it has work and fewer
-workers read in it than its minimum, but at least one. A worker that is free serves neglected lanes
-first. A worker that reads a long document yields to a neglected lane at the end of a page.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,13 +14,10 @@ from typing import TYPE_CHECKING
 from pagewarden import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 MIN_DIFFERENCE = 2
 """Lanes short of fewer workers get none, because backlogs fluctuate and moves are costly."""
-
-SLICE_SECONDS = 5.0
-"""Lanes that have to share a worker take turns of at least this length."""
 
 NO_MOVES = 1_000_000
 """Used as the minimum difference to keep all workers in their lanes."""
@@ -114,40 +106,6 @@ def rebalance(
         reason = f"{lane} has {counts[lane]} workers of the {target[lane]} that it should have"
         assigned[worker.worker_id] = _with_lane(worker, lane, reason)
     return [assigned[worker.worker_id] for worker in workers]
-
-
-@dataclass(frozen=True, slots=True)
-class LaneActivity:
-    """A lane with work: how many workers read in it, how many should, and since when none does.
-
-    unserved_seconds is 0 while a worker reads in the lane.
-    """
-
-    name: str
-    reading: int
-    minimum: int = 1
-    unserved_seconds: float = math.inf
-
-    @property
-    def is_neglected(self) -> bool:
-        """Whether fewer workers read in the lane than its minimum, or none."""
-        return self.reading < max(self.minimum, 1)
-
-
-def list_neglected(lanes: Iterable[LaneActivity]) -> list[LaneActivity]:
-    """List the neglected lanes, first those without any worker, the longest unserved first."""
-    neglected = [lane for lane in lanes if lane.is_neglected]
-    return sorted(neglected, key=lambda lane: (lane.reading, -lane.unserved_seconds))
-
-
-def must_yield(own: LaneActivity, seconds: float, other: LaneActivity) -> bool:
-    """Tell whether a document yields to a neglected lane after this many seconds of its claim.
-
-    It does so at once if its lane keeps enough workers, or if the other lane has not been served
-    lately. Otherwise both lanes take turns, because each change costs some 100 ms.
-    """
-    is_surplus = own.reading > max(own.minimum, 1)
-    return is_surplus or max(seconds, other.unserved_seconds) >= SLICE_SECONDS
 
 
 def _compute_shares(lanes: Sequence[Lane], size: int) -> dict[str, int]:

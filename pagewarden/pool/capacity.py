@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import socket
 import stat
 import tempfile
 import time
@@ -79,7 +80,7 @@ def _read_cgroup(name: str) -> str:
 
 
 def recommend_size(cpu: float, megabytes: float) -> int:
-    """Return how many documents a machine can read concurrently: one per core, if there is memory."""
+    """Return how many documents a machine can read concurrently: one per core, if memory allows."""
     return max(1, min(int(cpu), int(megabytes // MB_PER_PROCESS)))
 
 
@@ -88,11 +89,12 @@ class MachineUsage:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._file = folder / f"{os.getpid()}-{next(_numbers)}"
+        self._host = f"{socket.gethostname()}-"
+        self._file = folder / f"{self._host}{os.getpid()}-{next(_numbers)}"
 
     def publish(self, cost: ResourceCost) -> None:
         """Let the others know what this program has reserved, at least every MAX_AGE_SECONDS."""
-        part = self._file.with_suffix(".part")
+        part = self._file.with_name(f"{self._file.name}.part")
         with contextlib.suppress(OSError):  # a full disk; the others see the last figures
             part.write_text(f"{cost.cpu} {cost.megabytes}", "ascii")
             part.replace(self._file)
@@ -104,7 +106,11 @@ class MachineUsage:
             with contextlib.suppress(OSError, ValueError):  # it has just ended
                 if file == self._file:
                     continue
-                if not Path("/proc", file.name.partition("-")[0]).exists():
+                local_name = file.name.removeprefix(self._host)
+                if (
+                    local_name != file.name
+                    and not Path("/proc", local_name.partition("-")[0]).exists()
+                ):
                     file.unlink()
                 elif file.stat().st_mtime > time.time() - MAX_AGE_SECONDS:
                     cpu, megabytes = map(float, file.read_text("ascii").split())
@@ -132,7 +138,7 @@ def open_machine_usage(folder: Path | None = None) -> Iterator[MachineUsage]:
 
 
 class Capacity:
-    """The CPUs and memory that documents may reserve.
+    """The CPUs and memory that documents may reserve; on_release is called when some become free.
 
     A document starts while a CPU is free, because CPUs can be shared, and if there is memory for
     it. One document always fits: on a machine that is too small for it, waiting does not help.
@@ -143,13 +149,10 @@ class Capacity:
         limit: ResourceCost,
         usage: MachineUsage | None = None,
         *,
-        costs: Mapping[str, ResourceCost] = COSTS,
         on_release: Callable[[], None] = lambda: None,
     ) -> None:
-        """Call on_release whenever capacity becomes free."""
         self._limit = limit
         self._usage = usage
-        self._costs = costs
         self._reserved = NO_COST
         self.on_release = on_release
 
@@ -159,72 +162,58 @@ class Capacity:
 
         While no urgent lane fits, nothing is reserved: it would never get enough otherwise.
         """
-        fitting = self.list_fitting(lanes)
-        if urgent and not any(lane in urgent for lane in fitting):
-            fitting = []
-        reservation = Reservation(fitting, self)
-        self.change(reservation.cost)
+        reservation = Reservation(self)
+        reservation.change(lanes)  # before the check, see above
         try:
-            # Another program may have reserved the same capacity meanwhile.
-            if fitting and self.list_fitting(fitting, without=reservation.cost) != fitting:
-                reservation.give_up()
+            fitting = self.list_fitting(lanes, reservation)
+            has_priority = not urgent or any(lane in urgent for lane in fitting)
+            reservation.change(fitting if has_priority else [])
             yield reservation
         finally:
-            self.change(NO_COST - reservation.cost)
+            reservation.change([])
             # After a claim that found nothing, on_release would wake the same workers forever.
             if reservation.is_confirmed:
                 self.on_release()
 
-    def list_fitting(self, lanes: Sequence[str], *, without: ResourceCost = NO_COST) -> list[str]:
-        """List the lanes of which a document fits, if this much were not reserved."""
-        reserved = self._reserved - without
+    def list_fitting(self, lanes: Sequence[str], reservation: Reservation) -> list[str]:
+        """List the lanes of which a document fits in place of a reservation."""
+        reserved = self._reserved - reservation.cost
         if self._usage is not None:
             reserved += self._usage.measure_others()
         free = self._limit - reserved
-        return [
-            lane
-            for lane in lanes
-            if reserved.megabytes <= 0
-            or (free.cpu > 0 and free.megabytes >= self._costs[lane].megabytes)
-        ]
+        if reserved.megabytes <= 0:
+            return list(lanes)
+        return [lane for lane in lanes if free.cpu > 0 and free.megabytes >= COSTS[lane].megabytes]
 
     def change(self, cost: ResourceCost) -> None:
         """Reserve a cost, or release a negative one."""
         self._reserved += cost
-        if cost != NO_COST:
-            self.publish()
+        self.publish()
 
     def publish(self) -> None:
         """Let other programs know what this one has reserved."""
         if self._usage is not None:
             self._usage.publish(self._reserved)
 
-    def max_cost(self, lanes: Sequence[str]) -> ResourceCost:
-        """Return what a document of any of these lanes takes at most."""
-        costs = [self._costs[lane] for lane in lanes] or [NO_COST]
-        return ResourceCost(max(cost.cpu for cost in costs), max(cost.megabytes for cost in costs))
 
-
+@dataclass(slots=True)
 class Reservation:
     """Capacity for one document of any of these lanes; without lanes there was not enough."""
 
-    def __init__(self, lanes: Sequence[str], capacity: Capacity) -> None:
-        self.lanes = lanes
-        self.is_confirmed = False
-        self.cost = capacity.max_cost(lanes)
-        self._capacity = capacity
+    capacity: Capacity
+    lanes: Sequence[str] = ()
+    cost: ResourceCost = NO_COST
+    is_confirmed: bool = False
+
+    def change(self, lanes: Sequence[str]) -> None:
+        """Reserve what a document of any of these lanes takes at most."""
+        costs = [COSTS[lane] for lane in lanes] or [NO_COST]
+        cost = ResourceCost(max(c.cpu for c in costs), max(c.megabytes for c in costs))
+        self.capacity.change(cost - self.cost)
+        self.lanes, self.cost = lanes, cost
 
     def confirm(self, lane: str) -> None:
-        """Change the reservation to what a document of this lane needs."""
-        self._change(self._capacity.max_cost([lane]))
+        """Change the reservation to what a document of this lane takes."""
+        self.change([lane])
         self.is_confirmed = True
-        self._capacity.on_release()
-
-    def give_up(self) -> None:
-        """Release the reservation."""
-        self.lanes = []
-        self._change(NO_COST)
-
-    def _change(self, cost: ResourceCost) -> None:
-        self._capacity.change(cost - self.cost)
-        self.cost = cost
+        self.capacity.on_release()

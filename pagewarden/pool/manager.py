@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
@@ -31,7 +31,6 @@ class PoolManager:
     database: Database
     process: str
     plan: PoolPlan
-    _unserved: set[str] = field(default_factory=set, init=False)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Rebalance once per interval until `stop` is set; apply for leadership more often."""
@@ -66,7 +65,6 @@ class PoolManager:
     async def _assign(
         self, term: int, backlog: Mapping[str, int], workers: Sequence[rows.AssignableWorker]
     ) -> None:
-        self._warn_of_unserved_lanes(backlog, {lane for row in workers for lane in row["lanes"]})
         assigned = assign_lanes(self.plan, backlog, workers)
         answer = await self.database.assign_pool(
             process=self.process,
@@ -76,15 +74,18 @@ class PoolManager:
             ],
             backlog=backlog,
         )
-        if answer["success"] and answer["switches"]:
-            log.info("pool_rebalanced", backlog=backlog, switches=answer["switches"])
-
-    def _warn_of_unserved_lanes(self, backlog: Mapping[str, int], served: set[str]) -> None:
-        unserved = {lane for lane, waiting in backlog.items() if waiting and lane not in served}
-        for lane in sorted(unserved - self._unserved):
-            log.warning("lane_not_served", lane=lane, waiting=backlog[lane])
-        self._unserved.clear()
-        self._unserved.update(unserved)
+        if answer["success"]:
+            lanes = {row["worker_id"]: row["lane"] for row in workers}
+            for w in assigned:
+                if lanes[w.worker_id] not in {None, w.lane}:
+                    before = lanes[w.worker_id]
+                    log.info(
+                        "worker_switched",
+                        worker=w.worker_id,
+                        from_lane=before,
+                        lane=w.lane,
+                        reason=w.reason,
+                    )
 
 
 def assign_lanes(

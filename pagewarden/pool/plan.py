@@ -11,6 +11,7 @@ from pagewarden.pool import allocation, capacity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
 
     from pagewarden.settings import Settings
 
@@ -28,6 +29,7 @@ class PoolPlan:
     interval_seconds: float
     limit: capacity.ResourceCost
     warnings: Sequence[str] = field(default=())
+    usage_folder: Path | None = None
 
     @classmethod
     def from_settings(
@@ -62,6 +64,7 @@ class PoolPlan:
             settings.ocr_rebalance_interval_ms / 1000,
             capacity.ResourceCost(cpu, megabytes),
             _list_warnings(local_size, recommended, f"{cpu:g} CPUs and {megabytes:,.0f} MB"),
+            settings.pool_folder,
         )
 
     @property
@@ -88,7 +91,9 @@ class PoolPlan:
         """Distribute this many workers to the lanes of the backlog."""
         minimums = self.get_minimums(backlog, size)
         lanes = [
-            allocation.Lane(name, backlog[name], minimums[name], self.weights.get(name, Fraction(1)))
+            allocation.Lane(
+                name, backlog[name], minimums[name], self.weights.get(name, Fraction(1))
+            )
             for name in self.sort_lanes(backlog)
         ]
         return allocation.allocate(lanes, size)
@@ -104,7 +109,9 @@ class PoolPlan:
         others = [name for name in backlog if name not in self.minimums]
         minimums, left = {}, size
         for name in [*configured, *others]:
-            wanted = self.minimums[name] * is_active if name in configured else int(backlog[name] > 0)
+            wanted = (
+                self.minimums[name] * is_active if name in configured else int(backlog[name] > 0)
+            )
             minimums[name] = min(wanted, left)
             left -= minimums[name]
         return minimums
@@ -139,7 +146,5 @@ def parse_lanes(text: str) -> dict[str, Fraction]:
 def _list_warnings(size: int, recommended: int, machine: str) -> list[str]:
     if size <= recommended:
         return []
-    return [
-        f"{machine} suffice to read {recommended} documents concurrently; "
-        f"{size - recommended} of {size} workers will wait for capacity"
-    ]
+    found = f"{machine} suffice for {recommended} of {size} workers"
+    return [f"{found}; the others will wait for capacity"]

@@ -261,9 +261,19 @@ async def _paused(watch: Watch) -> None:
 
 async def _silent(watch: Watch) -> None:
     await watch.run(
-        "insert into private.workers values ('w', '{image}', now(), %s) "
+        "insert into private.workers (worker_id, process, lanes, started_at, seen_at) "
+        "values ('w', 'p', '{image}', now(), %s) "
         "on conflict (worker_id) do update set seen_at = excluded.seen_at",
         watch.now - 3 * MINUTE,
+    )
+
+
+async def _thrashing(watch: Watch) -> None:
+    await watch.run(
+        "insert into private.pool_switches (at, worker_id, from_lane, to_lane, reason) "
+        "select %s - make_interval(mins => n), 'w', 'index', 'acte', 'x' "
+        "from generate_series(0, 20) as n on conflict do nothing",
+        watch.now,
     )
 
 
@@ -324,6 +334,7 @@ OTHERS = {
     "waiting-warning": _late,
     "lane-paused-critical": _paused,
     "silent-workers-warning": _silent,
+    "pool-thrashing-warning": _thrashing,
     "webhooks-warning": _undelivered,
     "functions-warning": _failing,
     "volume-outages-critical": _bucket_away,
@@ -353,6 +364,7 @@ async def test_each_other_rule_fires_after_its_time_and_resolves_by_itself(
 
     await watch.run("delete from documents")
     await watch.run("delete from private.workers")
+    await watch.run("delete from private.pool_switches")
     await watch.run("delete from private.gauges")
     await watch.run(
         "update lanes set paused_at = null, pause_kind = null, pause_reason = null, probe_at = null"

@@ -72,8 +72,7 @@ async def test_documents_are_counted_by_lane_and_by_what_becomes_of_them(
     )  # fmt: skip
     for category in ("permanent", "permanent", "resource"):
         await factory.dead_letter(category=category)
-    await factory.call("report_worker", p_worker_id="idler", p_lanes=["image"])
-    await factory.call("report_worker", p_worker_id="reader", p_lanes=["pdf"])
+    await factory.report_workers("idler", "reader")
     await factory.call("pause_lane", p_lane="check", p_reason="maintenance")
 
     found = await factory.call("system_metrics")

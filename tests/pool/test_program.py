@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pagewarden import database as gateways
 from pagewarden.database import listener, tables
+from pagewarden.pool.capacity import ResourceCost
 from pagewarden.pool.plan import PoolPlan
 from pagewarden.pool.program import PoolProgram
 from tests.documents import readers
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
     from tests.support import databases
 
 PLAN = PoolPlan(
-    {"index": Fraction(1), "acte": Fraction(1)}, {"index": 1, "acte": 1}, 4, 4, 600.0, 99, 1e6
+    {"index": Fraction(1), "acte": Fraction(1)},
+    {"index": 1, "acte": 1},
+    4,
+    4,
+    600.0,
+    ResourceCost(99, 1e6),
 )
 
 
