@@ -7,6 +7,8 @@ import contextlib
 import functools
 import json
 import os
+import random
+import statistics
 import sys
 import tempfile
 import time
@@ -118,6 +120,7 @@ async def _measure_programs(documents: int) -> dict[str, Any]:
             ("eight workers, four programs, two of them killed", measure_rebalancing),
             ("one worker, then two", measure_speedup),
             ("overhead per document", measure_overhead),
+            ("programs killed for ten minutes", measure_kills),
             ("images beside 10,000 actes of 20 pages", measure_yielding),
             ("registry drained", functools.partial(measure_drain, documents=documents)),
         ):
@@ -251,6 +254,58 @@ async def _time_workers(
         await db.add("acte", documents // 2)
         await db.wait_until(ALL_READ)
         return time.monotonic() - start
+
+
+async def measure_kills(db: PoolDatabase, *, seconds: float = 600.0) -> dict[str, Any]:
+    """Kill programs at random, every second time the leader, and restart them as `up` does.
+
+    The pool is whole when all workers report, have a lane, and a living program leads.
+    """
+    await db.clear()
+    options = ProgramOptions(
+        url=db.worker_url,
+        process="",
+        size=8,
+        interval_seconds=30.0,
+        pages=20,
+        seconds_of={"index": 0.05, "acte": 0.05},
+    )
+    rng = random.Random(1)  # noqa: S311  # no secret
+    recoveries: list[float] = []
+    whole = (
+        "(select count(*) = 8 and count(lane) = 8 from private.workers"
+        " where seen_at > now() - interval '5 seconds') and exists (select from private.pool_leader"
+        " as l join private.workers as w using (process) where l.expires_at > now()"
+        " and w.seen_at > now() - interval '5 seconds')"
+    )
+    async with contextlib.AsyncExitStack() as resources:
+
+        async def start(number: int) -> asyncio.subprocess.Process:
+            process = f"program-{number}-{len(recoveries)}"
+            program = start_program(options.model_copy(update={"process": process}))
+            return await resources.enter_async_context(program)
+
+        programs = [await start(number) for number in range(4)]
+        await db.wait_until(whole)
+        begin = time.monotonic()
+        while time.monotonic() - begin < seconds:
+            await db.add("index", 50)
+            await db.add("acte", 10)
+            number = rng.randrange(4)
+            if len(recoveries) % 2:
+                leader = await db.fetch_value("select process from private.pool_leader")
+                number = int(leader.split("-")[1])
+            programs[number].kill()
+            recoveries.append(0.0)
+            programs[number] = await start(number)
+            recoveries[-1] = await db.wait_until(whole)
+        await db.wait_until(ALL_READ)
+    return {
+        "kills": len(recoveries),
+        "seconds until the pool is whole, median": statistics.median(recoveries),
+        "seconds until the pool is whole, maximum": max(recoveries),
+        **await _check_results(db),
+    }
 
 
 async def measure_yielding(
