@@ -96,6 +96,14 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["home"] = str(node.config.stash[_HOME])
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _share_no_capacity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Programs of a test do not wait for the capacity that other programs of the machine use."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PAGEWARDEN_POOL_FOLDER", str(tmp_path_factory.mktemp("pool")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _log_to_standard_error() -> Iterator[None]:
     """Log to the real standard error, which is not captured as output of commands."""

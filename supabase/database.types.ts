@@ -667,6 +667,8 @@ export type Database = {
           description: string
           extraction_seconds: number
           failed_pages_allowed: number
+          functions: string[]
+          is_disabled: boolean
           lane: string
           max_attempts: number
           max_extraction_failures: number
@@ -689,6 +691,8 @@ export type Database = {
           description: string
           extraction_seconds?: number
           failed_pages_allowed?: number
+          functions: string[]
+          is_disabled?: boolean
           lane: string
           max_attempts?: number
           max_extraction_failures?: number
@@ -711,6 +715,8 @@ export type Database = {
           description?: string
           extraction_seconds?: number
           failed_pages_allowed?: number
+          functions?: string[]
+          is_disabled?: boolean
           lane?: string
           max_attempts?: number
           max_extraction_failures?: number
@@ -1748,6 +1754,15 @@ export type Database = {
         }
         Returns: Json
       }
+      acquire_document_lock_v7: {
+        Args: {
+          p_document_id: string
+          p_lock_timeout?: number
+          p_now?: string
+          p_worker_id: string
+        }
+        Returns: Json
+      }
       add_documents: {
         Args: {
           p_case_id: string
@@ -1794,6 +1809,23 @@ export type Database = {
         SetofOptions: {
           from: "*"
           to: "task_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
+      begin_dispatch: {
+        Args: {
+          p_document_id: string
+          p_invocation_id: string
+          p_lock_timeout?: number
+          p_lock_token: string
+          p_now?: string
+          p_worker_id: string
+        }
+        Returns: Database["public"]["CompositeTypes"]["dispatch_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "dispatch_answer"
           isOneToOne: true
           isSetofReturn: false
         }
@@ -2170,6 +2202,21 @@ export type Database = {
           isSetofReturn: false
         }
       }
+      extend_dispatch: {
+        Args: {
+          p_document_id: string
+          p_lock_timeout?: number
+          p_lock_token: string
+          p_now?: string
+        }
+        Returns: Database["public"]["CompositeTypes"]["dispatch_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "dispatch_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       extend_document_lock: {
         Args: {
           p_document_id: string
@@ -2290,6 +2337,10 @@ export type Database = {
           p_role: Database["public"]["Enums"]["app_role"]
           p_user_id: string
         }
+        Returns: boolean
+      }
+      is_function_enabled: {
+        Args: { p_function_name: string }
         Returns: boolean
       }
       lead_pool: {
@@ -2686,6 +2737,8 @@ export type Database = {
           p_now?: string
           p_outage?: boolean
           p_reason?: string
+          p_retry_after?: number
+          p_unless_begun?: boolean
         }
         Returns: Database["public"]["CompositeTypes"]["release_documents_answer"]
         SetofOptions: {
@@ -2724,7 +2777,12 @@ export type Database = {
         Returns: undefined
       }
       report_pool: {
-        Args: { p_now?: string; p_process: string; p_workers: Json }
+        Args: {
+          p_lanes: string[]
+          p_now?: string
+          p_process: string
+          p_workers: Json
+        }
         Returns: Database["public"]["CompositeTypes"]["report_pool_answer"]
         SetofOptions: {
           from: "*"
@@ -2732,15 +2790,6 @@ export type Database = {
           isOneToOne: true
           isSetofReturn: false
         }
-      }
-      report_worker: {
-        Args: {
-          p_lanes: string[]
-          p_leaves?: boolean
-          p_now?: string
-          p_worker_id: string
-        }
-        Returns: boolean
       }
       republish_volumes: {
         Args: { p_now?: string; p_older_seconds?: number; p_stage: string }
@@ -3170,6 +3219,7 @@ export type Database = {
         lane: string | null
         is_idle: boolean | null
         seconds: number | null
+        lanes: string[] | null
       }
       cancel_volume_job_answer: {
         success: boolean | null
@@ -3354,6 +3404,12 @@ export type Database = {
         corrected_by: string | null
         corrected_at: string | null
       }
+      counted_events: {
+        counter: string | null
+        labels: string[] | null
+        events: number | null
+        seconds: number | null
+      }
       create_volume_job_answer: {
         success: boolean | null
         error: string | null
@@ -3389,6 +3445,13 @@ export type Database = {
         job_id: string | null
         position: number | null
         decision: string | null
+      }
+      dispatch_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        begun: boolean | null
       }
       document_answer: {
         success: boolean | null
@@ -3524,6 +3587,8 @@ export type Database = {
         processing: number | null
         stuck: number | null
         oldest_seconds: number | null
+        assigned_workers: number | null
+        reading_workers: number | null
       }
       lead_pool_answer: {
         term: number | null
@@ -3766,8 +3831,10 @@ export type Database = {
       pool_member: {
         worker_id: string | null
         process: string | null
+        lanes: string[] | null
         lane: string | null
         lane_since: string | null
+        lane_reason: string | null
         switches: number | null
         reads_lane: string | null
         reads_document: string | null
@@ -3784,6 +3851,14 @@ export type Database = {
         history:
           | Database["public"]["CompositeTypes"]["pool_history_point"][]
           | null
+        switches: Database["public"]["CompositeTypes"]["pool_switch"][] | null
+      }
+      pool_switch: {
+        at: string | null
+        worker_id: string | null
+        from_lane: string | null
+        to_lane: string | null
+        reason: string | null
       }
       process_ocr_atomic_answer: {
         success: boolean | null
@@ -3979,6 +4054,13 @@ export type Database = {
           | null
         open_tasks: number | null
         workers: Database["public"]["CompositeTypes"]["labelled_count"][] | null
+        open_check_jobs: number | null
+        volume_stages:
+          | Database["public"]["CompositeTypes"]["volume_stage_metrics"][]
+          | null
+        counters:
+          | Database["public"]["CompositeTypes"]["counted_events"][]
+          | null
         extractions:
           | Database["public"]["CompositeTypes"]["labelled_count"][]
           | null
@@ -4068,6 +4150,13 @@ export type Database = {
         stage: string | null
         handle: number | null
         message: Json | null
+      }
+      volume_stage_metrics: {
+        stage: string | null
+        queued: number | null
+        processing: number | null
+        later: number | null
+        oldest_seconds: number | null
       }
       worker_document: {
         document_id: string | null

@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING
 
 import pydantic
 
-from pagewarden import database, documents, errors
+from pagewarden import database, errors
 from pagewarden.database import listener
 from pagewarden.documents.claim import Claim, DocumentReader, Page, ReadingRun
 from pagewarden.pool import plan
+from pagewarden.pool.capacity import ResourceCost
 from pagewarden.pool.program import PoolProgram
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator
 
 
 class ProgramOptions(pydantic.BaseModel):
     """Options of the program; `cpu` limits the number of concurrent documents.
 
-    With `missing`, files are reported as missing. With `plain`, a worker outside of any pool runs
-    instead, for comparison.
+    With `missing`, files are reported as missing. A document has `pages` pages in lane acte, one in
+    all others.
     """
 
     url: str
@@ -41,24 +42,22 @@ class ProgramOptions(pydantic.BaseModel):
     idle_seconds: float = 1.0
     cpu: float = 1000.0
     missing: bool = False
-    plain: bool = False
+    pages: int = 1
     seconds_of: dict[str, float] = {"index": 0.0, "acte": 0.0}
 
     def to_plan(self) -> plan.PoolPlan:
         """Make a pool plan of these options."""
         weights = dict.fromkeys(self.seconds_of, Fraction(1))
-        minimums = dict.fromkeys(self.seconds_of, 1) if self.size >= len(weights) else {}
-        return plan.PoolPlan(
-            weights, minimums, self.size, self.count, self.interval_seconds, self.cpu, 1e9
-        )
+        minimums = dict.fromkeys({"index", "acte"} & self.seconds_of.keys(), 1)
+        limit = ResourceCost(self.cpu, 1e9)
+        return plan.PoolPlan(weights, minimums, self.size, self.count, self.interval_seconds, limit)
 
 
 @dataclass(frozen=True, slots=True)
 class TimedReader:
-    """Reads one page per document, in the time configured for its lane."""
+    """Reads each page in the time configured for its lane."""
 
-    seconds_of: Mapping[str, float]
-    missing: bool
+    options: ProgramOptions
 
     async def select_reader(self, claim: Claim) -> DocumentReader:
         """Return this reader, which reads all documents."""
@@ -71,12 +70,14 @@ class TimedReader:
         return ReadingRun("steady", "1")
 
     async def read(self, claim: Claim, done: frozenset[int]) -> AsyncGenerator[Page]:
-        """Wait for the time of the lane, then yield a page."""
-        del done
-        if self.missing:
+        """Wait for the time of the lane before each page that is not done."""
+        if self.options.missing:
             raise errors.FileNotFound(f"{claim.path} is missing")
-        await asyncio.sleep(self.seconds_of[claim.lane])
-        yield Page(1, text=claim.name, confidence=0.9)
+        count = self.options.pages if claim.lane == "acte" else 1
+        for number in range(1, count + 1):
+            if number not in done:
+                await asyncio.sleep(self.options.seconds_of[claim.lane])
+                yield Page(number, text=claim.name, confidence=0.9, of=count)
 
 
 async def main(options: ProgramOptions) -> None:
@@ -87,12 +88,9 @@ async def main(options: ProgramOptions) -> None:
         await database.connect_direct(options.url, connections=2 * options.count + 2) as connection,
         listener.open_listener(options.url) as changes,
     ):
-        if options.plain:
-            await _make_plain_worker(options, connection, changes).run(stop)
-            return
         program = PoolProgram(
             connection,
-            TimedReader(options.seconds_of, options.missing),
+            TimedReader(options),
             changes,
             options.process,
             options.lock_seconds,
@@ -100,20 +98,6 @@ async def main(options: ProgramOptions) -> None:
             options.idle_seconds,
         )
         await program.run(options.to_plan(), stop)
-
-
-def _make_plain_worker(
-    options: ProgramOptions, connection: database.Database, changes: listener.Listener
-) -> documents.Worker:
-    return documents.Worker(
-        connection,
-        TimedReader(options.seconds_of, options.missing),
-        worker_id=options.process,
-        lanes=list(options.seconds_of),
-        lock_seconds=options.lock_seconds,
-        heartbeat_seconds=options.heartbeat_seconds,
-        listener=changes,
-    )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ import contextlib
 import functools
 import json
 import os
+import random
+import statistics
 import sys
 import tempfile
 import time
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from PIL import Image
 from psycopg.rows import dict_row
 from rich.console import Console
 from rich.table import Table
@@ -23,6 +26,7 @@ from rich.table import Table
 from benchmarks.pool import simulation
 from benchmarks.pool.program import ProgramOptions
 from pagewarden.local import stack
+from pagewarden.pool.capacity import ResourceCost
 from pagewarden.pool.plan import PoolPlan
 from pagewarden.settings import Settings
 
@@ -59,7 +63,7 @@ def run_simulation(days: int) -> list[dict[str, Any]]:
     plan = PoolPlan(
         dict.fromkeys(simulation.SECONDS_OF, Fraction(1)),
         dict.fromkeys(simulation.SECONDS_OF, 1),
-        SIZE, SIZE, 30.0, cpu=1e9, megabytes=1e9,
+        SIZE, SIZE, 30.0, ResourceCost(1e9, 1e9),
     )  # fmt: skip
     table = Table(
         "scenario", "policy", "min", "index, s", "acte, s", "moves/h", "min, ratio", "s, ratio",
@@ -116,6 +120,8 @@ async def _measure_programs(documents: int) -> dict[str, Any]:
             ("eight workers, four programs, two of them killed", measure_rebalancing),
             ("one worker, then two", measure_speedup),
             ("overhead per document", measure_overhead),
+            ("programs killed for ten minutes", measure_kills),
+            ("images beside 10,000 actes of 20 pages", measure_yielding),
             ("registry drained", functools.partial(measure_drain, documents=documents)),
         ):
             with out.status(name):
@@ -185,14 +191,14 @@ async def measure_rebalancing(
 
 
 def _have_lanes(count: int) -> str:
-    return f"(select count(lane) = {count} from private.pool_workers)"  # noqa: S608  # a number
+    return f"(select count(lane) = {count} from private.workers)"  # noqa: S608  # a number
 
 
 def _are_split(**lanes: int) -> str:
     counts = " and ".join(
         f"count(*) filter (where lane = '{lane}') = {count}" for lane, count in lanes.items()
     )
-    return f"(select {counts} from private.pool_workers)"  # noqa: S608  # our own lanes
+    return f"(select {counts} from private.workers)"  # noqa: S608  # our own lanes
 
 
 async def _check_results(db: PoolDatabase) -> dict[str, Any]:
@@ -220,18 +226,9 @@ async def measure_speedup(db: PoolDatabase) -> dict[str, float]:
 
 
 async def measure_overhead(db: PoolDatabase) -> dict[str, float]:
-    """Measure the overhead per document of a worker inside and of one outside of the pool."""
-    plain = (
-        await _time_workers(db, OVERHEAD_DOCUMENTS, 0.0, count=1, plain=True)
-        / OVERHEAD_DOCUMENTS
-        * _MS
-    )
-    ours = await _time_workers(db, OVERHEAD_DOCUMENTS, 0.0, count=1) / OVERHEAD_DOCUMENTS * _MS
-    return {
-        "worker outside of the pool, ms": plain,
-        "worker of the pool, ms": ours,
-        "difference, ms": ours - plain,
-    }
+    """Measure the overhead per document of a worker."""
+    seconds = await _time_workers(db, OVERHEAD_DOCUMENTS, 0.0, count=1)
+    return {"overhead, ms": seconds / OVERHEAD_DOCUMENTS * _MS}
 
 
 async def _time_workers(
@@ -240,7 +237,6 @@ async def _time_workers(
     reading_seconds: float,
     *,
     count: int,
-    plain: bool = False,
 ) -> float:
     """Return the seconds that a number of workers take for a mixed queue, without their start."""
     await db.clear()
@@ -249,18 +245,175 @@ async def _time_workers(
         process="program-1",
         count=count,
         size=count,
-        plain=plain,
         seconds_of={"index": reading_seconds, "acte": reading_seconds},
     )
     async with start_program(options):
-        await db.wait_until(
-            "(select count(*) = 2 from private.idle_lanes)" if plain else _have_lanes(count)
-        )
+        await db.wait_until(_have_lanes(count))
         start = time.monotonic()
         await db.add("index", documents // 2)
         await db.add("acte", documents // 2)
         await db.wait_until(ALL_READ)
         return time.monotonic() - start
+
+
+async def measure_kills(db: PoolDatabase, *, seconds: float = 600.0) -> dict[str, Any]:
+    """Kill programs at random, every second time the leader, and restart them as `up` does.
+
+    The pool is whole when all workers report, have a lane, and a living program leads.
+    """
+    await db.clear()
+    options = ProgramOptions(
+        url=db.worker_url,
+        process="",
+        size=8,
+        interval_seconds=30.0,
+        pages=20,
+        seconds_of={"index": 0.05, "acte": 0.05},
+    )
+    rng = random.Random(1)  # noqa: S311  # no secret
+    recoveries: list[float] = []
+    whole = (
+        "(select count(*) = 8 and count(lane) = 8 from private.workers"
+        " where seen_at > now() - interval '5 seconds') and exists (select from private.pool_leader"
+        " as l join private.workers as w using (process) where l.expires_at > now()"
+        " and w.seen_at > now() - interval '5 seconds')"
+    )
+    async with contextlib.AsyncExitStack() as resources:
+
+        async def start(number: int) -> asyncio.subprocess.Process:
+            process = f"program-{number}-{len(recoveries)}"
+            program = start_program(options.model_copy(update={"process": process}))
+            return await resources.enter_async_context(program)
+
+        programs = [await start(number) for number in range(4)]
+        await db.wait_until(whole)
+        begin = time.monotonic()
+        while time.monotonic() - begin < seconds:
+            await db.add("index", 50)
+            await db.add("acte", 10)
+            number = rng.randrange(4)
+            if len(recoveries) % 2:
+                leader = await db.fetch_value("select process from private.pool_leader")
+                number = int(leader.split("-")[1])
+            programs[number].kill()
+            recoveries.append(0.0)
+            programs[number] = await start(number)
+            recoveries[-1] = await db.wait_until(whole)
+        await db.wait_until(ALL_READ)
+    return {
+        "kills": len(recoveries),
+        "seconds until the pool is whole, median": statistics.median(recoveries),
+        "seconds until the pool is whole, maximum": max(recoveries),
+        **await _check_results(db),
+    }
+
+
+async def measure_yielding(
+    db: PoolDatabase, *, documents: int = 10_000, images: int = 20, seconds: float = 10.0
+) -> dict[str, Any]:
+    """Measure how long images take while the registry is full of long documents, and the cost.
+
+    A real program reads real files with two processes, and an engine that takes a second per page.
+    """
+    await db.clear()
+    await db.conn.execute(
+        """select set_config('request.jwt.claims', '{"role": "service_role"}', false)"""
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        _write_files(Path(folder))
+        async with _start_worker(db, Path(folder)):
+            await db.wait_until(_have_lanes(2))
+            await db.add("acte", 1, path="/acte.pdf")  # and its case
+            await db.wait_until(ALL_READ)
+            for _ in range(images):
+                await db.add_image()
+                await db.wait_until(ALL_READ)
+            idle = await _measure_images(db, "-infinity")
+            await db.add("acte", documents, path="/acte.pdf")
+            await db.wait_until("exists (select from ocr_pages where page_number = 2)")
+            alone = await _count_pages_per_second(db, images * seconds / 4)
+            begin = await db.fetch_value("select now()::text")
+            adding = asyncio.create_task(_add_images(db, images, seconds))
+            both = await _count_pages_per_second(db, images * seconds)
+            await adding
+            await db.wait_until(
+                f"(select count(*) = {images} {_IMAGES} and r.created_at > '{begin}')"  # ours
+            )
+            beside = await _measure_images(db, begin)
+        return {
+            "image while idle, s: median, maximum": idle,
+            "image beside the registry, s: median, maximum": beside,
+            "pages per second, registry alone": alone,
+            "pages per second, both": both,
+            "attempts of all actes read": await db.fetch_value(
+                "select array_agg(distinct attempts)::text from documents"
+                " where lane = 'acte' and ocr_status = 'completed'"
+            ),
+            "violations": await db.fetch_value(
+                "select count(*) from private.invariant_violations()"
+            ),
+        }
+
+
+_IMAGES = (
+    "from ocr_processing_logs as r join documents as d on d.id = document_id where lane = 'image'"
+)
+
+
+async def _measure_images(db: PoolDatabase, begin: str) -> list[float]:
+    """Return median and maximum of the seconds from upload to text since `begin`."""
+    return [
+        round(
+            await db.fetch_value(
+                f"select percentile_cont({share}) within group (order by seconds_to_text)"  # ours
+                f" {_IMAGES} and r.created_at > '{begin}'"
+            ),
+            2,
+        )
+        for share in (0.5, 1)
+    ]
+
+
+def _write_files(folder: Path) -> None:
+    page = Image.new("L", (800, 1100), 255)
+    page.save(folder / "image.png")
+    page.save(folder / "acte.pdf", save_all=True, append_images=[page] * 19)
+
+
+async def _add_images(db: PoolDatabase, images: int, seconds: float) -> None:
+    for _ in range(images):
+        await db.add_image()
+        await asyncio.sleep(seconds)
+
+
+async def _count_pages_per_second(db: PoolDatabase, seconds: float) -> float:
+    first = await db.fetch_value("select count(*) from ocr_pages")
+    start = time.monotonic()
+    await asyncio.sleep(seconds)
+    last = await db.fetch_value("select count(*) from ocr_pages")
+    return float(last - first) / (time.monotonic() - start)
+
+
+@contextlib.asynccontextmanager
+async def _start_worker(db: PoolDatabase, files: Path) -> AsyncIterator[None]:
+    """Run `pagewarden work` with two processes; stop it at the end."""
+    environment = {
+        "PAGEWARDEN_DATABASE_URL": db.worker_url,
+        "PAGEWARDEN_FILES": str(files),
+        "PAGEWARDEN_HOME": str(files / "home"),
+        "PAGEWARDEN_POOL_FOLDER": str(files / "pool"),
+    }
+    command = (sys.executable, "-m", "pagewarden", "work")
+    process = await asyncio.create_subprocess_exec(
+        *(*command, "--processes", "2", "--engine", "fake-slow"),
+        env=os.environ | environment,
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
 
 
 async def measure_drain(db: PoolDatabase, documents: int) -> dict[str, Any]:
@@ -294,8 +447,15 @@ async def measure_drain(db: PoolDatabase, documents: int) -> dict[str, Any]:
 
 INSERT = """
 insert into extraction_queue (document_source, document_name, status_id, dropbox_path)
-select %(lane)s, %(lane)s || ' ' || gen_random_uuid(), 3, '/registry/' || n || '.pdf'
+select %(lane)s, %(lane)s || ' ' || gen_random_uuid(), 3,
+  coalesce(%(path)s, '/registry/' || n || '.pdf')
 from generate_series(1, %(count)s) as n
+"""
+UPLOAD = """
+select safe_document_reupload_v2(
+  (select id from cases order by created_at limit 1), gen_random_uuid()::text, '/image.png', '.png',
+  p_lane => 'image'
+)
 """
 WORKERS = """
 select ocr_worker_id, count(*) as active_jobs, min(ocr_started_at) as oldest_job,
@@ -313,9 +473,13 @@ class PoolDatabase:
     worker_url: str
     conn: psycopg.AsyncConnection[dict[str, Any]]
 
-    async def add(self, lane: str, count: int) -> None:
+    async def add(self, lane: str, count: int, path: str | None = None) -> None:
         """Insert registry documents through the view."""
-        await self.conn.execute(INSERT, {"lane": lane, "count": count})
+        await self.conn.execute(INSERT, {"lane": lane, "count": count, "path": path})
+
+    async def add_image(self) -> None:
+        """Upload an image."""
+        await self.conn.execute(UPLOAD)
 
     async def fetch_value(self, query: str) -> Any:  # noqa: ANN401  # any type of column
         """Return the value of a query with one column and row."""
@@ -341,7 +505,8 @@ class PoolDatabase:
         await self.conn.execute(
             "truncate documents, ocr_runs, ocr_pages, ocr_processing_logs, ocr_errors,"
             " private.queue, private.queue_delayed, private.queue_parked, private.claims,"
-            " private.pool_workers, private.pool_leader, private.pool_history, private.idle_lanes"
+            " private.workers, private.pool_switches, private.pool_leader, private.pool_history,"
+            " private.idle_lanes"
             " cascade"
         )
 

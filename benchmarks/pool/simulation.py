@@ -151,7 +151,7 @@ def simulate(
 ) -> Result:
     """Simulate the traffic; `leaderless` has the periods without a leader."""
     # Start with the allocation for an empty queue.
-    allocated = plan.allocate({}, plan.size)
+    allocated = plan.allocate(dict.fromkeys(plan.lanes, 0), plan.size)
     lanes = [lane for lane, count in allocated.items() for _ in range(count)]
     workers = [Worker(f"{number:03}", lane) for number, lane in enumerate(lanes)]
     queues: dict[str, deque[float]] = {lane: deque() for lane in plan.lanes}
@@ -174,7 +174,7 @@ def _assign_by_pool(simulation: Simulation) -> None:
         allocation.WorkerState(w.name, w.lane, simulation.now - w.lane_since, w.reading is None)
         for w in simulation.workers
     ]
-    assigned = manager.assign_lanes(simulation.plan, simulation.backlog(), states)
+    assigned = manager.assign_group(simulation.plan, simulation.backlog(), states)
     for worker, state in zip(simulation.workers, assigned, strict=True):
         simulation.move(worker, state.lane or worker.lane)
 

@@ -1,27 +1,17 @@
-"""`pagewarden pool`: run, plan and inspect a pool of workers shared by all lanes."""
+"""`pagewarden pool`: plan and inspect the pool of workers that all lanes share."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
-import signal
-import socket
 from typing import TYPE_CHECKING, Annotated
 
-import structlog
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pagewarden import storage
-from pagewarden.cli.program import instrument
-from pagewarden.documents.claim import ReadOptions
-from pagewarden.documents.reader import open_lane_reader
 from pagewarden.local import stack
 from pagewarden.pool.plan import PoolPlan, parse_lanes
-from pagewarden.pool.program import PoolProgram
 from pagewarden.settings import load as load_settings
 
 if TYPE_CHECKING:
@@ -30,75 +20,18 @@ if TYPE_CHECKING:
     from pagewarden.database import rows
     from pagewarden.settings import Settings
 
-log = structlog.get_logger(__name__)
-
 app = typer.Typer(
-    help="Run, plan and inspect a pool of workers shared by all lanes.",
+    help="Plan and inspect the pool of workers that all lanes share.",
     no_args_is_help=True,
 )
 
 out = Console(highlight=False)
 
-Lanes = Annotated[
-    str | None,
-    typer.Option(
-        help="Lanes to serve, with optional weights, such as index,acte,image=2. "
-        "Default: PAGEWARDEN_POOL_LANES."
-    ),
-]
+_MAX_SWITCHES = 10
+
 Size = Annotated[
     int | None, typer.Option(min=1, help="Number of workers. Default: OCR_WORKER_POOL_SIZE.")
 ]
-
-
-@app.command()
-def run(
-    *,
-    lanes: Lanes = None,
-    size: Size = None,
-    engine: Annotated[
-        str | None, typer.Option(help="Default OCR engine. Default: PAGEWARDEN_ENGINE.")
-    ] = None,
-) -> None:
-    """Run workers for all lanes until Ctrl-C; several machines can share the pool."""
-    settings = load_settings()
-    plan = PoolPlan.from_settings(settings, lanes=lanes, size=size)
-    for warning in plan.warnings:
-        log.warning("pool_too_large", reason=warning)
-    options = ReadOptions(engine or settings.engine, settings.profile)
-    with instrument("pool", settings):
-        asyncio.run(_run(settings, plan, options))
-
-
-async def _run(settings: Settings, plan: PoolPlan, options: ReadOptions) -> None:
-    stop = asyncio.Event()
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(signum, stop.set)
-    # Containers may share both a host name and a process ID.
-    process = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-    processes = min(plan.local_size, max(1, round(plan.cpu)))
-    async with (
-        stack.open_worker_database(settings, connections=2 * plan.local_size + 2) as (
-            connection,
-            hints,
-        ),
-        storage.open_store(settings) as store,
-        open_lane_reader(
-            settings, store, connection, options=options, processes=processes
-        ) as reader,
-    ):
-        await reader.start(plan.lanes)
-        log.info(
-            "pool_started",
-            lanes=plan.lanes,
-            workers=plan.local_size,
-            pool_size=plan.size,
-            cpu=plan.cpu,
-        )
-        program = PoolProgram(
-            connection, reader, hints, process, settings.lock_seconds, settings.heartbeat_seconds
-        )
-        await program.run(plan, stop)
 
 
 @app.command("plan")
@@ -119,6 +52,7 @@ def show_plan(
     plan = PoolPlan.from_settings(settings, lanes=lanes, size=size)
     allocation = plan.allocate(waiting_by_lane, plan.size)
     total = sum(waiting_by_lane[lane] * weight for lane, weight in plan.weights.items())
+    minimums = plan.get_minimums(waiting_by_lane, plan.size)
     table = Table("lane", "waiting", "share", "exact", "minimum", "workers")
     for lane, weight in plan.weights.items():
         share = (
@@ -129,13 +63,13 @@ def show_plan(
             f"{waiting_by_lane[lane]:,}",
             f"{float(share):.1%}",
             f"{float(share) * plan.size:.2f}",
-            str(plan.minimums.get(lane, 0)),
+            str(minimums[lane]),
             str(allocation[lane]),
         )
     out.print(table)
     out.print(
         "Shares are rounded down; the last lane with work gets the remainder. Minimums are applied "
-        "last."
+        "last. A worker whose lane is empty serves the others."
     )
     for warning in plan.warnings:
         out.print(f"[yellow]{warning}[/]")
@@ -175,7 +109,7 @@ async def _fetch_status(settings: Settings) -> rows.PoolStatusAnswer:
 def _print_status(pool: rows.PoolStatusAnswer) -> None:
     leader = pool["leader"]
     if not pool["workers"]:
-        out.print("The pool is empty; start it with `pagewarden pool run`.")
+        out.print("The pool is empty; start it with `pagewarden work`.")
     elif leader is None or leader["is_late"]:
         out.print("[yellow]The pool currently has no leader; workers stay in their lanes.[/]")
     else:
@@ -184,8 +118,10 @@ def _print_status(pool: rows.PoolStatusAnswer) -> None:
     for lane, waiting in pool["backlog"].items():
         serving = sum(w["lane"] == lane for w in pool["workers"])
         reading = sum(w["reads_lane"] == lane for w in pool["workers"])
-        paused = " (paused)" if lane in pool["paused"] else ""
-        lanes.add_row(f"{lane}{paused}", f"{waiting:,}", str(serving), str(reading))
+        notes = [" (paused)"] if lane in pool["paused"] else []
+        if waiting and pool["workers"] and not any(lane in w["lanes"] for w in pool["workers"]):
+            notes.append(" (not served: start `pagewarden work --lanes " + lane + "`)")
+        lanes.add_row(lane + "".join(notes), f"{waiting:,}", str(serving), str(reading))
     out.print(lanes)
     workers = Table("worker", "lane", "document", "switches", "last seen")
     for w in pool["workers"]:
@@ -198,3 +134,6 @@ def _print_status(pool: rows.PoolStatusAnswer) -> None:
             w["seen_at"][11:19],
         )
     out.print(workers)
+    for switch in pool["switches"][:_MAX_SWITCHES]:
+        change = f"{switch['worker_id']} from {switch['from_lane']} to {switch['to_lane']}"
+        out.print(Text(f"{switch['at'][11:19]} {change}: {switch['reason']}"))

@@ -1,9 +1,10 @@
-"""`pagewarden work`: run a document worker."""
+"""`pagewarden work`: run the workers of the pool on this machine."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 from typing import TYPE_CHECKING, Annotated
@@ -11,33 +12,33 @@ from typing import TYPE_CHECKING, Annotated
 import structlog
 import typer
 
-from pagewarden import documents, storage
+from pagewarden import storage
 from pagewarden.cli import program
-from pagewarden.documents import worker
 from pagewarden.documents.claim import ReadOptions
-from pagewarden.documents.lanes import LANES
 from pagewarden.documents.reader import open_lane_reader
 from pagewarden.local import stack
 from pagewarden.ocr import engines
+from pagewarden.pool.plan import PoolPlan
+from pagewarden.pool.program import PoolProgram
 from pagewarden.settings import load as load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pagewarden.settings import Settings
 
 log = structlog.get_logger(__name__)
-
-DEFAULT_LANES = ",".join(LANES)
 
 
 def command(
     *,
     lanes: Annotated[
-        str, typer.Option(help="Lanes to serve, in order of preference.")
-    ] = DEFAULT_LANES,
+        str | None,
+        typer.Option(
+            help="Lanes to serve, in order of preference, with optional weights, such as "
+            "index,acte,image=2. Default: PAGEWARDEN_POOL_LANES."
+        ),
+    ] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Number of OCR processes. Default: one per core.")
+        int | None, typer.Option(min=1, help="Number of cores to use. Default: SERVER_MAX_CPU.")
     ] = None,
     engine: Annotated[
         str | None,
@@ -53,46 +54,46 @@ def command(
         float | None, typer.Option(min=1, help="Stop after this many seconds. Default: never.")
     ] = None,
 ) -> None:
-    """Run a document worker until Ctrl-C; any number can run, on any machine."""
+    """Run workers for all lanes until Ctrl-C; any number of machines can share the pool."""
     settings = load_settings()
+    plan = PoolPlan.from_settings(settings, lanes=lanes, cpu=processes)
+    for warning in plan.warnings:
+        log.warning("pool_too_large", reason=warning)
     options = ReadOptions(engine or settings.engine, profile or settings.profile)
-    lane_names = [lane.strip() for lane in lanes.split(",") if lane.strip()]
     with program.instrument("worker", settings):
-        asyncio.run(_work(settings, lane_names, options, processes, budget))
+        asyncio.run(_work(settings, plan, options, budget))
 
 
 async def _work(
-    settings: Settings,
-    lanes: Sequence[str],
-    options: ReadOptions,
-    processes: int | None,
-    budget: float | None,
+    settings: Settings, plan: PoolPlan, options: ReadOptions, budget: float | None
 ) -> None:
     stop = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
-    # One more than there are processes: it fetches a document while the others read.
-    concurrency = (processes or os.cpu_count() or 1) + 1
+    # Containers may share both a host name and a process ID.
+    process = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+    is_remote = engines.find_engine(options.engine).remote
+    connections = 2 * plan.local_size + 2
     async with (
-        stack.open_worker_database(settings, connections=2 * concurrency) as (connection, hints),
+        stack.open_worker_database(settings, connections=connections) as (database, listener),
         storage.open_store(settings) as store,
         open_lane_reader(
-            settings, store, connection, options=options, processes=processes
+            settings,
+            store,
+            database,
+            options=options,
+            processes=None if is_remote else plan.processes,
         ) as reader,
     ):
-        await reader.start(lanes)
-        workers = [
-            documents.Worker(
-                connection,
-                reader,
-                worker_id=f"{socket.gethostname()}-{os.getpid()}-{number}",
-                lanes=lanes,
-                lock_seconds=settings.lock_seconds,
-                heartbeat_seconds=settings.heartbeat_seconds,
-                budget_seconds=budget,
-                listener=hints,
-            )
-            for number in range(1, concurrency + 1)
-        ]
-        log.info("worker_started", lanes=lanes, engine=options.engine, concurrency=concurrency)
-        await worker.run_workers(workers, stop)
+        await reader.start(plan.lanes)
+        log.info("worker_started", lanes=plan.lanes, engine=options.engine, workers=plan.local_size)
+        pool = PoolProgram(
+            database,
+            reader,
+            listener,
+            process,
+            settings.lock_seconds,
+            settings.heartbeat_seconds,
+            budget_seconds=budget,
+        )
+        await pool.run(plan, stop)

@@ -110,15 +110,16 @@ class AssignPoolAnswer(TypedDict):
 
 
 class AssignableWorker(TypedDict):
-    """A worker that the leader can assign: its lane, and for how many seconds it has been …
+    """A worker that the leader can assign: its lane, for how many seconds it has been …
 
-    … assigned to it.
+    … assigned to it, and the lanes that it serves.
     """
 
     worker_id: str
     lane: str | None
     is_idle: bool
     seconds: float | None
+    lanes: list[str]
 
 
 class CancelVolumeJobAnswer(TypedDict):
@@ -414,6 +415,15 @@ class CorrectPageAnswer(TypedDict):
     corrected_at: str | None
 
 
+class CountedEvents(TypedDict):
+    """A counter with its labels: the number of events so far, and their duration."""
+
+    counter: str
+    labels: list[str]
+    events: int
+    seconds: float
+
+
 class CreateVolumeJobAnswer(TypedDict):
     """The new job, its key and its number of volumes; or an error."""
 
@@ -467,6 +477,16 @@ class DecideCheckAnswer(TypedDict):
     job_id: str
     position: int | None
     decision: str | None
+
+
+class DispatchAnswer(TypedDict):
+    """Whether an invocation has begun to read the document, or why the call was refused."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str
+    begun: bool | None
 
 
 class DocumentAnswer(TypedDict):
@@ -774,7 +794,8 @@ class LabelledCount(TypedDict):
 class LaneMetrics(TypedDict):
     """The numbers of documents in a lane: waiting for a worker (queued) or for a retry …
 
-    … (later), being read, and, among those, stuck; and how long the next one has been waiting.
+    … (later), being read, and, among those, stuck; how long the next one has been waiting; and how
+    many workers of the pool are assigned to the lane, and are reading in it.
     """
 
     lane: str
@@ -784,6 +805,8 @@ class LaneMetrics(TypedDict):
     processing: int
     stuck: int
     oldest_seconds: float
+    assigned_workers: int
+    reading_workers: int
 
 
 class Lanes(TypedDict):
@@ -806,6 +829,8 @@ class Lanes(TypedDict):
     attempt_seconds: int
     probe_seconds: int
     failed_pages_allowed: float
+    functions: list[str]
+    is_disabled: bool
     extraction_seconds: int
     max_extraction_failures: int
     updated_at: str
@@ -1278,12 +1303,17 @@ class PoolLeader(TypedDict):
 
 
 class PoolMember(TypedDict):
-    """A pool worker and the document it is reading."""
+    """A pool worker: the lanes it serves, the one it is assigned to and why, and the …
+
+    … document it is reading.
+    """
 
     worker_id: str
     process: str
+    lanes: list[str]
     lane: str | None
     lane_since: str | None
+    lane_reason: str | None
     switches: int
     reads_lane: str | None
     reads_document: str | None
@@ -1291,6 +1321,16 @@ class PoolMember(TypedDict):
     seen_at: str
     document_name: str | None
     claimed_at: str | None
+
+
+class PoolSwitch(TypedDict):
+    """A worker that was assigned to another lane, and why."""
+
+    at: str
+    worker_id: str
+    from_lane: str
+    to_lane: str
+    reason: str
 
 
 class ProcessOcrAtomicAnswer(TypedDict, total=False):
@@ -1335,8 +1375,8 @@ class RefusedDocument(TypedDict):
 class ReportPoolAnswer(TypedDict):
     """The assignments of a program in the pool.
 
-    lanes: the lane of each of its workers, null until one is assigned; reading: how many workers in
-    the whole pool are reading in each lane; waiting: the lanes that have work.
+    lanes: the lane of each of its workers, null until one is assigned; reading: how many workers of
+    other programs are reading in each lane; waiting: which of its lanes have work.
     """
 
     lanes: Any
@@ -1717,6 +1757,19 @@ class VolumeStageMessage(TypedDict):
     message: Any
 
 
+class VolumeStageMetrics(TypedDict):
+    """The numbers of volumes at a stage: waiting for a worker (queued), in progress, and …
+
+    … waiting for a retry (later); and how long the first one has been waiting.
+    """
+
+    stage: str
+    queued: int
+    processing: int
+    later: int
+    oldest_seconds: float
+
+
 class VolumeTasks(TypedDict):
     """The stage task of each volume of a job: its stage, its status, and the worker that …
 
@@ -1925,13 +1978,17 @@ class ListedWorker(TypedDict):
 
 
 class PoolStatusAnswer(TypedDict):
-    """Lane backlog, paused lanes, leader, workers, and the history of the last hours."""
+    """Lane backlog, paused lanes, leader, workers, and the history of the last hours with …
+
+    … the latest 50 switches.
+    """
 
     backlog: Any
     paused: list[str]
     leader: PoolLeader | None
     workers: list[PoolMember]
     history: list[PoolHistoryPoint]
+    switches: list[PoolSwitch]
 
 
 class ReleaseDocumentsAnswer(TypedDict):
@@ -1973,7 +2030,8 @@ class RouteDocumentsAnswer(TypedDict):
 class SystemMetricsAnswer(TypedDict):
     """Current values: by lane, open dead letters by category, open alerts by severity, open …
 
-    … tasks, workers by state, and registry documents without a file by state.
+    … tasks, workers by state, open check jobs, volumes by stage, registry documents without a file
+    by state; and all counters.
     """
 
     lanes: list[LaneMetrics]
@@ -1981,6 +2039,9 @@ class SystemMetricsAnswer(TypedDict):
     open_alerts: list[LabelledCount]
     open_tasks: int
     workers: list[LabelledCount]
+    open_check_jobs: int
+    volume_stages: list[VolumeStageMetrics]
+    counters: list[CountedEvents]
     extractions: list[LabelledCount]
 
 

@@ -23,7 +23,7 @@ from pagewarden.documents.lease import DocumentLease
 from pagewarden.telemetry import metrics, tracing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
     from pagewarden.database import Database
     from pagewarden.documents.claim import Claim, ReaderSelector, ReadingRun
@@ -38,14 +38,26 @@ CANCEL_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
+class Yielded:
+    """The reading ended early, because of other work."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at a claimed document."""
+    """One attempt at a claimed document.
+
+    After each page that is not the last one, find_reason_to_yield may end the attempt: the document
+    is released, uncounted, and a later attempt continues after the saved pages.
+    """
 
     claim: Claim
     database: Database
     reader: ReaderSelector
     lock_seconds: float
     heartbeat_seconds: float
+    find_reason_to_yield: Callable[[], Awaitable[str | None]]
 
     async def run(self, stop: asyncio.Event) -> Outcome:
         """Read the document while sending heartbeats; release it if `stop` is set.
@@ -64,13 +76,14 @@ class Attempt:
         )
         return await runner.run(stop)
 
-    async def _read(self) -> lanes.ReadingResult:
+    async def _read(self) -> lanes.ReadingResult | Yielded:
         started_at = time.monotonic()
         reader = await self.reader.select_reader(self.claim)
         run = await reader.get_run(self.claim)
         structlog.contextvars.bind_contextvars(engine=run.engine)  # in this task only
         saved = await self._save_pages(run, [])
         page_count = max(saved, default=0)
+        is_resumed = bool(saved)
         confidences: list[float] = []
         pages = reader.read(self.claim, frozenset(saved))
         async with contextlib.aclosing(buffer_pages(pages)) as batches:
@@ -79,7 +92,11 @@ class Attempt:
                     saved = await self._save_pages(run, batch)
                 page_count = max(page_count, *saved, *(page.of or page.number for page in batch))
                 confidences += [page.confidence for page in batch if page.confidence is not None]
-        return lanes.ReadingResult(run, len(saved), page_count, confidences, started_at)
+                if len(saved) < page_count and (reason := await self.find_reason_to_yield()):
+                    return Yielded(reason)
+        # The database knows the confidence of all pages.
+        known = [] if is_resumed else confidences
+        return lanes.ReadingResult(run, len(saved), page_count, known, started_at)
 
     async def _save_pages(self, run: ReadingRun, pages: Sequence[Page]) -> list[int]:
         """Save pages, and return the numbers of all pages that this run has saved."""
@@ -98,7 +115,10 @@ class Attempt:
             metrics.current().pages.labels(self.claim.lane, page.status).inc()
         return answer["saved"] or []
 
-    async def _complete(self, result: lanes.ReadingResult) -> Outcome:
+    async def _complete(self, result: lanes.ReadingResult | Yielded) -> Outcome:
+        if isinstance(result, Yielded):
+            lease = DocumentLease(self.claim, self.database, self.lock_seconds)
+            return await lease.release(result.reason)
         structlog.contextvars.bind_contextvars(engine=result.run.engine)  # in this task only
         complete = lanes.find_completer(self.claim.lane)
         tracing.set_attributes(engine=result.run.engine, pages=result.saved_pages)

@@ -1,4 +1,4 @@
-"""Worker: claim documents, and process or dispatch them; registration; sweep."""
+"""Worker: claim documents, and process or dispatch them; sweep."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 IDLE_SECONDS = 1.0
+CAPACITY = "capacity"
+"""Subscription of all workers: notified when a worker that waits for capacity may continue."""
 # No claims after this share of the budget: the document would only be released at the end.
 CLAIMING_SHARE = 0.9
-# The database considers a worker dead after three missing reports.
-REPORT_SECONDS = 30.0
-_UNREGISTER_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +60,8 @@ class Worker:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Process documents until `stop` is set; then release the current one, uncounted."""
-        registered = register_worker(self.database, self.worker_id, self.lanes)
-        with self._log_context(), self.listener.subscribe(self.lanes) as wake_up:
-            async with registered, self._time_budget(stop) as budget:
+        with self._log_context(), self.listener.subscribe([*self.lanes, CAPACITY]) as wake_up:
+            async with self._time_budget(stop) as budget:
                 while budget.can_claim:
                     wake_up.clear()
                     if not await self.process_next(budget.expired):
@@ -113,12 +111,22 @@ class Worker:
         if self.caller is not None:
             return await self._dispatch(claim, self.caller, stop)
         attempt = Attempt(
-            claim, self.database, self.reader, self.lock_seconds, self.heartbeat_seconds
+            claim,
+            self.database,
+            self.reader,
+            self.lock_seconds,
+            self.heartbeat_seconds,
+            functools.partial(self.find_reason_to_yield, claim),
         )
         with self._log_context(claim), _attempt_timer(claim.lane), tracing.span("attempt"):
             outcome = await self._run(attempt, stop)
         metrics.current().documents.labels(claim.lane, outcome).inc()
         return outcome
+
+    async def find_reason_to_yield(self, claim: Claim) -> str | None:
+        """Return why the document is released after this page; None to continue reading."""
+        del claim
+        return None
 
     async def _dispatch(self, claim: Claim, caller: FunctionCaller, stop: asyncio.Event) -> Outcome:
         """Hand a claimed document over; the invocation that reads it measures the attempt."""
@@ -138,13 +146,16 @@ class Worker:
         tracing.set_attributes(outcome=outcome)
         return outcome
 
-    async def claim_next(self, limit: int = 1) -> list[Claim]:
+    async def claim_next(
+        self, limit: int = 1, *, lanes: Sequence[str] | None = None
+    ) -> list[Claim]:
         """Claim documents; if there are none, subscribe to the lanes and claim again."""
+        lanes = self.lanes if lanes is None else lanes
         try:
-            if claims := await self.claim_batch(self.lanes, limit):
+            if claims := await self.claim_batch(lanes, limit):
                 return claims
-            await self.database.wait_for_documents(lanes=list(self.lanes))
-            return await self.claim_batch(self.lanes, limit)
+            await self.database.wait_for_documents(lanes=list(lanes))
+            return await self.claim_batch(lanes, limit)
         except (errors.DatabaseUnavailable, errors.Conflict) as exc:
             log.warning("claim_failed", error=str(exc))
             return []
@@ -157,11 +168,6 @@ class Worker:
             worker_id=self.worker_id,
             lock_seconds=self.lock_seconds,
         )
-
-    async def claim(self, lanes: Sequence[str]) -> Claim | None:
-        """Claim the next document of the first of these lanes that has one."""
-        claims = await self.claim_batch(lanes, 1)
-        return claims[0] if claims else None
 
     async def claim_batch(self, lanes: Sequence[str], limit: int) -> list[Claim]:
         """Claim the next documents of these lanes, up to the limit."""
@@ -254,39 +260,3 @@ async def run_workers(workers: Sequence[Worker], stop: asyncio.Event) -> None:
 async def sweep_periodically(database: Database, stop: asyncio.Event, *, seconds: float) -> None:
     """Reclaim documents with expired locks at this interval until `stop` is set."""
     await call_periodically("sweep_documents", database.sweep_documents, stop, seconds=seconds)
-
-
-@contextlib.asynccontextmanager
-async def register_worker(
-    database: Database, worker_id: str, lanes: Sequence[str]
-) -> AsyncIterator[None]:
-    """Show the worker in the list of workers; this is informative, so errors are only logged."""
-    stopping = asyncio.Event()
-    reporting = asyncio.create_task(_report_periodically(database, worker_id, lanes, stopping))
-    try:
-        yield
-    finally:
-        stopping.set()
-        # A stopping worker does not wait for the end of a database outage.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_UNREGISTER_SECONDS):
-                await reporting
-                await _report(database, worker_id, lanes, is_stopping=True)
-
-
-async def _report_periodically(
-    database: Database, worker_id: str, lanes: Sequence[str], stopping: asyncio.Event
-) -> None:
-    while not stopping.is_set():
-        await _report(database, worker_id, lanes, is_stopping=False)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stopping.wait(), REPORT_SECONDS)
-
-
-async def _report(
-    database: Database, worker_id: str, lanes: Sequence[str], *, is_stopping: bool
-) -> None:
-    try:
-        await database.report_worker(worker_id=worker_id, lanes=list(lanes), leaves=is_stopping)
-    except errors.DatabaseError as exc:
-        log.warning("worker_report_failed", error=str(exc))

@@ -36,6 +36,9 @@ REMOTE_PROCESSES = 8
 _MAX_LOST_CHILDREN = 3
 # Releasing a slot costs a fork and opening the document again, about 50 ms.
 SLOT_SECONDS = 2.0
+# A helper waits so long for a slot that became free: the next document may be about to start, and
+# would otherwise wait for the helper's page.
+HELPER_DELAY_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,13 +201,19 @@ class ProcessSlots:
             raise
 
     def _release(self) -> None:
-        for rank in Rank:
-            while self._waiting[rank]:
-                waiter = self._waiting[rank].popleft()
-                if not waiter.done():
-                    waiter.set_result(None)
-                    return
         self._free += 1
+        self._hand_over(Rank.FIRST)
+        if self._free:
+            loop = asyncio.get_running_loop()
+            loop.call_later(HELPER_DELAY_SECONDS, self._hand_over, Rank.HELPER)
+
+    def _hand_over(self, rank: Rank) -> None:
+        """Give free slots to waiting workers of this rank."""
+        while self._free and self._waiting[rank]:
+            waiter = self._waiting[rank].popleft()
+            if not waiter.done():
+                self._free -= 1
+                waiter.set_result(None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,12 +38,13 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """A worker of the pool, the lane assigned to it, and for how long it has had that lane."""
+    """A worker of the pool, the lane assigned to it, for how long it has had that lane, and why."""
 
     worker_id: str
     lane: str | None
     seconds: float = 0.0
     is_idle: bool = True
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,10 @@ def rebalance(
         if worker.worker_id not in assigned:
             lane = max(target, key=lambda name: target[name] - counts[name])
             counts[lane] += 1
-            assigned[worker.worker_id] = _with_lane(worker, lane)
+            assigned[worker.worker_id] = _with_lane(worker, lane, "the worker is new")
     for worker, lane in _find_moves(list(assigned.values()), target, rules):
-        assigned[worker.worker_id] = _with_lane(worker, lane)
+        reason = f"{lane} has {counts[lane]} workers of the {target[lane]} that it should have"
+        assigned[worker.worker_id] = _with_lane(worker, lane, reason)
     return [assigned[worker.worker_id] for worker in workers]
 
 
@@ -118,8 +120,8 @@ def _compute_shares(lanes: Sequence[Lane], size: int) -> dict[str, int]:
     return shares
 
 
-def _with_lane(worker: WorkerState, lane: str) -> WorkerState:
-    return replace(worker, lane=lane, seconds=0.0)
+def _with_lane(worker: WorkerState, lane: str, reason: str) -> WorkerState:
+    return replace(worker, lane=lane, seconds=0.0, reason=reason)
 
 
 def _find_moves(

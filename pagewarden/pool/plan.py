@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Self
@@ -11,9 +10,12 @@ from pagewarden import errors
 from pagewarden.pool import allocation, capacity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
 
     from pagewarden.settings import Settings
+
+MAX_LEASE_SECONDS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,36 +27,44 @@ class PoolPlan:
     size: int
     local_size: int
     interval_seconds: float
-    cpu: float
-    megabytes: float
+    limit: capacity.ResourceCost
     warnings: Sequence[str] = field(default=())
+    usage_folder: Path | None = None
 
     @classmethod
     def from_settings(
-        cls, settings: Settings, *, lanes: str | None = None, size: int | None = None
+        cls,
+        settings: Settings,
+        *,
+        lanes: str | None = None,
+        size: int | None = None,
+        cpu: float | None = None,
     ) -> Self:
         """Build the plan; raise SettingsError if the settings are inconsistent."""
-        cpu = settings.server_max_cpu or os.cpu_count() or 1
-        gigabytes = settings.server_max_ram or _measure_installed_gigabytes()
+        cpu = cpu or settings.server_max_cpu or capacity.count_cpus()
+        gigabytes = settings.server_max_ram
+        megabytes = gigabytes * 1024 if gigabytes else capacity.measure_megabytes()
         weights = parse_lanes(lanes or settings.pool_lanes)
-        size = size or settings.ocr_worker_pool_size or _compute_default_size(cpu, len(weights))
+        recommended = capacity.recommend_size(cpu, megabytes)
+        size = size or settings.ocr_worker_pool_size or settings.ocr_worker_count or recommended
+        local_size = settings.ocr_worker_count or size
         configured = {
             "index": settings.ocr_min_index_workers,
             "acte": settings.ocr_min_acte_workers,
         }
         minimums = {name: configured[name] for name in weights if name in configured}
-        allocation.check_minimums(minimums, size)
-        minimums |= _compute_default_minimums(weights, minimums, size)
-        local_size = settings.ocr_worker_count or size
+        # The default minimums give way in a small pool: its lanes take turns.
+        if settings.model_fields_set & {"ocr_min_index_workers", "ocr_min_acte_workers"}:
+            allocation.check_minimums(minimums, size)
         return cls(
             weights,
             minimums,
             size,
             local_size,
             settings.ocr_rebalance_interval_ms / 1000,
-            cpu,
-            gigabytes * 1024,
-            _list_warnings(local_size, cpu),
+            capacity.ResourceCost(cpu, megabytes),
+            _list_warnings(local_size, recommended, f"{cpu:g} CPUs and {megabytes:,.0f} MB"),
+            settings.pool_folder,
         )
 
     @property
@@ -63,9 +73,14 @@ class PoolPlan:
         return list(self.weights)
 
     @property
+    def processes(self) -> int:
+        """How many OCR processes the workers of this program share."""
+        return min(self.local_size, capacity.recommend_size(self.limit.cpu, self.limit.megabytes))
+
+    @property
     def lease_seconds(self) -> int:
         """How long a leader or a worker may be silent."""
-        return max(2, round(2 * self.interval_seconds))
+        return max(2, min(round(2 * self.interval_seconds), MAX_LEASE_SECONDS))
 
     @property
     def min_stay_seconds(self) -> float:
@@ -73,21 +88,38 @@ class PoolPlan:
         return 0.9 * self.interval_seconds
 
     def allocate(self, backlog: Mapping[str, int], size: int) -> dict[str, int]:
-        """Distribute this many workers; if there are fewer than planned, reduce the minimums."""
-        minimums = self.get_minimums(size)
+        """Distribute this many workers to the lanes of the backlog."""
+        minimums = self.get_minimums(backlog, size)
         lanes = [
-            allocation.Lane(name, backlog.get(name, 0), minimums[name], weight)
-            for name, weight in self.weights.items()
+            allocation.Lane(
+                name, backlog[name], minimums[name], self.weights.get(name, Fraction(1))
+            )
+            for name in self.sort_lanes(backlog)
         ]
         return allocation.allocate(lanes, size)
 
-    def get_minimums(self, size: int) -> dict[str, int]:
-        """Return the minimums that this many workers can satisfy, lane by lane in order."""
+    def get_minimums(self, backlog: Mapping[str, int], size: int) -> dict[str, int]:
+        """Return how many workers each lane gets at least, as far as this many workers suffice.
+
+        The configured minimums apply while one of their lanes has work. Any other lane gets a
+        worker while it has work.
+        """
+        is_active = any(backlog.get(name) for name in self.minimums)
+        configured = [name for name in self.sort_lanes(backlog) if name in self.minimums]
+        others = [name for name in backlog if name not in self.minimums]
         minimums, left = {}, size
-        for name in self.weights:
-            minimums[name] = min(self.minimums.get(name, 0), left)
+        for name in [*configured, *others]:
+            wanted = (
+                self.minimums[name] * is_active if name in configured else int(backlog[name] > 0)
+            )
+            minimums[name] = min(wanted, left)
             left -= minimums[name]
         return minimums
+
+    def sort_lanes(self, lanes: Collection[str]) -> list[str]:
+        """Sort lanes in the order of the plan, and then those that are not in it."""
+        known = [name for name in self.weights if name in lanes]
+        return [*known, *sorted(set(lanes).difference(known))]
 
 
 def parse_lanes(text: str) -> dict[str, Fraction]:
@@ -111,26 +143,8 @@ def parse_lanes(text: str) -> dict[str, Fraction]:
     return weights
 
 
-def _compute_default_minimums(
-    weights: Mapping[str, Fraction], configured_minimums: Mapping[str, int], size: int
-) -> dict[str, int]:
-    """Return one worker for each other lane, as far as the size allows, so that none starves."""
-    left = size - sum(configured_minimums.values())
-    others = [name for name in weights if name not in configured_minimums]
-    return {name: int(number < left) for number, name in enumerate(others)}
-
-
-def _compute_default_size(cpu_count: float, lanes: int) -> int:
-    return max(capacity.recommend_size(cpu_count), lanes)
-
-
-def _list_warnings(size: int, cpu_count: float) -> list[str]:
-    recommended = capacity.recommend_size(cpu_count)
+def _list_warnings(size: int, recommended: int, machine: str) -> list[str]:
     if size <= recommended:
         return []
-    excess = f"{size} workers exceed the recommended {recommended} for {cpu_count:g} CPUs"
-    return [f"{excess}; some will wait for capacity"]
-
-
-def _measure_installed_gigabytes() -> float:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    found = f"{machine} suffice for {recommended} of {size} workers"
+    return [f"{found}; the others will wait for capacity"]

@@ -434,22 +434,28 @@ class Settings(GeminiSettings):
     )
 
     pool_lanes: str = Field(
-        default="index,acte",
-        description="Lanes that the pool serves, with optional weights such as `image=2`.",
+        default="image,check,pdf,index,acte",
+        description=(
+            "Lanes that the workers of the pool serve, in order of preference, with optional "
+            "weights such as `image=2`."
+        ),
     )
     ocr_worker_pool_size: int | None = Field(
         default=None,
         ge=1,
         le=10_000,
         validation_alias=AliasChoices("OCR_WORKER_POOL_SIZE"),
-        description="Total number of pool workers on all machines.",
+        description=(
+            "Total number of pool workers on all machines; by default as many as this machine can "
+            "use."
+        ),
     )
     ocr_worker_count: int | None = Field(
         default=None,
         ge=1,
         le=1000,
         validation_alias=AliasChoices("OCR_WORKER_COUNT"),
-        description="Number of pool workers in this process.",
+        description="Number of pool workers in this process; by default OCR_WORKER_POOL_SIZE.",
     )
     ocr_min_index_workers: int = Field(
         default=1,
@@ -475,14 +481,22 @@ class Settings(GeminiSettings):
         gt=0,
         le=10_000,
         validation_alias=AliasChoices("SERVER_MAX_CPU"),
-        description="CPUs that the pool may use on this machine.",
+        description="CPUs that all programs of the pool together may use on this machine.",
     )
     server_max_ram: float | None = Field(
         default=None,
         gt=0,
         le=1_000_000,
         validation_alias=AliasChoices("SERVER_MAX_RAM"),
-        description="Memory that the pool may use on this machine, in GB.",
+        description="Memory that they may use on this machine, in GB.",
+    )
+    pool_folder: Path | None = Field(
+        default=None,
+        description=(
+            "Folder in which the programs of the pool on this machine find out what the others "
+            "use; by default in the folder for temporary files. Containers on one machine can "
+            "share a volume."
+        ),
     )
 
     volume_input: str | None = Field(

@@ -521,7 +521,10 @@ begin
         id, document_id, ocr_data, confidence_score, processing_time_ms, ocr_engine, ocr_version,
         run_id, worker_id, attempt, retry_count, seconds_to_text, created_at
       )
-      select coalesce(d.token, gen_random_uuid()), d.id, d.ocr_data, d.confidence, d.processing_time_ms, p_engine,
+      select coalesce(d.token, gen_random_uuid()), d.id, d.ocr_data,
+        -- A worker that continued after the pages of another knows only its own.
+        coalesce(d.confidence, (select avg(o.confidence) from public.ocr_pages as o where o.run_id = d.run_id)),
+        d.processing_time_ms, p_engine,
         p_version, d.run_id, case when d.token is not null then d.claimed_by end, d.attempts, d.retry_count,
         date_part('epoch', p_now - d.created_at), p_now
       from done as d

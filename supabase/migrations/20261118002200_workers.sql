@@ -1,61 +1,38 @@
--- Workers: presence, the pool, and the rate limit of remote engines.
+-- Workers: the pool, what its workers read, and the rate limit of remote engines.
 --
--- Presence: long-lived workers call report_worker() every 30 seconds; list_workers() shows them with
--- the documents they have claimed. Claims and locks do not depend on it.
+-- Pool: long-lived programs whose workers serve any lane. Each reports its workers every two seconds
+-- (report_pool) and receives the lane of each, and which lanes have work. One program leads at a time:
+-- lead_pool() takes or renews a lease and returns backlog and workers, assign_pool() stores the new lanes.
+-- The term increases with each new leader, so a delayed call of a former leader is refused (NOT_LEADER).
+-- See docs/decisions/0007.
 --
--- Pool: programs whose workers serve any lane. Each reports its workers (report_pool) and receives the
--- lane of each. One program leads at a time: lead_pool() takes or renews a lease and returns backlog
--- and workers, assign_pool() stores the new lanes. The term increases with each new leader, so a delayed
--- call of a former leader is refused (NOT_LEADER). See docs/decisions/0007.
+-- list_workers() shows the workers with the documents they have claimed. Claims and locks do not depend on
+-- any of this.
 --
 -- Rate limit: take_engine_call() reserves the next time slot of an engine for all workers together.
 
-create unlogged table private.workers (   -- after a crash, workers report again
+create table private.workers (
   worker_id text not null,
+  process text not null,
   lanes text[] not null,
+  lane text,
+  lane_since timestamptz,
+  lane_reason text,
+  switches integer not null default 0,
+  reads_lane text,
+  reads_document uuid,
   started_at timestamptz not null,
   seen_at timestamptz not null,
   constraint workers_pkey primary key (worker_id)
 );
-comment on table private.workers is 'Long-lived workers, and when each last reported.';
+comment on table private.workers is 'The workers of the pool, and when each was last reported.';
+comment on column private.workers.process is
+  'The program that the worker belongs to; a program reports all of its workers.';
+comment on column private.workers.lanes is 'The lanes that the worker serves.';
+comment on column private.workers.lane is 'The lane it is assigned to; null until a leader assigns one.';
+comment on column private.workers.reads_lane is
+  'The lane of the document that the worker is reading; may differ from its assigned lane.';
 alter table private.workers enable row level security;
-
-create function public.report_worker(
-  p_worker_id text,
-  p_lanes text[],
-  p_leaves boolean default false,
-  p_now timestamptz default now()
-)
-returns boolean
-language plpgsql
-volatile
-security definer          -- workers have no privileges on tables
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.require_text('p_worker_id', p_worker_id, 200);
-  if p_lanes is null or p_leaves is null then
-    raise exception 'p_lanes and p_leaves must not be null' using errcode = '22023', hint = 'List the lanes that the worker serves.';
-  end if;
-  perform private.require_lane(u.lane) from unnest(p_lanes) as u (lane);
-  if p_leaves then
-    delete from private.workers as w where w.worker_id = p_worker_id;
-    return found;
-  end if;
-  insert into private.workers as w (worker_id, lanes, started_at, seen_at)
-  values (p_worker_id, p_lanes, p_now, p_now)
-  on conflict on constraint workers_pkey do update set lanes = excluded.lanes, seen_at = excluded.seen_at;
-  delete from private.workers as w
-  where w.ctid = any (array(
-    select k.ctid from private.workers as k where k.seen_at < p_now - interval '1 hour' for update skip locked
-  ));
-  return true;
-end;
-$$;
-comment on function public.report_worker(text, text[], boolean, timestamptz) is
-  'Report a long-lived worker; call it every 30 seconds, and with p_leaves when the worker stops. Only list_workers '
-  'uses the reports. Returns false if p_leaves is set but the worker is not registered.';
-grant execute on function public.report_worker(text, text[], boolean, timestamptz) to service_role, pagewarden_worker;
 
 create type public.worker_document as (
   document_id uuid,
@@ -138,26 +115,6 @@ $$;
 comment on function private.list_workers(timestamptz) is 'See public.list_workers.';
 grant execute on function private.list_workers(timestamptz) to authenticated, service_role;
 
-create table private.pool_workers (
-  worker_id text not null,
-  process text not null,
-  lane text,
-  lane_since timestamptz,
-  switches integer not null default 0,
-  reads_lane text,
-  reads_document uuid,
-  started_at timestamptz not null,
-  seen_at timestamptz not null,
-  constraint pool_workers_pkey primary key (worker_id)
-);
-comment on table private.pool_workers is 'The workers of the pool.';
-comment on column private.pool_workers.process is
-  'The program that the worker belongs to; a program reports all of its workers.';
-comment on column private.pool_workers.lane is 'The lane it is assigned to; null until a leader assigns one.';
-comment on column private.pool_workers.reads_lane is
-  'The lane of the document that the worker is reading; may differ from its assigned lane.';
-alter table private.pool_workers enable row level security;
-
 create table private.pool_leader (
   is_only boolean not null default true,
   process text not null,
@@ -183,6 +140,27 @@ create table private.pool_history (
 comment on table private.pool_history is 'Backlog and assigned workers at each run of the leader; kept for a week.';
 alter table private.pool_history enable row level security;
 
+create function private.silent_after()
+returns interval
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$ select interval '30 seconds' $$;
+comment on function private.silent_after() is
+  'For how long a worker may be silent; then it is no longer counted as part of the pool.';
+
+create table private.pool_switches (
+  at timestamptz not null,
+  worker_id text not null,
+  from_lane text not null,
+  to_lane text not null,
+  reason text not null,
+  constraint pool_switches_pkey primary key (at, worker_id)
+);
+comment on table private.pool_switches is 'Workers that were assigned to another lane, and why; kept for a week.';
+alter table private.pool_switches enable row level security;
+
 create type public.report_pool_answer as (
   lanes jsonb,
   reading jsonb,
@@ -190,9 +168,14 @@ create type public.report_pool_answer as (
 );
 comment on type public.report_pool_answer is
   'The assignments of a program in the pool. lanes: the lane of each of its workers, null until one is assigned; '
-  'reading: how many workers in the whole pool are reading in each lane; waiting: the lanes that have work.';
+  'reading: how many workers of other programs are reading in each lane; waiting: which of its lanes have work.';
 
-create function public.report_pool(p_process text, p_workers jsonb, p_now timestamptz default now())
+create function public.report_pool(
+  p_process text,
+  p_lanes text[],
+  p_workers jsonb,
+  p_now timestamptz default now()
+)
 returns public.report_pool_answer
 language plpgsql
 volatile
@@ -203,48 +186,67 @@ declare
   v_answer public.report_pool_answer;
 begin
   perform private.require_text('p_process', p_process, 200);
+  if p_lanes is null then
+    raise exception 'p_lanes must not be null' using errcode = '22023', hint = 'List the lanes that the program serves.';
+  end if;
+  perform private.require_lane(u.lane) from unnest(p_lanes) as u (lane);
   perform private.require_list('p_workers', p_workers);
   perform private.require_text('worker_id', r.worker_id, 200), private.require_lane(coalesce(r.lane, 'image'))
   from jsonb_to_recordset(p_workers) as r (worker_id text, lane text);
-  insert into private.pool_workers as w (worker_id, process, reads_lane, reads_document, started_at, seen_at)
-  select r.worker_id, p_process, r.lane, r.document_id, p_now, p_now
+  insert into private.workers as w (worker_id, process, lanes, reads_lane, reads_document, started_at, seen_at)
+  select r.worker_id, p_process, p_lanes, r.lane, r.document_id, p_now, p_now
   from jsonb_to_recordset(p_workers) as r (worker_id text, lane text, document_id uuid)
   order by r.worker_id
-  on conflict on constraint pool_workers_pkey do update
-  set process = excluded.process, reads_lane = excluded.reads_lane, reads_document = excluded.reads_document,
-      seen_at = excluded.seen_at;
-  delete from private.pool_workers as w
-  where w.process = p_process
-    and not exists (
-      select 1 from jsonb_array_elements(p_workers) as r (worker) where r.worker ->> 'worker_id' = w.worker_id
-    );
+  on conflict on constraint workers_pkey do update
+  set process = excluded.process, lanes = excluded.lanes, reads_lane = excluded.reads_lane,
+      reads_document = excluded.reads_document, seen_at = excluded.seen_at;
+  delete from private.workers as w
+  where w.ctid = any (array(
+    select k.ctid from private.workers as k
+    where k.seen_at < p_now - interval '1 hour'
+      or k.process = p_process
+        and not exists (
+          select 1 from jsonb_array_elements(p_workers) as r (worker) where r.worker ->> 'worker_id' = k.worker_id
+        )
+    for update skip locked
+  ));
   if p_workers = '[]' then
     update private.pool_leader as l set expires_at = least(l.expires_at, p_now) where l.process = p_process;
   end if;
   v_answer.lanes := (
     select coalesce(jsonb_object_agg(w.worker_id, w.lane), '{}')
-    from private.pool_workers as w where w.process = p_process
+    from private.workers as w where w.process = p_process
   );
   v_answer.reading := (
     select coalesce(jsonb_object_agg(x.reads_lane, x.workers), '{}')
     from (
-      select w.reads_lane, count(*) as workers from private.pool_workers as w
-      where w.reads_lane is not null group by w.reads_lane
+      select w.reads_lane, count(*) as workers from private.workers as w
+      where w.reads_lane is not null and w.process <> p_process and w.seen_at > p_now - private.silent_after()
+      group by w.reads_lane
     ) as x
   );
   v_answer.waiting := array(
     select l.lane from public.lanes as l
-    where l.paused_at is null and exists (select 1 from private.queue as q where q.lane = l.lane)
+    where l.lane = any (p_lanes) and l.paused_at is null and not l.is_disabled
+      and (
+        exists (select 1 from private.queue as q where q.lane = l.lane)
+        or exists (select 1 from private.queue_delayed as k where k.lane = l.lane and k.retry_at <= p_now)
+      )
     order by l.lane
   );
+  -- Workers that read a long document are told when another lane gets work.
+  perform public.wait_for_documents(array(
+    select u.lane from unnest(p_lanes) as u (lane) where p_workers <> '[]' and u.lane <> all (v_answer.waiting)
+  ));
   return v_answer;
 end;
 $$;
-comment on function public.report_pool(text, jsonb, timestamptz) is
-  'Report the pool workers of a program and what each is reading. p_workers is [{"worker_id", "lane", "document_id"}, '
-  '…]; an empty list removes the program. Returns the lane of each worker, how many workers in the whole pool are '
-  'reading in each lane, and which lanes have work.';
-grant execute on function public.report_pool(text, jsonb, timestamptz) to service_role, pagewarden_worker;
+comment on function public.report_pool(text, text[], jsonb, timestamptz) is
+  'Report the lanes of a program, its workers and what each is reading; call it every two seconds. p_workers is '
+  '[{"worker_id", "lane", "document_id"}, …]; an empty list removes the program. Returns the lane of each worker, how '
+  'many workers of other programs are reading in each lane, and which lanes have work. The next document in any other '
+  'lane is notified.';
+grant execute on function public.report_pool(text, text[], jsonb, timestamptz) to service_role, pagewarden_worker;
 
 create function private.pool_backlog()
 returns jsonb
@@ -279,11 +281,12 @@ create type public.assignable_worker as (
   worker_id text,
   lane text,
   is_idle boolean,
-  seconds numeric
+  seconds numeric,
+  lanes text[]
 );
 comment on type public.assignable_worker is
-  'A worker that the leader can assign: its lane, and for how many seconds it has been assigned to it. Nullable: '
-  'lane, seconds.';
+  'A worker that the leader can assign: its lane, for how many seconds it has been assigned to it, and the lanes that '
+  'it serves. Nullable: lane, seconds.';
 
 create type public.lead_pool_answer as (
   term bigint,
@@ -329,16 +332,17 @@ begin
   if v_lead.process is null then
     return v_answer;
   end if;
-  delete from private.pool_workers as w where w.seen_at < p_now - make_interval(secs => p_lease_seconds);
   delete from private.pool_history as h where h.at < p_now - interval '7 days';
+  delete from private.pool_switches as s where s.at < p_now - interval '7 days';
   v_answer.term := v_lead.term;
   -- Documents of a paused lane cannot be claimed.
   v_answer.backlog := private.pool_backlog() - private.paused_lanes();
   v_answer.workers := array(
     select x::public.assignable_worker
     from (
-      select w.worker_id, w.lane, w.reads_document is null, extract(epoch from p_now - w.lane_since)
-      from private.pool_workers as w
+      select w.worker_id, w.lane, w.reads_document is null, extract(epoch from p_now - w.lane_since), w.lanes
+      from private.workers as w
+      where w.seen_at >= p_now - make_interval(secs => p_lease_seconds)
       order by w.worker_id
     ) as x
   );
@@ -347,7 +351,7 @@ end;
 $$;
 comment on function public.lead_pool(text, integer, timestamptz) is
   'Acquire or renew the pool leader lease. Returns backlog and workers, or all nulls while another program is the '
-  'leader. Deletes workers that have not reported for as long as the lease.';
+  'leader. Workers that have not reported for as long as the lease are left out.';
 grant execute on function public.lead_pool(text, integer, timestamptz) to service_role, pagewarden_worker;
 
 create type public.assign_pool_answer as (
@@ -381,6 +385,8 @@ begin
     raise exception 'p_backlog must be an object' using errcode = '22023', hint = 'Pass the result of lead_pool.';
   end if;
   perform private.require_lane(r.lane) from jsonb_to_recordset(p_workers) as r (lane text);
+  perform private.require_text('reason', r.reason, 1000)
+  from jsonb_to_recordset(p_workers) as r (reason text) where r.reason is not null;
   -- Locked, so that no other program takes over meanwhile.
   perform 1 from private.pool_leader as l
   where l.process = p_process and l.term = p_term and l.expires_at > p_now
@@ -392,24 +398,30 @@ begin
     return v_answer;
   end if;
   with changed as (
-    update private.pool_workers as w
-    set lane = x.lane, lane_since = p_now, switches = w.switches + (x.old_lane is not null)::integer
+    update private.workers as w
+    set lane = x.lane, lane_since = p_now, lane_reason = x.reason,
+        switches = w.switches + (x.old_lane is not null)::integer
     from (
-      select k.worker_id, k.lane as old_lane, r.lane
-      from private.pool_workers as k
-      join jsonb_to_recordset(p_workers) as r (worker_id text, lane text) on r.worker_id = k.worker_id
+      select k.worker_id, k.lane as old_lane, r.lane, coalesce(r.reason, 'assigned by hand') as reason
+      from private.workers as k
+      join jsonb_to_recordset(p_workers) as r (worker_id text, lane text, reason text) on r.worker_id = k.worker_id
       where k.lane is distinct from r.lane
       order by k.worker_id
       for update of k
     ) as x
     where w.worker_id = x.worker_id
-    returning x.old_lane, w.lane as new_lane
+    returning w.worker_id, x.old_lane, w.lane as new_lane, x.reason
   ),
   counted as (
     insert into private.counter_changes (counter, labels, events, seconds)
     select 'pool_switches', array[c.new_lane], count(*), 0
     from changed as c where c.old_lane is not null
     group by c.new_lane
+  ),
+  recorded as (
+    insert into private.pool_switches (at, worker_id, from_lane, to_lane, reason)
+    select p_now, c.worker_id, c.old_lane, c.new_lane, c.reason from changed as c where c.old_lane is not null
+    on conflict on constraint pool_switches_pkey do nothing
   )
   select count(c.old_lane) into v_answer.switches from changed as c;
   insert into private.pool_history (at, backlog, allocation, switches, leader)
@@ -423,8 +435,8 @@ begin
 end;
 $$;
 comment on function public.assign_pool(text, bigint, jsonb, jsonb, timestamptz) is
-  'Assign lanes to workers, as the leader: [{"worker_id", "lane"}, …]. A call with an earlier term is rejected '
-  '(NOT_LEADER). p_backlog is stored in the history.';
+  'Assign lanes to workers, as the leader: [{"worker_id", "lane", "reason"}, …]. A call with an earlier term is '
+  'rejected (NOT_LEADER). p_backlog is stored in the history.';
 grant execute on function public.assign_pool(text, bigint, jsonb, jsonb, timestamptz) to service_role, pagewarden_worker;
 
 create type public.pool_leader as (
@@ -438,8 +450,10 @@ comment on type public.pool_leader is 'The program that leads the pool; is_late:
 create type public.pool_member as (
   worker_id text,
   process text,
+  lanes text[],
   lane text,
   lane_since timestamptz,
+  lane_reason text,
   switches integer,
   reads_lane text,
   reads_document uuid,
@@ -449,8 +463,17 @@ create type public.pool_member as (
   claimed_at timestamptz
 );
 comment on type public.pool_member is
-  'A pool worker and the document it is reading. Nullable: lane, lane_since, reads_lane, reads_document, '
-  'document_name, claimed_at.';
+  'A pool worker: the lanes it serves, the one it is assigned to and why, and the document it is reading. '
+  'Nullable: lane, lane_since, lane_reason, reads_lane, reads_document, document_name, claimed_at.';
+
+create type public.pool_switch as (
+  at timestamptz,
+  worker_id text,
+  from_lane text,
+  to_lane text,
+  reason text
+);
+comment on type public.pool_switch is 'A worker that was assigned to another lane, and why.';
 
 create type public.pool_history_point as (
   at timestamptz,
@@ -467,10 +490,12 @@ create type public.pool_status_answer as (
   paused text[],
   leader public.pool_leader,
   workers public.pool_member[],
-  history public.pool_history_point[]
+  history public.pool_history_point[],
+  switches public.pool_switch[]
 );
 comment on type public.pool_status_answer is
-  'Lane backlog, paused lanes, leader, workers, and the history of the last hours. Nullable: leader.';
+  'Lane backlog, paused lanes, leader, workers, and the history of the last hours with the latest 50 switches. '
+  'Nullable: leader.';
 
 create function private.pool_status(p_hours integer, p_now timestamptz default now())
 returns public.pool_status_answer
@@ -495,10 +520,11 @@ begin
   v_answer.workers := array(
     select x::public.pool_member
     from (
-      select w.worker_id, w.process, w.lane, w.lane_since, w.switches, w.reads_lane, w.reads_document, w.started_at,
-        w.seen_at, d.name::text, d.claimed_at
-      from private.pool_workers as w
+      select w.worker_id, w.process, w.lanes, w.lane, w.lane_since, w.lane_reason, w.switches, w.reads_lane,
+        w.reads_document, w.started_at, w.seen_at, d.name::text, d.claimed_at
+      from private.workers as w
       left join public.documents as d on d.id = w.reads_document
+      where w.seen_at > p_now - private.silent_after()
       order by w.worker_id
     ) as x
   );
@@ -514,6 +540,15 @@ begin
       order by floor(extract(epoch from k.at) / (p_hours * 18)), k.at desc
     ) as h
     order by h.at
+  );
+  v_answer.switches := array(
+    select x::public.pool_switch
+    from (
+      select s.at, s.worker_id, s.from_lane, s.to_lane, s.reason from private.pool_switches as s
+      where s.at > p_now - make_interval(hours => p_hours)
+      order by s.at desc, s.worker_id
+      limit 50
+    ) as x
   );
   return v_answer;
 end;
@@ -577,5 +612,5 @@ returns public.pool_status_answer
 language sql stable security invoker set search_path = ''
 as $$ select private.pool_status(p_hours) $$;
 comment on function public.pool_status(integer) is
-  'HAC: lane backlog, leader and workers of the pool, and the history of backlog and assignments.';
+  'HAC: lane backlog, leader and workers of the pool, the history of backlog and assignments, and the latest switches.';
 grant execute on function public.pool_status(integer) to authenticated, service_role;

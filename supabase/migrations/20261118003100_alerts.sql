@@ -41,6 +41,7 @@ values
   ('extraction_failures', 'extractions', true, 'Failed and expired extractions of registry documents'),
   ('paused_lanes', 'lanes', false, 'Lanes paused by an outage'),
   ('silent_workers', 'workers', false, 'Workers with no report for 2 minutes that have not signed off'),
+  ('pool_switches', 'switches', true, 'Changes of lane by the worker of the pool that changed most often'),
   ('failed_webhooks', 'webhooks', true, 'Webhooks that failed after all retries'),
   ('failed_functions', 'runs', true, 'Failed runs of functions'),
   ('volume_outages', 'turns', true, 'Volume stages released because a store or an engine was unavailable'),
@@ -108,6 +109,7 @@ values
   ('extractions-warning', 'extraction_failures', '>', 10, 3600, 0, 600, 0, 'warning', 'Check error_message in extraction_queue, and the logs of the extractors.'),
   ('lane-paused-critical', 'paused_lanes', '>', 0, null, 300, 60, 0, 'critical', 'An engine, the GPU service or the file store is unavailable; the Lanes page shows which.'),
   ('silent-workers-warning', 'silent_workers', '>', 0, null, 300, 120, 0, 'warning', 'A worker died: check its log. The sweep has returned its documents to the queue.'),
+  ('pool-thrashing-warning', 'pool_switches', '>', 20, 3600, 0, 600, 0, 'warning', 'Workers change lanes too often: raise OCR_REBALANCE_INTERVAL_MS; the Pool page shows the reasons.'),
   ('webhooks-warning', 'failed_webhooks', '>', 0, 3600, 0, 600, 0, 'warning', 'A webhook was not delivered: the webhooks table has its URL and error.'),
   ('functions-warning', 'failed_functions', '>', 5, 3600, 0, 600, 0, 'warning', 'The Functions page shows the errors.'),
   ('volume-outages-critical', 'volume_outages', '>', 2, 1800, 0, 600, 0, 'critical', 'A bucket or an engine is unavailable or misconfigured: the latest stage runs of the volume show which.'),
@@ -453,6 +455,15 @@ begin
     when 'silent_workers' then
       select count(*), string_agg(w.worker_id, ', ' order by w.worker_id) into v_value, v_detail
       from private.workers as w where w.seen_at < p_now - interval '2 minutes';
+    when 'pool_switches' then
+      select x.switches, x.detail into v_value, v_detail
+      from (
+        select count(*) as switches, format('%s: %s', s.worker_id, max(s.reason)) as detail
+        from private.pool_switches as s
+        where s.at > v_since and s.at <= p_now
+        group by s.worker_id order by count(*) desc limit 1
+      ) as x;
+      v_value := coalesce(v_value, 0);
     when 'failed_webhooks' then
       select count(*), min(w.error) into v_value, v_detail
       from public.webhooks as w

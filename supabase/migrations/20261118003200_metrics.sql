@@ -91,8 +91,8 @@ as $$
         order by q.urgency, q.turn, q.document_id
         limit 1
       ), 0)::double precision as oldest_seconds,
-      (select count(*) from private.pool_workers as w where w.lane = l.lane) as assigned_workers,
-      (select count(*) from private.pool_workers as w where w.reads_lane = l.lane) as reading_workers
+      (select count(*) from private.workers as w where w.lane = l.lane) as assigned_workers,
+      (select count(*) from private.workers as w where w.reads_lane = l.lane) as reading_workers
     from public.lanes as l
   ),
   stage as (

@@ -23,7 +23,9 @@ async def test_the_pool_updates_live(site: sites.Site) -> None:
             {"worker_id": "a-1", "lane": "acte", "document_id": str(claim.document_id)},
             {"worker_id": "a-2"},
         ]
-        await factory.call("report_pool", p_process="a", p_workers=Jsonb(workers))
+        await factory.call(
+            "report_pool", p_process="a", p_lanes=["acte", "index"], p_workers=Jsonb(workers)
+        )
         await factory.call("lead_pool", p_process="a", p_lease_seconds=60)
         await factory.call(
             "assign_pool",

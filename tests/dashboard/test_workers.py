@@ -19,8 +19,7 @@ async def test_the_list_of_workers_updates_live(site: sites.Site) -> None:
         await page.goto("/workers")
         content = page.locator("#workers")
         await expect(content).to_contain_text("No workers have been seen in the last ten minutes")
-        report = {"p_worker_id": f"host-1 {EVIL}", "p_lanes": ["image", "pdf"]}
-        await factory.call("report_worker", **report)
+        await factory.report_workers(f"host-1 {EVIL}")
         row = page.locator("tbody tr")
         await expect(row).to_contain_text("idle")
         await expect(row).to_contain_text("image, pdf")

@@ -513,19 +513,11 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         {"p_email": ["null", "''", "' '", LONG], "p_role": ["null", "''", "'owner'"]},
     ),
     (
-        "report_worker",
-        {"p_worker_id": "'w'", "p_lanes": "array['pdf']"},
-        {
-            "p_worker_id": ["null", "''", "' '", LONG],
-            "p_lanes": ["null", "array['nope']", "array[null]::text[]"],
-            "p_leaves": ["null"],
-        },
-    ),
-    (
         "report_pool",
-        {"p_process": "'p'", "p_workers": "'[]'"},
+        {"p_process": "'p'", "p_lanes": "array['pdf']", "p_workers": "'[]'"},
         {
             "p_process": ["null", "''", "' '", LONG],
+            "p_lanes": ["null", "array['nope']", "array[null]::text[]"],
             "p_workers": [
                 "null",
                 "'{}'",
@@ -724,7 +716,6 @@ NOTHING_DONE: dict[str, Any] = {
     "settle_alert_notice(%(gone)s, 1)": False,
     "settle_webhook(%(gone)s, 1)": False,
     "end_function_run(0, 'completed')": False,
-    "report_worker('nobody', '{}', true)": False,
     "settle_webhook(%(gone)s, null)": False,
     **bad_volumes.NOTHING_DONE,
 }

@@ -64,6 +64,15 @@ class Factory:
         (answer,) = await call(self.conn, function, **params)
         return answer
 
+    async def report_workers(self, *worker_ids: str, process: str = "p") -> Any:
+        """Report all workers of a program of the pool."""
+        return await self.call(
+            "report_pool",
+            p_process=process,
+            p_lanes=["image", "pdf"],
+            p_workers=Jsonb([{"worker_id": name} for name in worker_ids]),
+        )
+
     async def user(self, *, admin: bool = False) -> uuid.UUID:
         """Sign somebody up."""
         user_id = await self.database.create_user()

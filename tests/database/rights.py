@@ -201,7 +201,6 @@ remove_volume_message     no   no     no       no     no     no    no    yes    
 report_conflict           no   no     no       no     yes    yes   yes   yes     no
 report_gauge              no   no     no       no     no     no    no    yes     no
 report_pool               no   no     no       no     no     no    no    yes     yes
-report_worker             no   no     no       no     no     no    no    yes     yes
 republish_volumes         no   no     no       no     no     no    no    yes     yes
 request_webhook           no   no     no       no     yes    yes   yes   yes     no
 rerun_check_job           no   no     no       no     yes    yes   yes   yes     no
@@ -362,8 +361,7 @@ ARGUMENTS = {
     "list_functions": "",
     "list_lanes": "",
     "list_workers": "",
-    "report_worker": "'w', array['image']",
-    "report_pool": "'p', '[]'",
+    "report_pool": "'p', array['image'], '[]'",
     "lead_pool": "'p', 60",
     "assign_pool": "'p', 1, '[]', '{}'",
     "pool_status": "",

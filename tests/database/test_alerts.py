@@ -162,9 +162,19 @@ async def _paused(watch: Watch) -> None:
 
 async def _silent(watch: Watch) -> None:
     await watch.run(
-        "insert into private.workers values ('w', '{image}', now(), %s) "
+        "insert into private.workers (worker_id, process, lanes, started_at, seen_at) "
+        "values ('w', 'p', '{image}', now(), %s) "
         "on conflict (worker_id) do update set seen_at = excluded.seen_at",
         watch.now - 3 * MINUTE,
+    )
+
+
+async def _thrashing(watch: Watch) -> None:
+    await watch.run(
+        "insert into private.pool_switches (at, worker_id, from_lane, to_lane, reason) "
+        "select %s - make_interval(mins => n), 'w', 'index', 'acte', 'x' "
+        "from generate_series(0, 20) as n on conflict do nothing",
+        watch.now,
     )
 
 
@@ -278,6 +288,7 @@ OTHERS = {
     "retry-success-warning": _retries_in_vain,
     "conflicts-warning": _some_conflicts,
     "slow-day-warning": _slow_day,
+    "pool-thrashing-warning": _thrashing,
     "webhooks-warning": _undelivered,
     "functions-warning": _failing,
     "volume-outages-critical": _bucket_away,
@@ -308,6 +319,7 @@ async def test_each_other_rule_fires_after_its_time_and_resolves_by_itself(
 
     await watch.run("delete from documents")
     await watch.run("delete from private.workers")
+    await watch.run("delete from private.pool_switches")
     await watch.run("delete from private.gauges")
     await watch.run("truncate ocr_processing_logs, ocr_errors, private.conflicts")
     await watch.run(

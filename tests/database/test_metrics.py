@@ -91,7 +91,8 @@ async def test_what_has_ended_is_counted_for_good(database: databases.Database) 
     for run, outcome in zip(runs, ("completed", "failed"), strict=False):
         for _ in range(2):  # a call that is sent again counts once
             await factory.call("end_function_run", p_run_id=run, p_outcome=outcome)
-    await factory.call("report_pool", p_process="p", p_workers=Jsonb([{"worker_id": "w"}]))
+    lanes, workers = ["image", "acte"], Jsonb([{"worker_id": "w"}])
+    await factory.call("report_pool", p_process="p", p_lanes=lanes, p_workers=workers)
     await factory.call("lead_pool", p_process="p", p_lease_seconds=60)
     for n, lane in enumerate(("image", "acte", "acte")):
         await factory.call(
@@ -153,8 +154,7 @@ async def test_documents_are_counted_by_lane_and_by_what_becomes_of_them(
     )  # fmt: skip
     for category in ("permanent", "permanent", "resource"):
         await factory.dead_letter(category=category)
-    await factory.call("report_worker", p_worker_id="idler", p_lanes=["image"])
-    await factory.call("report_worker", p_worker_id="reader", p_lanes=["pdf"])
+    await factory.report_workers("idler", "reader")
     await factory.call("pause_lane", p_lane="check", p_reason="maintenance")
     for statuses in ((), (), (2,), (2, 6)):
         document = await factory.awaiting_file()

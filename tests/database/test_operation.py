@@ -28,9 +28,8 @@ async def test_workers_are_seen_while_they_read_wait_and_shortly_after(
     claim = await factory.claimed(worker="reader")
     await factory.claimed(worker="lost")
     await factory.completed()  # by worker-1
-    for name in ("idle", "dead", "leaver", "reader"):
-        await factory.call("report_worker", p_worker_id=name, p_lanes=["image", "pdf"])
-    assert await factory.call("report_worker", p_worker_id="leaver", p_lanes=[], p_leaves=True)
+    await factory.report_workers("idle", "dead", "leaver", "reader")
+    await factory.report_workers("idle", "dead", "reader")
     conn = await database.connect()
     await conn.execute(
         "update private.workers set seen_at = now() - interval '2 minutes' where worker_id = 'dead'"
@@ -53,10 +52,10 @@ async def test_workers_are_seen_while_they_read_wait_and_shortly_after(
 async def test_who_was_not_heard_of_for_an_hour_is_forgotten(database: databases.Database) -> None:
     """The table of workers stays as small as they are few."""
     factory = await factories.Factory.of(database)
-    await factory.call("report_worker", p_worker_id="old", p_lanes=["image"])
+    await factory.report_workers("old", process="a")
     conn = await database.connect()
     await conn.execute("update private.workers set seen_at = now() - interval '61 minutes'")
-    await factory.call("report_worker", p_worker_id="new", p_lanes=["image"])
+    await factory.report_workers("new", process="b")
     assert list(await _workers(factory)) == ["new"]
 
 

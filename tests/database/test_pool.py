@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.support import databases
 
 LEASE = 60
+LANES = ["image", "pdf", "index", "acte"]
 
 
 async def _at(conn: psycopg.AsyncConnection, seconds: float, call: str, *values: Any) -> Any:
@@ -31,7 +32,7 @@ async def _lead(conn: psycopg.AsyncConnection, seconds: float, process: str) -> 
 
 async def _report(conn: psycopg.AsyncConnection, seconds: float, process: str, *ids: str) -> Any:
     rows = Jsonb([{"worker_id": name} for name in ids])
-    return await _at(conn, seconds, "report_pool(%s, %s, %s)", process, rows)
+    return await _at(conn, seconds, "report_pool(%s, %s, %s, %s)", process, LANES, rows)
 
 
 async def _assign(
@@ -107,8 +108,14 @@ async def test_people_see_the_pool_and_its_last_hours(database: databases.Databa
     factory = await factories.Factory.of(database)
     claim = await factory.claimed(lane="image")
     worker = {"worker_id": "a-1", "lane": "image", "document_id": str(claim.document_id)}
-    told = await factory.call("report_pool", p_process="a", p_workers=Jsonb([worker]))
-    assert told["reading"] == {"image": 1}
+    for process in ("a", "b"):
+        told = await factory.call(
+            "report_pool",
+            p_process=process,
+            p_lanes=LANES,
+            p_workers=Jsonb([worker] if process == "a" else []),
+        )
+        assert told["reading"] == ({} if process == "a" else {"image": 1})
     assert (await factory.call("pool_status"))["leader"] is None
     await factory.call("lead_pool", p_process="a", p_lease_seconds=LEASE)
     for lane in ("image", "pdf"):
@@ -116,13 +123,18 @@ async def test_people_see_the_pool_and_its_last_hours(database: databases.Databa
             "assign_pool",
             p_process="a",
             p_term=1,
-            p_workers=Jsonb([{"worker_id": "a-1", "lane": lane}]),
+            p_workers=Jsonb([{"worker_id": "a-1", "lane": lane, "reason": f"{lane} waits"}]),
             p_backlog=Jsonb({"image": 7}),
         )
     seen = await factory.call("pool_status")
     assert (seen["leader"]["process"], seen["leader"]["is_late"]) == ("a", False)
     (shown,) = seen["workers"]
     assert (shown["lane"], shown["reads_lane"], shown["switches"]) == ("pdf", "image", 1)
+    assert (shown["lanes"], shown["lane_reason"]) == (LANES, "pdf waits")
+    (switch,) = seen["switches"]
+    assert (switch["from_lane"], switch["to_lane"], switch["reason"]) == (
+        "image", "pdf", "pdf waits",
+    )  # fmt: skip
     assert shown["document_name"]
     assert seen["history"][-1]["allocation"] == {"pdf": 1}
     assert sum(point["switches"] for point in seen["history"]) == 1

@@ -71,7 +71,7 @@ class Counted(database.Database):
     @property
     def calls(self) -> int:
         """Count those that do not come by the clock."""
-        return sum(name != "report_worker" for name in self.names)
+        return sum(name != "report_pool" for name in self.names)
 
     def of(self, *names: str) -> int:
         """Count the calls of these functions."""

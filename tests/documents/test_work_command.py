@@ -98,7 +98,7 @@ async def test_a_lane_that_is_not_there_is_said_in_one_line(
     async with started(database, tmp_path, "--engine", "null", "--lanes", "nope") as process:
         _, complaint = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode == 1
-    assert "unknown lane nope" in complaint.decode().splitlines()[-1]
+    assert "unknown lane 'nope'; choose from" in complaint.decode().splitlines()[-1]
 
 
 def _png() -> bytes:

@@ -14,7 +14,6 @@ from pagewarden.documents import lanes
 from pagewarden.documents import worker as worker_module
 from tests.database import queries
 from tests.documents import readers
-from tests.support import polling
 from tests.support.single_reader import SingleReader
 
 if TYPE_CHECKING:
@@ -355,18 +354,3 @@ async def test_what_trying_again_cannot_help_is_not_tried_again(
     await desk.drain(readers.Recorder([error]))
     row = await desk.row(document)
     assert (row["ocr_status"], row["attempts"]) == (status, 1)
-
-
-async def test_a_worker_that_runs_all_the_time_is_seen_until_it_leaves(
-    desk: readers.Desk,
-) -> None:
-    """Idle, with the lanes it serves; when it has gone nobody looks for it."""
-
-    async def seen() -> bool:
-        return bool(await desk.link.list_workers())
-
-    async with readers.at_work(desk.worker(readers.Recorder())):
-        await polling.wait_until(seen)
-        (row,) = await desk.link.list_workers()
-        assert (row["state"], row["lanes"], row["in_hand"]) == ("idle", ["image"], 0)
-    assert not await seen()

@@ -1,35 +1,52 @@
-"""An idle program of the pool claims once, waits for a notification, and claims again."""
+"""Programs of the pool: calls of idle workers, the order of lanes, and documents that yield."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from pagewarden import database as gateways
+from pagewarden import documents
 from pagewarden.database import listener, tables
+from pagewarden.pool import manager, program
+from pagewarden.pool.capacity import Capacity, Reservation, ResourceCost
 from pagewarden.pool.plan import PoolPlan
 from pagewarden.pool.program import PoolProgram
+from tests.database import factories, queries
 from tests.documents import readers
 from tests.support import polling
 from tests.support.single_reader import SingleReader
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+    from pathlib import Path
+
+    import pytest
+
+    from pagewarden.database import rows
     from tests.support import databases
 
-PLAN = PoolPlan(
-    {"index": Fraction(1), "acte": Fraction(1)}, {"index": 1, "acte": 1}, 4, 4, 600.0, 99, 1e6
-)
+
+def _make_plan(*lanes: str, size: int = 4, folder: Path | None = None) -> PoolPlan:
+    weights = dict.fromkeys(lanes, Fraction(1))
+    minimums: dict[str, int] = {lane: 1 for lane in lanes if lane in {"index", "acte"}}
+    limit = ResourceCost(99, 1e6)
+    return PoolPlan(weights, minimums, size, size, 600.0, limit, usage_folder=folder)
 
 
 async def test_idle_pool_does_not_poll_the_database(
-    database: databases.Database,
+    database: databases.Database, tmp_path: Path
 ) -> None:
     """Each worker claims, subscribes and claims again; then no more calls follow."""
     async with await gateways.connect_direct(database.url()) as link:
         counted, hints, stop = readers.Counted(link), listener.Listener(), asyncio.Event()
-        program = PoolProgram(counted, SingleReader(readers.Recorder()), hints, "p", 20, 5, 600)
-        working = asyncio.create_task(program.run(PLAN, stop))
+        pool = PoolProgram(counted, SingleReader(readers.Recorder()), hints, "p", 20, 5, 600)
+        working = asyncio.create_task(
+            pool.run(_make_plan("index", "acte", folder=tmp_path / "usage"), stop)
+        )
         calls = 4 * 3  # claim, wait, claim
         await polling.wait_until(lambda: counted.of("claim_documents") >= 8)
         for _ in range(50):  # time for more calls
@@ -38,3 +55,128 @@ async def test_idle_pool_does_not_poll_the_database(
         stop.set()
         await working
         assert (await link.pool_status())["workers"] == []
+
+
+@dataclass(frozen=True, slots=True)
+class PagedReader:
+    """Reads documents of 100 pages in lane acte, of one in others, each page after a permit."""
+
+    permits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+    read_pages: list[tuple[str, int]] = field(default_factory=list)
+
+    async def get_run(self, claim: documents.Claim) -> documents.ReadingRun:
+        """Name a run that is always the same."""
+        assert claim.lock_token
+        return documents.ReadingRun("paged", "1")
+
+    async def read(
+        self, claim: documents.Claim, done: frozenset[int]
+    ) -> AsyncGenerator[documents.Page]:
+        """Yield the pages that are not done."""
+        count = 100 if claim.lane == "acte" else 1
+        for number in range(1, count + 1):
+            if number not in done:
+                await self.permits.acquire()
+                self.read_pages.append((claim.lane, number))
+                yield documents.Page(number, text="text", confidence=number / 100, of=count)
+
+
+@contextlib.asynccontextmanager
+async def _run_pool(
+    database: databases.Database, reader: PagedReader, plan: PoolPlan
+) -> AsyncIterator[None]:
+    """Run a program of the pool with the privileges of a worker."""
+    url, stop = database.url("pagewarden_worker"), asyncio.Event()
+    async with (
+        await gateways.connect_direct(url) as link,
+        listener.open_listener(url) as hints,
+    ):
+        pool = PoolProgram(link, SingleReader(reader), hints, "p", 20, 5, 0.05)
+        running = asyncio.create_task(pool.run(plan, stop))
+        yield
+        stop.set()
+        await running
+
+
+async def test_long_document_yields_between_pages_and_is_resumed(
+    database: databases.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single worker reads an upload in the middle of an acte, which counts as one attempt."""
+    monkeypatch.setattr(program, "TURN_SECONDS", 0.0)
+    reader, factory = PagedReader(), await factories.Factory.of(database)
+    plan = _make_plan("image", "acte", size=1, folder=tmp_path / "usage")
+
+    async def has_state(lane: str, status: str) -> bool:
+        query = "select ocr_status = %s from documents where lane = %s"
+        return await (await factory.conn.execute(query, (status, lane))).fetchone() == (True,)
+
+    async with _run_pool(database, reader, plan):
+        await factory.queued(lane="acte")
+        await polling.wait_until(lambda: has_state("acte", "processing"))
+        await factory.queued(lane="image")
+        while not await has_state("image", "completed"):
+            reader.permits.release()
+            await asyncio.sleep(0.01)
+        for _ in range(100):
+            reader.permits.release()
+        await polling.wait_until(lambda: has_state("acte", "completed"))
+    assert ("image", 1) in reader.read_pages[1:100]
+    pages = [number for lane, number in reader.read_pages if lane == "acte"]
+    assert set(pages) == set(range(1, 101))
+    assert len(pages) < 110  # those that were being read meanwhile are read again
+    (acte,) = await queries.rows(
+        factory.conn,
+        "select d.attempts, d.retry_count, d.rescues, confidence_score::float as confidence"
+        " from documents as d join ocr_processing_logs as r on r.document_id = d.id"
+        " where lane = 'acte'",
+    )
+    assert acte == {"attempts": 1, "retry_count": 0, "rescues": 0, "confidence": 0.505}
+    assert await queries.violations(factory.conn) == []
+
+
+def _make_state(*reading: str, waiting: set[str]) -> program.PoolState:
+    plan = _make_plan("image", "check", "pdf", "index", "acte")
+    state = program.PoolState(
+        plan,
+        Capacity(plan.limit),
+        {lane: asyncio.Event() for lane in plan.lanes},
+        waiting=waiting,
+    )
+    for number, lane in enumerate(reading):
+        activity = program.WorkerActivity(Reservation(state.capacity))
+        activity.start(
+            documents.Claim(str(number), "token", "name", lane, None, None, None, None, 1)
+        )
+        state.workers[str(number)] = activity
+    return state
+
+
+def test_lanes_with_work_and_too_few_workers_come_in_turn() -> None:
+    """A minimum of two, work that has just arrived, and readers of other programs count."""
+    state = _make_state("acte", "acte", waiting={"acte", "index", "image"})
+    assert state.list_neglected("acte") == ["image", "index"]
+    assert state.list_neglected("image") == ["index", "image"]
+    state.arrivals["pdf"].set()
+    assert state.list_neglected(None) == ["image", "pdf", "index"]
+    state.reading_elsewhere = {"image": 1, "pdf": 1}
+    assert state.list_neglected(None) == ["index"]
+    state.record_empty(["index"])
+    assert state.list_neglected(None) == []
+    assert state.count_surplus("acte") == 1
+
+
+def test_programs_with_the_same_lanes_share_their_workers() -> None:
+    """A program for PDFs only gets no other lane, whatever waits."""
+    plan = _make_plan("image", "pdf", "index", "acte")
+    workers: list[rows.AssignableWorker] = [
+        {"worker_id": name, "lane": None, "is_idle": True, "seconds": None, "lanes": lanes}
+        for name, lanes in (
+            ("a", ["image", "pdf", "index", "acte"]),
+            ("b", ["image", "pdf", "index", "acte"]),
+            ("c", ["pdf"]),
+        )
+    ]
+    backlog = {"image": 0, "pdf": 1, "index": 10, "acte": 10}
+    assigned = manager.assign_lanes(plan, backlog, workers)
+    assert {w.worker_id: w.lane for w in assigned} == {"a": "index", "b": "acte", "c": "pdf"}
+    assert {w.reason for w in assigned} == {"the worker is new"}

@@ -53,6 +53,7 @@ _FAKES: Mapping[str, EngineEntry] = MappingProxyType(
         "fake-flaky": EngineEntry("pagewarden.ocr.engines.fakes", "FlakyEngine"),
         "fake-remote": EngineEntry("pagewarden.ocr.engines.fakes", "FakeRemoteEngine", remote=True),
         "fake-steady": EngineEntry("pagewarden.ocr.engines.fakes", "SteadyEngine"),
+        "fake-slow": EngineEntry("pagewarden.ocr.engines.fakes", "SlowEngine"),
         "fake-unloadable": EngineEntry("pagewarden.ocr.engines.fakes", "UnloadableEngine"),
     }
 )

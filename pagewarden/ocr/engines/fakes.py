@@ -83,6 +83,18 @@ class SteadyEngine(NullEngine):
         return base.RecognitionResult(_line(image, f"{image.width}x{image.height}"))
 
 
+class SlowEngine(NullEngine):
+    """Takes a second for every page, as real engines do, without using a CPU."""
+
+    name: ClassVar[str] = "fake-slow"
+
+    def recognise(self, image: base.PageImage, hints: base.PageHints) -> base.RecognitionResult:
+        """Sleep, then return a text."""
+        del hints
+        time.sleep(1.0)
+        return base.RecognitionResult(_line(image, "slow"))
+
+
 class FlakyEngine(NullEngine):
     """Returns the same text as SteadyEngine, but fails at random; a retry usually succeeds."""
 
