@@ -147,7 +147,7 @@ class _JobReceiver:
     async def _receive_form(self, form: request_body.MultipartForm) -> None:
         values: dict[str, Any] = {}
         parts = 0
-        async for event, value in form.events():
+        async for event, value in form.iterate_events():
             if event != "part":
                 continue
             parts += 1

@@ -334,7 +334,7 @@ begin
   end if;
   perform private.log_act(
     null, null, 'volumes_rerun',
-    format('job %s: %s volumes run %s again', v_job.job_key, cardinality(v_ids), coalesce(p_stage, 'the stage that failed')),
+    format('job %s: %s volumes rerun from %s', v_job.job_key, cardinality(v_ids), coalesce(p_stage, 'the stage that failed')),
     null, null,
     jsonb_build_object(
       'job_id', p_job_id, 'stage', p_stage, 'tasks', to_jsonb(v_ids[1:100]), 'old_config', v_job.config, 'config', v_config

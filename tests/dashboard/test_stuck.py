@@ -67,7 +67,7 @@ SILENT = {"silent_seconds": 600.0, "lock_expires_at": _at(-9), "sweep_due_at": _
 )
 def test_stuck_documents_are_explained(changes: dict[str, Any], expected: list[str]) -> None:
     """Why a document is stuck, what the sweep will do and when, and what a release does."""
-    verdict = stuck.judge(cast("rows.StuckDocument", ALIVE | changes), NOW)
+    verdict = stuck.explain_row(cast("rows.StuckDocument", ALIVE | changes), NOW)
     text = f"{verdict.reason} {verdict.if_kept} {verdict.if_released}"
     assert [part for part in expected if part not in text] == [], text
 
