@@ -95,7 +95,7 @@ def compare_texts(submitted: str, current: str) -> list[tuple[str, str]]:
     one, other = submitted.splitlines(), current.splitlines()
     if max(len(one), len(other)) > MAX_LINES or len(submitted) + len(current) > 2 * MAX_CHARACTERS:
         return []
-    if not corrections.is_comparable(one, other):
+    if not corrections.is_diff_fast(one, other):
         return []
     matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
     return [

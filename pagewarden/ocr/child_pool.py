@@ -126,7 +126,7 @@ class DeathPolicy:
         self._bounds = bounds
         self._lost = 0
 
-    def explain(
+    def decide(
         self, death: host.ChildDied, location: str, *, is_new: bool
     ) -> errors.ReadingError | None:
         """Return the error of the work; None to repeat it in a new child.

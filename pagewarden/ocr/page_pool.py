@@ -64,7 +64,7 @@ class PagePool:
         self._sandbox = sandbox
         self._slots = slots
         self._width = width
-        self._clock = Clock()
+        self._clock = ReadingClock()
         self._workers: list[asyncio.Task[None]] = []
         self._plan: asyncio.Future[PagePlan] = asyncio.get_running_loop().create_future()
         self._results: asyncio.Queue[pages.ReadPage | Exception] = asyncio.Queue()
@@ -145,7 +145,7 @@ class PagePool:
         bounds = self._job.bounds
         if death.timed_out and death.seconds < bounds.page_seconds:
             raise host.document_timeout_error(self._job.name, bounds) from death
-        error = self._deaths.explain(
+        error = self._deaths.decide(
             death, limits.describe_location(self._job.name, number), is_new=fresh
         )
         if error is None:
@@ -263,7 +263,7 @@ class PagePlan:
         return True
 
 
-class Clock:
+class ReadingClock:
     """Counts the seconds in which at least one worker has a slot; waiting does not count."""
 
     def __init__(self) -> None:

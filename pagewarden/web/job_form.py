@@ -56,7 +56,7 @@ class JobFields(pydantic.BaseModel, extra="forbid"):
     image: str | EncodedImage | None = None
     images: list[str | EncodedImage] = pydantic.Field(default_factory=list)
     reference: str | list[str] | None = pydantic.Field(
-        default=None, description="Expected strings for pictures without strings of their own."
+        default=None, description="Expected strings for pictures that have none."
     )
     references: dict[str, str | list[str]] | None = pydantic.Field(
         default=None, description="Expected strings by picture name."

@@ -195,7 +195,7 @@ begin
 end;
 $$;
 comment on function private.erase(uuid, uuid[]) is
-  'Erase documents of a case, which the caller has locked, with their pages, text, errors and tasks. Their files are '
+  'Erase documents of a case that the caller has locked, with their pages, text, errors and tasks. Their files are '
   'listed for removal; audit entries are kept.';
 
 create function private.erase_document(p_document_id uuid)

@@ -203,7 +203,7 @@ begin
 end;
 $$;
 comment on function private.reset_volumes(bigint[], text, boolean, timestamptz) is
-  'Reset tasks, which the caller has locked, to the start of a stage (null: the current stage of each) and remove '
+  'Reset tasks that the caller has locked to the start of a stage (null: the current stage of each) and remove '
   'their locks. p_is_forced: run that stage even if it was already done. Messages already sent become stale.';
 
 create type public.cancel_volume_job_answer as (

@@ -104,7 +104,7 @@ class ProcessPool:
                     return await self._ask(child, request)
                 except host.ChildDied as death:
                     is_new = child.session.is_new
-                    error = deaths.explain(death, request.page_name, is_new=is_new)
+                    error = deaths.decide(death, request.page_name, is_new=is_new)
                     if error is not None:
                         raise error from death
                 child = await self._start()
