@@ -65,7 +65,7 @@ class GeminiSettings(BaseSettings):
     gemini_requests_per_minute: int = Field(
         default=REQUESTS_PER_MINUTE,
         gt=0,
-        description="Maximum requests per minute, for each process; a page takes two requests.",
+        description="Maximum requests per minute and process; a page takes two requests.",
     )
     gemini_timeout_seconds: float = Field(
         default=TIMEOUT_SECONDS, gt=0, description="Timeout for one request."
@@ -81,12 +81,12 @@ class GeminiSettings(BaseSettings):
     gemini_input_price: float = Field(
         default=INPUT_PRICE,
         ge=0,
-        description="Price per million input tokens of the model, in US dollars.",
+        description="Price per million input tokens in US dollars; depends on the model.",
     )
     gemini_output_price: float = Field(
         default=OUTPUT_PRICE,
         ge=0,
-        description="Price per million output tokens of the model, in US dollars.",
+        description="Price per million output tokens in US dollars; depends on the model.",
     )
 
     @classmethod
