@@ -53,7 +53,7 @@ SILENT = {"silent_seconds": 600.0, "lock_expires_at": _at(-9), "sweep_due_at": _
             ["last seen 10 min ago; its lock has expired", "on its next run: it returns"],
         ),
         (SILENT | {"swept_at": _at(-10)}, ["last ran 10 min ago: check that pagewarden up"]),
-        (SILENT | {"swept_at": None}, ["it has never run"]),
+        (SILENT | {"swept_at": None}, ["the sweep has never run"]),
         (
             {"silent_seconds": 400.0, "lock_expires_at": _at(4), "sweep_due_at": _at(4)},
             ["so it may still be reading", "will reclaim the document in 4 min"],
