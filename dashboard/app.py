@@ -89,20 +89,20 @@ def make_router() -> APIRouter:
 
 
 @_router.get("/")
-async def home(user: sessions.SignedIn) -> Response:
+async def redirect_to_first_page(user: sessions.SignedIn) -> Response:
     """Redirect to the first page of the menu that the user may see."""
     first = next(page for page in MENU if page.is_visible_to(is_admin=user.is_admin))
     return RedirectResponse(first.path, 303)
 
 
 @_router.get("/static/vendor/{name}")
-async def vendor_file(name: str) -> Response:
+async def serve_third_party_file(name: str) -> Response:
     """Serve a script of a third party."""
     return _revalidate(rendering.serve_vendor_file(name))
 
 
 @_router.get("/static/{name}")
-async def static_file(name: str, request: Request) -> Response:
+async def serve_static_file(name: str, request: Request) -> Response:
     """Serve one of our own style sheets, scripts or icons."""
     path = _STATIC.get(name)
     if path is None:

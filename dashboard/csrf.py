@@ -25,7 +25,7 @@ def make_token(services: Services, user: sessions.CurrentUser) -> str:
     return hmac.new(services.keys.secret_key.encode(), message, hashlib.sha256).hexdigest()
 
 
-def require_own_origin(request: Request, services: services.Current) -> None:
+def require_same_origin(request: Request, services: services.Current) -> None:
     """Reject a form from another site; browsers send the origin with every POST."""
     origin, host = (request.headers.get(name, "") for name in ("origin", "host"))
     if origin not in {services.settings.site_url, f"http://{host}", f"https://{host}"}:
@@ -36,7 +36,7 @@ async def _require_token(
     request: Request,
     services: services.Current,
     user: sessions.SignedIn,
-    _origin: Annotated[None, Depends(require_own_origin)],
+    _origin: Annotated[None, Depends(require_same_origin)],
 ) -> None:
     token = request.headers.get(HEADER) or str((await _read_form(request)).get(FIELD, ""))
     _verify_token(token, services, user)
@@ -51,7 +51,7 @@ async def _require_header(
     request: Request,
     services: services.Current,
     user: sessions.SignedIn,
-    _origin: Annotated[None, Depends(require_own_origin)],
+    _origin: Annotated[None, Depends(require_same_origin)],
 ) -> None:
     _verify_token(request.headers.get(HEADER, ""), services, user)
 
@@ -72,7 +72,7 @@ def _verify_token(token: str, services: Services, user: sessions.CurrentUser) ->
         raise errors.Forbidden("this form belongs to another session; reload the page")
 
 
-OWN_ORIGIN = Depends(require_own_origin)
+OWN_ORIGIN = Depends(require_same_origin)
 """For forms without a session, such as sign-in, and forms checked by make_token_check()."""
 
 FormToken = Annotated[None, Depends(_require_token)]

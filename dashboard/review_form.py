@@ -95,7 +95,7 @@ def compare_texts(submitted: str, current: str) -> list[tuple[str, str]]:
     one, other = submitted.splitlines(), current.splitlines()
     if max(len(one), len(other)) > MAX_LINES or len(submitted) + len(current) > 2 * MAX_CHARACTERS:
         return []
-    if not corrections.is_comparable(one, other):
+    if not corrections.is_diff_fast(one, other):
         return []
     matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
     return [
@@ -105,7 +105,7 @@ def compare_texts(submitted: str, current: str) -> list[tuple[str, str]]:
     ][:MAX_DIFFERENCES]
 
 
-def confidence_level(confidence: float) -> str:
+def get_confidence_level(confidence: float) -> str:
     """Return the level of a confidence: sure, unsure or doubtful."""
     if confidence >= _UNSURE:
         return "sure"
@@ -119,7 +119,7 @@ def _number_line(number: int, line: pages.Line) -> NumberedLine:
         line.block,
         # Rounded down, so that 100 % means certain.
         int(100 * line.confidence),
-        confidence_level(line.confidence),
+        get_confidence_level(line.confidence),
         " ".join(f"{point.x:.1f},{point.y:.1f}" for point in line.quad),
     )
 
@@ -171,16 +171,18 @@ async def _read_form(request: Request, _user: sessions.SignedIn) -> ReviewForm:
 def _parse_form(form: FormData) -> ReviewForm:
     texts = tuple(_clean_text(line).replace("\n", " ") for line in form.getlist("line"))
     return ReviewForm(
-        int(_field(form, "page")),
-        int(_field(form, "base")),
-        Action(_field(form, "act")),
-        bool(_field(form, "waiting")),
-        _join_lines(texts, _field(form, "blocks")) if texts else _clean_text(form.get("text", "")),
+        int(_get_field(form, "page")),
+        int(_get_field(form, "base")),
+        Action(_get_field(form, "act")),
+        bool(_get_field(form, "waiting")),
+        _join_lines(texts, _get_field(form, "blocks"))
+        if texts
+        else _clean_text(form.get("text", "")),
         texts,
     )
 
 
-def _field(form: FormData, name: str) -> str:
+def _get_field(form: FormData, name: str) -> str:
     return str(form.get(name, ""))
 
 

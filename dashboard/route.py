@@ -182,6 +182,6 @@ class Page:
         """Tell whether a user sees the page in the menu."""
         return is_admin or self.audience is Audience.ALL_USERS
 
-    def has(self, path: str) -> bool:
+    def contains(self, path: str) -> bool:
         """Tell whether a path is that of the page or of one of its subpages."""
         return path == self.path or path.startswith(f"{self.path}/")

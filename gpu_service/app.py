@@ -49,11 +49,11 @@ def create_app(config: ServiceConfig) -> FastAPI:
 # Dependencies.
 
 
-def _service_of_app(request: Request) -> Service:
+def _get_service(request: Request) -> Service:
     return cast("Service", request.app.state.service)
 
 
-AppService = Annotated[Service, Depends(_service_of_app)]
+AppService = Annotated[Service, Depends(_get_service)]
 """Route parameter type: the app's service."""
 
 

@@ -68,7 +68,9 @@ class LineBatcher:
         self, network: BatchRecogniser, lines: Sequence[crops.Crop]
     ) -> list[crops.LineReading]:
         """Read the lines of a page; raise the first error."""
-        scaled = [recognition.scale_line(line.pixels, pad_width=padded_width) for line in lines]
+        scaled = [
+            recognition.scale_line(line.pixels, pad_width=compute_padded_width) for line in lines
+        ]
         pending = self._add(network, scaled)
         return [line.result.result() for line in pending]
 
@@ -130,7 +132,7 @@ class LineBatcher:
             self._groups.clear()
 
 
-def padded_width(width: int) -> int:
+def compute_padded_width(width: int) -> int:
     """Round a width up, by an eighth at most, so that similar lines share a batch."""
     step = max(1 << max(width.bit_length() - 4, 0), recognition.STRIDE)
     return -(-width // step) * step
@@ -155,7 +157,7 @@ def _diagnose(network: BatchRecogniser, exc: Exception) -> errors.EngineError:
     """Read a blank line to learn whether the line or the network is at fault."""
     white = np.full((recognition.HEIGHT, recognition.HEIGHT), 255, np.uint8)
     try:
-        network.read_batch([recognition.scale_line(white, pad_width=padded_width)])
+        network.read_batch([recognition.scale_line(white, pad_width=compute_padded_width)])
     except Exception:  # noqa: BLE001  # the first error is the one to report
         return errors.EngineUnavailable(
             f"the recogniser has failed ({exc}); restart the GPU service"

@@ -58,7 +58,7 @@ class ServiceConfig:
             waiting=settings.gpu_waiting,
             processes=processes,
             max_bytes=settings.upload_max_bytes,
-            store_urls=tuple(_store_urls(settings)),
+            store_urls=tuple(_list_store_urls(settings)),
             check_test_line=name == BATCHED
             or engines.find_engine(name).module != engines.find_engine("null").module,
         )
@@ -83,7 +83,7 @@ def choose_device() -> ppocr_models.Device:
     return ppocr_models.Device(ppocr_models.CPU, cores)
 
 
-def _store_urls(settings: Settings) -> Iterator[str]:
+def _list_store_urls(settings: Settings) -> Iterator[str]:
     """List the prefixes of signed URLs of the file store; Dropbox has no fixed one."""
     if settings.files_public_url is not None:
         yield str(settings.files_public_url)

@@ -86,7 +86,7 @@ def install_handlers(app: FastAPI) -> None:
     The handlers read `app.state.retry_after` (seconds, for `Unavailable`) and count in
     `app.state.refusals`.
     """
-    app.add_exception_handler(RequestRejected, _handle_refused)
+    app.add_exception_handler(RequestRejected, _handle_rejection)
     app.add_exception_handler(errors.PagewardenError, _handle_pagewarden_error)
     app.add_exception_handler(RequestValidationError, _handle_invalid_request)
     app.add_exception_handler(HTTPException, _handle_http_exception)
@@ -94,7 +94,7 @@ def install_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _handle_unexpected)
 
 
-def validation_message(problems: Iterable[Mapping[str, Any]]) -> str:
+def format_validation_error(problems: Iterable[Mapping[str, Any]]) -> str:
     """Join the problems that pydantic found in one message."""
     return "; ".join(
         f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems
@@ -115,7 +115,7 @@ def _respond(request: Request, status: int, fault: gpu_protocol.ErrorPayload) ->
     return response_class(body, status, headers, media_type="application/json")
 
 
-async def _handle_refused(request: Request, exc: Exception) -> Response:
+async def _handle_rejection(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, RequestRejected)  # noqa: S101  # for the type checker
     fault = exc.fault
     if isinstance(exc, ServiceUnavailable):
@@ -131,7 +131,7 @@ async def _handle_pagewarden_error(request: Request, exc: Exception) -> Response
 
 async def _handle_invalid_request(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, RequestValidationError)  # noqa: S101  # for the type checker
-    message = validation_message(exc.errors())
+    message = format_validation_error(exc.errors())
     fault = gpu_protocol.ErrorPayload("InvalidRequest", message, errors.Category.PERMANENT)
     return _respond(request, 400, fault)
 

@@ -106,7 +106,7 @@ class ReaderFactory:
     async def self_test(self) -> None:
         """Open the default reader and read a test line, which loads all models."""
         selected = await self.select(None, None)
-        found = selected.reader.read(_test_page(), name="the test line", languages=["eng"])
+        found = selected.reader.read(_draw_test_page(), name="the test line", languages=["eng"])
         pages = [page async for page in found]
         problem = "; ".join(page.error for page in pages if page.error)
         text = " ".join(page.text for page in pages)
@@ -135,7 +135,7 @@ class ReaderFactory:
         return await self._resources.enter_async_context(reader)
 
 
-def _test_page() -> bytes:
+def _draw_test_page() -> bytes:
     page = Image.new("L", (900, 200), 255)
     font = ImageFont.load_default(size=48)
     ImageDraw.Draw(page).text((60, 70), TEST_LINE, fill=0, font=font)

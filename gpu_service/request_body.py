@@ -16,7 +16,7 @@ import pydantic
 from fastapi import Request
 
 from pagewarden import errors
-from pagewarden.gpu_service.errors import RequestRejected, validation_message
+from pagewarden.gpu_service.errors import RequestRejected, format_validation_error
 from pagewarden.ocr import gpu_protocol
 from pagewarden.storage import scratch
 
@@ -91,7 +91,7 @@ class StoreFetcher:
             url = httpx.URL(text)
         except httpx.InvalidURL as exc:
             raise _url_rejected_error(f"invalid URL: {exc}") from exc
-        if not any(_is_below(url, prefix) for prefix in self._prefixes):
+        if not any(_is_under_prefix(url, prefix) for prefix in self._prefixes):
             raise _url_rejected_error(
                 "the URL does not point to the configured file store; give the GPU service the "
                 "same PAGEWARDEN_FILES "
@@ -137,7 +137,7 @@ async def _limit(chunks: AsyncGenerator[bytes], max_bytes: int) -> AsyncGenerato
             yield chunk
 
 
-def _is_below(url: httpx.URL, prefix: httpx.URL) -> bool:
+def _is_under_prefix(url: httpx.URL, prefix: httpx.URL) -> bool:
     """Compare scheme, host, port and path; refuse paths that could lead out of the prefix."""
     same = (url.scheme, url.host, url.port) == (prefix.scheme, prefix.host, prefix.port)
     # Decoded twice: a server behind a proxy may do so too.
@@ -176,7 +176,7 @@ def _translate_validation_errors() -> Iterator[None]:
     try:
         yield
     except pydantic.ValidationError as exc:
-        raise RequestRejected(400, "InvalidRequest", validation_message(exc.errors())) from exc
+        raise RequestRejected(400, "InvalidRequest", format_validation_error(exc.errors())) from exc
 
 
 def _unsupported_type_error(media_type: str) -> RequestRejected:

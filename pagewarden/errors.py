@@ -280,7 +280,7 @@ class InvalidEngineResponse(EngineError):
 
 
 PAGE_ERRORS = (ReadingError, PageRejected, InvalidEngineResponse)
-"""Errors that affect only one page: that page fails, the rest of the document is read."""
+"""Errors that affect only one page: that page fails, and the rest of the document is read."""
 
 
 class SignInError(PagewardenError):

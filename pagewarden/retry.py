@@ -148,7 +148,7 @@ def jitter(seconds: float) -> float:
     return seconds * random.uniform(0.75, 1.25)  # noqa: S311  # not for secrets
 
 
-def lengthen(seconds: float) -> float:
+def add_jitter(seconds: float) -> float:
     """Add up to a quarter to a wait that a service requested, for the same reason."""
     return seconds * random.uniform(1.0, 1.25)  # noqa: S311  # not for secrets
 

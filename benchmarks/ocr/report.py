@@ -149,7 +149,7 @@ def make_steps_table(report: Report) -> table.Table:
         whole = sum(seconds.values())
         pages = min(contest.STEP_PAGES, len(report.pages))
         cells = (
-            f"{seconds[s] / pages:.3f}, {100 * seconds[s] / whole:.1f} %" for s in contest.STEPS
+            f"{seconds[s] / pages:.3f}, {100 * seconds[s] / whole:.1f}%" for s in contest.STEPS
         )
         grid.add_row(profile, *cells)
     return grid
@@ -174,7 +174,7 @@ def make_bare_table(report: Report) -> table.Table | None:
     columns = ["collection", "better bare engine", "difference", "low", "high", ""]
     grid = _make_grid("accurate: CER minus that of the better bare engine, 95 % interval", columns)
     for collection, rival, gap in report.compare_with_bare(result):
-        figures = [f"{100 * value:+.2f} %" for value in (gap.mean, gap.low, gap.high)]
+        figures = [f"{100 * value:+.2f}%" for value in (gap.mean, gap.low, gap.high)]
         grid.add_row(collection, rival, *figures, "worse" if gap.is_worse else "")
     return grid
 
@@ -222,7 +222,7 @@ def _check_goals(report: Report) -> Iterator[tuple[str, bool]]:
             yield f"{name}: no peer is both faster and more accurate", not better
     for name, steps in report.times.items():
         share = steps["straighten"] / sum(steps.values())
-        yield f"{name}: straightening takes less than 5 %", share < _MAX_STRAIGHTEN_SHARE
+        yield f"{name}: straightening takes less than 5%", share < _MAX_STRAIGHTEN_SHARE
 
 
 def _check_against_ocrmypdf(rows: Mapping[str, Row]) -> Iterator[tuple[str, bool]]:
@@ -265,7 +265,7 @@ def _make_grid(title: str, columns: Sequence[str]) -> table.Table:
 def _format_figures(row: Row) -> list[str]:
     return [
         row.contestant,
-        f"{100 * row.score.cer:.2f} %",
-        f"{100 * row.score.wer:.2f} %",
+        f"{100 * row.score.cer:.2f}%",
+        f"{100 * row.score.wer:.2f}%",
         f"{row.pages_per_second:.2f}",
     ]

@@ -86,7 +86,7 @@ class SampleVolume:
         inputs = self.stage_input()
         with inputs.output.scratch(inputs.token) as scratch:
             async with contents.open_contents(inputs.output, inputs.keys, scratch) as volume:
-                return [page.to_read_page().text for page in volume.pages()]
+                return [page.to_read_page().text for page in volume.iterate_pages()]
 
 
 def make_volume(

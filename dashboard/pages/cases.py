@@ -97,7 +97,7 @@ _DONE = {
 }
 
 
-class Contents(rows.CaseContentsAnswer):
+class CaseContents(rows.CaseContentsAnswer):
     """The contents of a case; `waiting` counts its unfinished documents."""
 
     waiting: int
@@ -229,7 +229,7 @@ async def _find_case(user: sessions.CurrentUser, case_id: uuid.UUID) -> rows.Cas
     return found[0]
 
 
-async def _read_contents(user: sessions.CurrentUser, case_id: uuid.UUID) -> Contents:
+async def _read_contents(user: sessions.CurrentUser, case_id: uuid.UUID) -> CaseContents:
     (contents,) = await user.database.case_contents(case_id=str(case_id))
     waiting = sum(n for status, n in contents["statuses"].items() if status not in ENDED)
     return {**contents, "waiting": waiting}

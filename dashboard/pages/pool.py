@@ -57,7 +57,7 @@ def _make_charts(pool: rows.PoolStatusAnswer) -> list[rendering.Chart]:
     return [
         *(_make_chart(f"Workers in {lane}", points, "allocation", lane) for lane in lanes),
         *(_make_chart(f"Waiting in {lane}", points, "backlog", lane) for lane in lanes),
-        _make_switch_chart(points),
+        _make_reassignment_chart(points),
     ]
 
 
@@ -72,7 +72,7 @@ def _make_chart(
     return rendering.make_bar_chart(title, summary, values)
 
 
-def _make_switch_chart(points: Sequence[rows.PoolHistoryPoint]) -> rendering.Chart:
+def _make_reassignment_chart(points: Sequence[rows.PoolHistoryPoint]) -> rendering.Chart:
     values = [(_format_time(point), point["switches"], 0.0) for point in points]
     return rendering.make_bar_chart(
         "Reassigned workers", f"{sum(value for _, value, _ in values)} in total", values

@@ -84,7 +84,7 @@ async def show_review(  # noqa: PLR0913  # parameters of the URL
 ) -> Response:
     """Show a page beside its text, or an earlier version of the text."""
     document = await documents.find_document(user, document_id)
-    row = await _find_row(user, document_id, page)
+    row = await _find_page(user, document_id, page)
     shown = row
     if row is not None and version is not None and version != row["version"]:
         shown = await _read_version(user, document_id, row, version)
@@ -102,7 +102,7 @@ async def save(
 ) -> Response:
     """Save the text as a new version and redirect; show the form again if it is rejected."""
     document = await documents.find_document(user, document_id)
-    row = await _require_row(user, document_id, form.page)
+    row = await _require_page(user, document_id, form.page)
     answer = await user.database.correct_page(
         document_id=str(document_id),
         page_number=form.page,
@@ -113,7 +113,7 @@ async def save(
     )
     if answer["success"]:
         return await _redirect_to_next(user, document, form, answer)
-    row = await _require_row(user, document_id, form.page)
+    row = await _require_page(user, document_id, form.page)
     return await _render_review(
         request, user, document, form.page, row=row, displayed=row, waiting=form.waiting,
         form=form, refusal=answer,
@@ -136,7 +136,7 @@ async def restore_version(
 ) -> Response:
     """Restore an earlier version, as a new version."""
     await documents.find_document(user, document_id)
-    row = await _require_row(user, document_id, page)
+    row = await _require_page(user, document_id, page)
     earlier = await _read_version(user, document_id, row, version)
     answer = await user.database.correct_page(
         document_id=str(document_id),
@@ -244,7 +244,7 @@ async def _redirect_to_next(
         return flash.redirect_with_notice(url, done)
     if form.waiting:
         return flash.redirect_with_notice(
-            *await _next_waiting(user, document["id"], form.page, done)
+            *await _find_next_page(user, document["id"], form.page, done)
         )
     if form.page < (document["page_count"] or 0):
         return flash.redirect_with_notice(review_url(document["id"], form.page + 1), done)
@@ -253,7 +253,7 @@ async def _redirect_to_next(
     )
 
 
-async def _next_waiting(
+async def _find_next_page(
     user: sessions.CurrentUser, document_id: str, page: int, done: str
 ) -> tuple[str, str]:
     """Return the URL and notice of the next page to review, in this document or another."""
@@ -272,7 +272,7 @@ async def _next_waiting(
     return PAGE.path, f"{done} No pages are left to review."
 
 
-async def _find_row(
+async def _find_page(
     user: sessions.CurrentUser, document_id: uuid.UUID, page: int
 ) -> rows.PageTexts | None:
     found = await user.database.select(
@@ -283,10 +283,10 @@ async def _find_row(
     return found[0] if found else None
 
 
-async def _require_row(
+async def _require_page(
     user: sessions.CurrentUser, document_id: uuid.UUID, page: int
 ) -> rows.PageTexts:
-    row = await _find_row(user, document_id, page)
+    row = await _find_page(user, document_id, page)
     if row is None:
         raise HTTPException(404, "the document has no such page, or the page has not been read")
     return row

@@ -1,4 +1,4 @@
-"""Routing: send files of unknown type to a lane, or refuse them."""
+"""Routing: send files of unknown type to a lane, or reject them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def show_list(
 
 
 @router.get("/{document_id}/beginning")
-async def show_head(
+async def show_first_bytes(
     request: Request, user: sessions.Admin, services: services.Current, document_id: uuid.UUID
 ) -> Response:
     """Show the first bytes of a file, and a guess of its type."""
@@ -89,7 +89,7 @@ async def send(
 
 
 @router.post("/refuse")
-async def refuse(
+async def reject_files(
     user: sessions.Admin,
     _token: csrf.FormToken,
     ids: Ids = None,

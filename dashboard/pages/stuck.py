@@ -35,7 +35,9 @@ async def show_list(request: Request, user: sessions.Admin) -> Response:
     """Show stuck documents, longest held first."""
     found = await user.database.stuck_documents(limit=ROWS)
     now = dt.datetime.now(dt.UTC)
-    shown = [{**row, "verdict": judge(row, now), "claim": _format_claim(row)} for row in found]
+    shown = [
+        {**row, "verdict": explain_row(row, now), "claim": _format_claim(row)} for row in found
+    ]
     return rendering.render_page(
         request, "stuck.html", is_fragment=False, rows=shown, is_full=len(found) == ROWS
     )
@@ -76,7 +78,7 @@ def _parse_claim(claim: str) -> dict[str, str | None]:
     return {"document_id": document_id, "claimed_at": claimed_at or None}
 
 
-def judge(row: rows.StuckDocument, now: dt.datetime) -> Verdict:
+def explain_row(row: rows.StuckDocument, now: dt.datetime) -> Verdict:
     """Explain a row of stuck_documents."""
     return Verdict(_explain(row, now), _predict_sweep(row, now), _predict_release(row))
 

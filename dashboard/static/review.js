@@ -94,7 +94,7 @@
       index = (index + step + fields.length) % fields.length;
       if (!rows[index].classList.contains("sure")) return focusLine(index);
     }
-    showMessage("There are no unsure lines.");
+    showMessage("There are no uncertain lines.");
   }
 
   function switchPane() {

@@ -156,7 +156,7 @@ class HostedUserManager:
         with _translate_errors():
             await self._admin.update_user_by_id(user.id, {"password": password})
 
-    async def recovery_link(self, email: str) -> str:
+    async def create_recovery_link(self, email: str) -> str:
         """Create a link to set a new password, valid once."""
         await self._get(email)
         with _translate_errors():
@@ -182,7 +182,7 @@ class HostedUserManager:
         admins = {row["user_id"] for row in roles.data if isinstance(row, dict)}
         users = [
             UserSummary(user.email, user.id in admins, user.created_at, user.last_sign_in_at)
-            async for user in self._users()
+            async for user in self._fetch_users()
             if user.email
         ]
         return sorted(users, key=lambda user: user.email)
@@ -200,12 +200,12 @@ class HostedUserManager:
 
     async def _get(self, email: str) -> supabase_auth.User:
         wanted = normalize_email(email)
-        async for user in self._users():
+        async for user in self._fetch_users():
             if user.email == wanted:
                 return user
         raise unknown_user_error(email)
 
-    async def _users(self) -> AsyncIterator[supabase_auth.User]:
+    async def _fetch_users(self) -> AsyncIterator[supabase_auth.User]:
         page = 1
         while True:
             with _translate_errors():

@@ -153,7 +153,7 @@ class TokenVerifier:
         if role is not Role.AUTHENTICATED:
             return Caller(role, claims=claims, token=token)
         self._require_audience_and_issuer(claims)
-        return Caller(role, _user_id(claims), claims.get("email") or None, claims, token)
+        return Caller(role, _get_user_id(claims), claims.get("email") or None, claims, token)
 
     def _require_audience_and_issuer(self, claims: Mapping[str, Any]) -> None:
         audience = claims.get("aud")
@@ -179,7 +179,7 @@ def make_signing_key(secret: str) -> jwt.PyJWK:
     return jwt.PyJWK({"kty": "oct", "k": encoded}, SECRET_ALGORITHM)
 
 
-def _user_id(claims: Mapping[str, Any]) -> str:
+def _get_user_id(claims: Mapping[str, Any]) -> str:
     try:
         return str(uuid.UUID(claims.get("sub")))
     except (ValueError, TypeError, AttributeError) as exc:

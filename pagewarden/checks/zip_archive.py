@@ -76,11 +76,11 @@ def _translate_errors(problem: str) -> Iterator[None]:
     try:
         yield
     except _ARCHIVE_ERRORS as exc:
-        raise submission.InvalidSubmission(f"{problem}; create it again") from exc
+        raise submission.InvalidSubmission(f"{problem}; create the archive again") from exc
     except OSError as exc:
         if exc.errno != errno.EINVAL:  # EINVAL: an invalid offset in the archive
             raise
-        raise submission.InvalidSubmission(f"{problem}; create it again") from exc
+        raise submission.InvalidSubmission(f"{problem}; create the archive again") from exc
 
 
 def _check_entry_count(file: BinaryIO, limits: submission.JobLimits) -> None:
@@ -116,12 +116,12 @@ def _find_directory(file: BinaryIO) -> tuple[int, int]:
     at = tail.rfind(_END_MAGIC)
     if at < 0 or at + _END.size > len(tail):
         raise submission.InvalidSubmission(
-            "the file is not a zip archive, or it is truncated; create it again"
+            "the file is not a zip archive, or is truncated; create the archive again"
         )
     *_, size, _, comment = _END.unpack_from(tail, at)
     if at + _END.size + comment != len(tail):
         raise submission.InvalidSubmission(
-            "the end of the archive is ambiguous or damaged; create it again"
+            "the end of the archive is ambiguous or damaged; create the archive again"
         )
     if tail[:at][-_ZIP64_LOCATOR_BYTES:].startswith(_ZIP64_LOCATOR_MAGIC):
         raise submission.InvalidSubmission(

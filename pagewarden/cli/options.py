@@ -70,7 +70,7 @@ def parse_choices(values: Iterable[str], choices: Collection[str]) -> list[str]:
 
 
 def save_standard_input(path: Path, *, limit: int) -> None:
-    """Write standard input to a file; stop once it exceeds `limit`, which makes it too large."""
+    """Write standard input to a file; stop beyond `limit`, so that the file is rejected later."""
     with path.open("xb") as file:
         while file.tell() <= limit and (part := sys.stdin.buffer.read(1 << 20)):
             file.write(part)

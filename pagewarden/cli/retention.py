@@ -71,7 +71,7 @@ def _to_json(entry: storage.Entry) -> dict[str, object]:
     return {"path": entry.path, "size": entry.size, "modified": entry.modified.isoformat()}
 
 
-def _print_unknown(unknown_files: retention.OrphanedFiles) -> None:
+def _print_unknown(unknown_files: retention.UnknownFiles) -> None:
     shown = unknown_files.first[:_MAX_SHOWN]
     count = progress.format_count(unknown_files.count, "file")
     out.print(f"\nNot removed: {count} ({unknown_files.size:,} bytes) belonging to no document:")
@@ -83,8 +83,8 @@ def _print_unknown(unknown_files: retention.OrphanedFiles) -> None:
         out.print(f"and {unknown_files.count - len(shown):,} more; --json lists up to 1,000")
     out.print(
         "First check that PAGEWARDEN_DATABASE_URL and PAGEWARDEN_FILES belong together, and that "
-        "the database was fully restored.\nSenders will upload the files of interrupted "
-        "uploads again. Then delete the listed files from the store yourself."
+        "the database was fully restored.\nClients resend the files of interrupted "
+        "uploads. Then delete the listed files from the store yourself."
     )
 
 

@@ -57,7 +57,7 @@ class UserDirectory(Protocol):
     async def set_password(self, email: str, password: str) -> None:
         """Set a new password."""
 
-    async def recovery_link(self, email: str) -> str:
+    async def create_recovery_link(self, email: str) -> str:
         """Make a link that signs in once."""
 
     async def set_admin(self, email: str, *, is_admin: bool) -> None:
@@ -97,7 +97,7 @@ def reset(
 ) -> None:
     """Set a new password, and sign the user out everywhere."""
     if link:
-        url = _with_users(lambda directory: directory.recovery_link(email))
+        url = _with_users(lambda directory: directory.create_recovery_link(email))
         out.print(url, soft_wrap=True)
         return
     password = _read_password() if password_stdin else users.generate_password()

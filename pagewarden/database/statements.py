@@ -194,11 +194,11 @@ def _make_columns(types: Mapping[str, str]) -> sql.Composable:
 def _make_where(query: arguments.Query) -> sql.Composable:
     if not query.where:
         return sql.SQL("")
-    conditions = sql.SQL(" and ").join(_condition(*condition) for condition in query.where)
+    conditions = sql.SQL(" and ").join(_make_condition(*condition) for condition in query.where)
     return sql.SQL(" where ") + conditions
 
 
-def _condition(column: str, value: str | tuple[str, ...] | None) -> sql.Composable:
+def _make_condition(column: str, value: str | tuple[str, ...] | None) -> sql.Composable:
     name = sql.Identifier(column)
     if value is None:
         return sql.SQL("{} is null").format(name)

@@ -102,7 +102,7 @@ def _match_line_ranges(new: TextLines, old: Sequence[pages.Line]) -> list[list[i
     Inserted lines are added to the range before them, or else to the next one.
     """
     texts = [line.text for line in old], [text for text, _ in new]
-    if max(map(len, texts)) > _MAX_COMPARED_LINES or not is_comparable(*texts):
+    if max(map(len, texts)) > _MAX_COMPARED_LINES or not is_diff_fast(*texts):
         return [[0, len(old), 0, len(new)]]
     found: list[list[int]] = []
     for kind, *ends in difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes():
@@ -118,7 +118,7 @@ def _match_line_ranges(new: TextLines, old: Sequence[pages.Line]) -> list[list[i
     return found
 
 
-def is_comparable(old: Sequence[str], new: Sequence[str]) -> bool:
+def is_diff_fast(old: Sequence[str], new: Sequence[str]) -> bool:
     """Tell whether difflib is fast enough: it takes cubic time for lines that are all equal."""
     counts = Counter(new)
     return sum(counts[line] for line in old) <= _MAX_PAIRS_PER_LINE * (len(old) + len(new))

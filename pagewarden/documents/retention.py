@@ -72,7 +72,7 @@ class RetentionPolicy:
 
 
 @dataclass(slots=True)
-class OrphanedFiles:
+class UnknownFiles:
     """Uploaded files without a document: number, total size, and the first ones."""
 
     count: int = 0
@@ -96,7 +96,7 @@ class Summary:
     bin.
     """
 
-    unknown: OrphanedFiles
+    unknown: UnknownFiles
     erased: int = 0
     unfinished: int = 0
     purged: int = 0
@@ -199,12 +199,12 @@ async def _iterate_erased_files(database: Database) -> AsyncIterator[list[rows.F
 
 async def find_unknown_files(
     database: Database, store: FileStore, before: dt.datetime
-) -> OrphanedFiles:
+) -> UnknownFiles:
     """Find uploaded files without a document that were stored before a time.
 
     Files of erased documents are not unknown, as they are queued for removal.
     """
-    found = OrphanedFiles()
+    found = UnknownFiles()
     async for batch in _iterate_old_uploads(store, before):
         paths = set(await database.unknown_files(paths=list(batch)))
         if paths:

@@ -118,7 +118,7 @@ def _make_shape(corners: Iterable[pages.Point], page: pages.ReadPage) -> ET.Elem
 
 
 def _make_position(corners: Iterable[pages.Point], page: pages.ReadPage) -> dict[str, int]:
-    left, top, right, bottom = xml.clip_box(corners, page)
+    left, top, right, bottom = xml.make_clipped_box(corners, page)
     return {"HPOS": left, "VPOS": top, "WIDTH": right - left, "HEIGHT": bottom - top}
 
 

@@ -112,14 +112,14 @@ def _clean_line(line: pages.Line) -> pages.Line:
 def _clean_words(text: str, line: pages.Line) -> Sequence[pages.Word]:
     """Return words that spell the text: the recognised ones, or new ones for corrected text."""
     words = [word for word in map(_clean_word, line.words) if word.text]
-    if _do_words_match(words, text):
+    if _words_spell_text(words, text):
         return words
     parts = text.split(" ")
     if len(parts) == len(words):
         return [
             dataclasses.replace(word, text=part) for word, part in zip(words, parts, strict=True)
         ]
-    return _distribute(parts, line)
+    return _estimate_words(parts, line)
 
 
 def _clean_word(word: pages.Word) -> pages.Word:
@@ -127,7 +127,7 @@ def _clean_word(word: pages.Word) -> pages.Word:
     return word if text == word.text else dataclasses.replace(word, text=text)
 
 
-def _do_words_match(words: Sequence[pages.Word], text: str) -> bool:
+def _words_spell_text(words: Sequence[pages.Word], text: str) -> bool:
     for word in words:
         text = text.removeprefix(" ")
         if not text.startswith(word.text):
@@ -136,7 +136,7 @@ def _do_words_match(words: Sequence[pages.Word], text: str) -> bool:
     return not text
 
 
-def _distribute(parts: Sequence[str], line: pages.Line) -> Sequence[pages.Word]:
+def _estimate_words(parts: Sequence[str], line: pages.Line) -> Sequence[pages.Word]:
     """Estimate word positions, assuming that all letters of the line are equally wide."""
     letters = sum(map(len, parts)) + len(parts) - 1
     right_to_left = bidi.is_right_to_left("".join(parts))
@@ -145,12 +145,12 @@ def _distribute(parts: Sequence[str], line: pages.Line) -> Sequence[pages.Word]:
         begin, end = start / letters, (start + len(part)) / letters
         if right_to_left:
             begin, end = 1 - end, 1 - begin
-        words.append(pages.Word(part, _cut_quad(line.quad, begin, end), line.confidence))
+        words.append(pages.Word(part, _slice_quad(line.quad, begin, end), line.confidence))
         start += len(part) + 1
     return words
 
 
-def _cut_quad(quad: pages.Quad, start: float, end: float) -> pages.Quad:
+def _slice_quad(quad: pages.Quad, start: float, end: float) -> pages.Quad:
     top_left, top_right, bottom_right, bottom_left = quad
     return (
         interpolate(top_left, top_right, start),

@@ -103,12 +103,12 @@ def _format_baseline(quad: pages.Quad, page: pages.ReadPage) -> str:
         return f"textangle {angle:g}"
     start, end = xml.estimate_baseline(quad)
     slope = (end.y - start.y) / (end.x - start.x or 1)
-    left, _, _, bottom = xml.clip_box(quad, page)
+    left, _, _, bottom = xml.make_clipped_box(quad, page)
     return f"baseline {slope:.4f} {start.y + slope * (left - start.x) - bottom:.2f}"
 
 
 def _format_bbox(corners: Iterable[pages.Point], page: pages.ReadPage) -> str:
-    return "bbox {} {} {} {}".format(*xml.clip_box(corners, page))
+    return "bbox {} {} {} {}".format(*xml.make_clipped_box(corners, page))
 
 
 def _make_block(

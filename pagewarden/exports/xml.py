@@ -46,7 +46,9 @@ def write(out: BinaryIO, envelope: ET.Element, page_elements: Iterable[ET.Elemen
     out.write(tail + b"\n")
 
 
-def clip_box(corners: Iterable[pages.Point], page: pages.ReadPage) -> tuple[int, int, int, int]:
+def make_clipped_box(
+    corners: Iterable[pages.Point], page: pages.ReadPage
+) -> tuple[int, int, int, int]:
     """Return left, top, right and bottom of the rectangle around points, clipped to the page."""
     clipped = [_clip(corner, page) for corner in corners]
     xs, ys = [x for x, _ in clipped], [y for _, y in clipped]

@@ -95,7 +95,7 @@ async def list_lines(conn: psycopg.AsyncConnection, *, comments: bool = True) ->
 
 async def list_objects(conn: psycopg.AsyncConnection) -> set[str]:
     """Return the names of tables, views, sequences and types, and of functions with parentheses."""
-    cursor = await conn.execute(sql.SQL(_OBJECTS).format(**_make_values(None)))
+    cursor = await conn.execute(sql.SQL(_OBJECTS).format(**_make_query_values(None)))
     return {name for (name,) in await cursor.fetchall()}
 
 
@@ -105,7 +105,7 @@ async def list_definitions(
     """Return the lines of the objects, or of those with these names only, without rows."""
     text = resources.files("pagewarden.local").joinpath("catalog.sql").read_text("utf-8")
     definitions = await _query_without_search_path(
-        conn, sql.SQL(text).format(**_make_values(names))
+        conn, sql.SQL(text).format(**_make_query_values(names))
     )
     return sorted(
         f"{kind}: {name} {_normalize(kind, definition)}".rstrip()
@@ -114,12 +114,16 @@ async def list_definitions(
     )
 
 
-def _make_values(names: Collection[str] | None) -> dict[str, sql.Composable]:
-    name_list = sql.SQL("null::text[]") if names is None else _make_list(sorted(names))
-    return {"schemas": _make_list(SCHEMAS), "roles": _make_list(_ROLES), "names": name_list}
+def _make_query_values(names: Collection[str] | None) -> dict[str, sql.Composable]:
+    name_list = sql.SQL("null::text[]") if names is None else _make_text_array(sorted(names))
+    return {
+        "schemas": _make_text_array(SCHEMAS),
+        "roles": _make_text_array(_ROLES),
+        "names": name_list,
+    }
 
 
-def _make_list(names: Iterable[str]) -> sql.Composable:
+def _make_text_array(names: Iterable[str]) -> sql.Composable:
     return sql.SQL("{}::text[]").format(sql.Literal(list(names)))
 
 
@@ -143,11 +147,11 @@ async def _list_queues(conn: psycopg.AsyncConnection) -> list[tuple[str, str, st
 
 
 async def _list_rows(conn: psycopg.AsyncConnection, names: Collection[str] | None) -> list[str]:
-    tables = await conn.execute(sql.SQL(_TABLES).format(**_make_values(names)))
+    tables = await conn.execute(sql.SQL(_TABLES).format(**_make_query_values(names)))
     lines = []
     for schema, name in await tables.fetchall():
         table = sql.Identifier(schema, name)
-        rows = await conn.execute(sql.SQL(_ROWS).format(_make_list(_CHANGING), table))
+        rows = await conn.execute(sql.SQL(_ROWS).format(_make_text_array(_CHANGING), table))
         lines += [f"row: {schema}.{name} {row}" for (row,) in await rows.fetchall()]
     return sorted(lines)
 

@@ -2,7 +2,7 @@
 
 `page_pool` reads one document with children that have opened it; the process pool of volumes gives
 any child any page. Both wait for `ProcessSlots`, talk to a child through its `ChildSession`, and
-ask `Deaths` whether the page of a dead child is repeated.
+ask `DeathPolicy` whether the page of a dead child is repeated.
 """
 
 from __future__ import annotations
@@ -122,14 +122,14 @@ async def open_session(
         yield ChildSession(child, served_by)
 
 
-class Deaths:
+class DeathPolicy:
     """Decides what becomes of the work of children that died."""
 
     def __init__(self, bounds: limits.Limits) -> None:
         self._bounds = bounds
         self._lost = 0
 
-    def explain(
+    def decide(
         self, death: host.ChildDied, location: str, *, is_new: bool
     ) -> errors.ReadingError | None:
         """Return the error of the work; None to repeat it in a new child.
@@ -154,12 +154,12 @@ def close_engine(engine: base.Engine | None) -> None:
         engine.close()
 
 
-def process_count(processes: int | None, engine: base.Engine | None) -> int:
+def get_process_count(processes: int | None, engine: base.Engine | None) -> int:
     """Return the number of children: as configured, or what suits the engine."""
     return processes or (REMOTE_PROCESSES if engine is not None else os.cpu_count() or 1)
 
 
-class Rank(enum.IntEnum):
+class SlotPriority(enum.IntEnum):
     """The order in which waiting workers get slots."""
 
     FIRST = 0
@@ -171,27 +171,29 @@ class ProcessSlots:
 
     def __init__(self, count: int) -> None:
         self._free = count
-        self._waiting: dict[Rank, deque[asyncio.Future[None]]] = {rank: deque() for rank in Rank}
+        self._waiting: dict[SlotPriority, deque[asyncio.Future[None]]] = {
+            priority: deque() for priority in SlotPriority
+        }
 
     @contextlib.asynccontextmanager
-    async def hold(self, rank: Rank) -> AsyncGenerator[Slot]:
+    async def hold(self, priority: SlotPriority) -> AsyncGenerator[Slot]:
         """Wait for a slot and hold it."""
-        await self._acquire(rank)
+        await self._acquire(priority)
         try:
-            yield Slot(self, rank)
+            yield Slot(self, priority)
         finally:
             self._release()
 
-    def has_waiting(self, rank: Rank) -> bool:
-        """Tell whether a worker of this rank waits for a slot."""
-        return any(not waiter.done() for waiter in self._waiting[rank])
+    def has_waiting(self, priority: SlotPriority) -> bool:
+        """Tell whether a worker of this priority waits for a slot."""
+        return any(not waiter.done() for waiter in self._waiting[priority])
 
-    async def _acquire(self, rank: Rank) -> None:
+    async def _acquire(self, priority: SlotPriority) -> None:
         if self._free:
             self._free -= 1
             return
         waiter = asyncio.get_running_loop().create_future()
-        self._waiting[rank].append(waiter)
+        self._waiting[priority].append(waiter)
         try:
             await waiter
         except asyncio.CancelledError:
@@ -202,15 +204,15 @@ class ProcessSlots:
 
     def _release(self) -> None:
         self._free += 1
-        self._hand_over(Rank.FIRST)
+        self._hand_over(SlotPriority.FIRST)
         if self._free:
             loop = asyncio.get_running_loop()
-            loop.call_later(HELPER_DELAY_SECONDS, self._hand_over, Rank.HELPER)
+            loop.call_later(HELPER_DELAY_SECONDS, self._hand_over, SlotPriority.HELPER)
 
-    def _hand_over(self, rank: Rank) -> None:
-        """Give free slots to waiting workers of this rank."""
-        while self._free and self._waiting[rank]:
-            waiter = self._waiting[rank].popleft()
+    def _hand_over(self, priority: SlotPriority) -> None:
+        """Give free slots to waiting workers of this priority."""
+        while self._free and self._waiting[priority]:
+            waiter = self._waiting[priority].popleft()
             if not waiter.done():
                 self._free -= 1
                 waiter.set_result(None)
@@ -221,13 +223,17 @@ class Slot:
     """A slot in use."""
 
     slots: ProcessSlots
-    rank: Rank
+    priority: SlotPriority
     started: float = field(default_factory=time.monotonic)
 
     @property
     def must_release(self) -> bool:
         """Whether another worker is entitled to the slot: helpers yield to first workers."""
-        if self.rank is Rank.HELPER and self.slots.has_waiting(Rank.FIRST):
+        if self.priority is SlotPriority.HELPER and self.slots.has_waiting(SlotPriority.FIRST):
             return True
         expired = time.monotonic() - self.started > SLOT_SECONDS
-        return expired and any(self.slots.has_waiting(rank) for rank in Rank if rank <= self.rank)
+        return expired and any(
+            self.slots.has_waiting(priority)
+            for priority in SlotPriority
+            if priority <= self.priority
+        )

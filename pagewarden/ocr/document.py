@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pagewarden.ocr.limits import Limits
 
 
-class PageSource(Protocol):
+class SourcePage(Protocol):
     """A page; width, height (pixels) and dpi are those of the image that `render` returns.
 
     original is the size of the image in the file, before it is scaled down.
@@ -48,7 +48,7 @@ class Document(Protocol):
         """The number of pages."""
         ...
 
-    def open_page(self, number: int) -> PageSource:
+    def open_page(self, number: int) -> SourcePage:
         """Open a page, counted from 1; this may close the previous page."""
         ...
 

@@ -170,7 +170,7 @@ def _to_error(response: httpx.Response, body: bytes) -> tuple[float | None, erro
         return None, gpu_protocol.to_error(fault)
     requested = retry.parse_retry_after(response.headers.get("Retry-After"))
     wait = min(max(1.0 if requested is None else requested, MIN_WAIT_SECONDS), MAX_WAIT_SECONDS)
-    return retry.lengthen(wait), gpu_protocol.to_error(fault)
+    return retry.add_jitter(wait), gpu_protocol.to_error(fault)
 
 
 def _parse_fault(response: httpx.Response, body: bytes) -> gpu_protocol.ErrorPayload:

@@ -120,6 +120,6 @@ def is_latin(character: str) -> bool:
     return any(first <= ord(character) <= last for first, last in _LATIN_RANGES)
 
 
-def is_any_character(_character: str) -> bool:
+def accept_any_character(_character: str) -> bool:
     """Accept every character."""
     return True

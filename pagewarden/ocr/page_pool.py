@@ -1,6 +1,6 @@
 """Page pool: child processes read the pages of a document and share the process slots fairly.
 
-Each document has one worker of rank FIRST, served in order of arrival, and helpers that use the
+Each document has one worker of priority FIRST, served in order of arrival, and helpers that use the
 slots left over. At the end of a page a worker checks whether it must release its slot, so that
 a long document does not delay a short one.
 
@@ -31,8 +31,8 @@ T = TypeVar("T")
 # Pages read but not yet taken, per worker: enough to even out slow and fast pages.
 AHEAD = 4
 # A document fails when at least this many pages, and this share of all, have killed their child.
-_MAX_DEADLY_PAGES = 3
-_MAX_DEADLY_SHARE = 0.1
+_MAX_CRASHING_PAGES = 3
+_MAX_CRASHING_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +64,20 @@ class PagePool:
         self._sandbox = sandbox
         self._slots = slots
         self._width = width
-        self._clock = Clock()
+        self._clock = ReadingClock()
         self._workers: list[asyncio.Task[None]] = []
         self._plan: asyncio.Future[PagePlan] = asyncio.get_running_loop().create_future()
         self._results: asyncio.Queue[pages.ReadPage | Exception] = asyncio.Queue()
-        self._deaths = child_pool.Deaths(job.bounds)
-        self._deadly_pages = 0
+        self._deaths = child_pool.DeathPolicy(job.bounds)
+        self._crashing_pages = 0
 
     async def read(self) -> AsyncGenerator[pages.ReadPage]:
         """Read the pages in order, until the caller closes the generator."""
         ahead: dict[int, pages.ReadPage] = {}
         with self._job.file as self._path:
-            self._workers.append(asyncio.create_task(self._work(child_pool.Rank.FIRST)))
+            self._workers.append(
+                asyncio.create_task(self._read_pages(child_pool.SlotPriority.FIRST))
+            )
             try:
                 plan = await self._plan
                 for number in plan.numbers:
@@ -93,11 +95,11 @@ class PagePool:
             raise result
         return result
 
-    async def _work(self, rank: child_pool.Rank) -> None:
+    async def _read_pages(self, priority: child_pool.SlotPriority) -> None:
         """Read while there are pages, taking turns with the workers of other documents."""
         try:
             while not self._plan.done() or await self._plan.result().wait():
-                async with self._slots.hold(rank) as slot:
+                async with self._slots.hold(priority) as slot:
                     await self._read_in_child(slot)
         except Exception as exc:  # noqa: BLE001  # raised again in `read`
             if self._plan.done():
@@ -143,7 +145,7 @@ class PagePool:
         bounds = self._job.bounds
         if death.timed_out and death.seconds < bounds.page_seconds:
             raise host.document_timeout_error(self._job.name, bounds) from death
-        error = self._deaths.explain(
+        error = self._deaths.decide(
             death, limits.describe_location(self._job.name, number), is_new=fresh
         )
         if error is None:
@@ -152,17 +154,17 @@ class PagePool:
         elif number is None:
             raise error from death
         else:
-            self._fail_deadly_page(number, error)
+            self._fail_crashing_page(number, error)
 
-    def _fail_deadly_page(self, number: int, error: errors.ReadingError) -> None:
-        self._deadly_pages += 1
-        allowed_share = _MAX_DEADLY_SHARE * len(self._plan.result().numbers)
-        if self._deadly_pages >= max(_MAX_DEADLY_PAGES, allowed_share):
+    def _fail_crashing_page(self, number: int, error: errors.ReadingError) -> None:
+        self._crashing_pages += 1
+        allowed_share = _MAX_CRASHING_SHARE * len(self._plan.result().numbers)
+        if self._crashing_pages >= max(_MAX_CRASHING_PAGES, allowed_share):
             raise type(error)(
-                f"{error} {self._deadly_pages} pages have failed like this, so the remaining "
+                f"{error} {self._crashing_pages} pages have failed like this, so the remaining "
                 "pages are not read."
             )
-        self._results.put_nowait(self._failed_page(number, error))
+        self._results.put_nowait(self._make_failed_page(number, error))
 
     async def _open(self, session: child_pool.ChildSession) -> PagePlan:
         """Let the child open the document; the first child also determines the number of pages."""
@@ -176,7 +178,9 @@ class PagePool:
         numbers = [number for number in range(1, count + 1) if number not in self._job.skip]
         self._plan.set_result(PagePlan(numbers, AHEAD * self._width))
         for _ in range(min(self._width, len(numbers)) - 1):
-            self._workers.append(asyncio.create_task(self._work(child_pool.Rank.HELPER)))
+            self._workers.append(
+                asyncio.create_task(self._read_pages(child_pool.SlotPriority.HELPER))
+            )
 
     async def _read_page(self, session: child_pool.ChildSession, number: int) -> pages.ReadPage:
         try:
@@ -184,7 +188,7 @@ class PagePool:
                 session, {"page": number}, lambda _, blob: protocol.unpack_page(blob)
             )
         except errors.PAGE_ERRORS as error:
-            return self._failed_page(number, error)
+            return self._make_failed_page(number, error)
         return dataclasses.replace(page, number=number)
 
     async def _ask(
@@ -203,7 +207,7 @@ class PagePool:
         bounds = self._job.bounds
         return min(bounds.page_seconds, bounds.document_seconds - self._clock.seconds)
 
-    def _failed_page(self, number: int, error: Exception) -> pages.ReadPage:
+    def _make_failed_page(self, number: int, error: Exception) -> pages.ReadPage:
         if self._job.strict:
             raise error
         location = limits.describe_location(self._job.name, number)
@@ -259,7 +263,7 @@ class PagePlan:
         return True
 
 
-class Clock:
+class ReadingClock:
     """Counts the seconds in which at least one worker has a slot; waiting does not count."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pagewarden.ocr.sandbox import tasks
 
 # UTF-8 cannot encode surrogates, and Postgres stores neither NUL nor most control characters.
-_UNSAVABLE = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
+_UNSTORABLE = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
 
 
 class ReadDocument:
@@ -54,7 +54,7 @@ class ReadDocument:
 
 
 def read_page(
-    source: document.PageSource, number: int, engine: base.Engine, hints: base.PageHints
+    source: document.SourcePage, number: int, engine: base.Engine, hints: base.PageHints
 ) -> pages.ReadPage:
     """Read one page; raises an error of `pagewarden.errors`."""
     layer = source.read_text_layer()
@@ -86,19 +86,20 @@ def read_page(
     )
 
 
-def replace_unsavable(text: str) -> str:
+def replace_unstorable(text: str) -> str:
     """Replace characters that a file or the database cannot store by U+FFFD."""
-    return _UNSAVABLE.sub(pages.UNREADABLE, text)
+    return _UNSTORABLE.sub(pages.UNREADABLE, text)
 
 
 def _replace_in_lines(lines: Iterable[pages.Line]) -> tuple[pages.Line, ...]:
     return tuple(
         replace(
             line,
-            text=replace_unsavable(line.text),
-            words=tuple(replace(word, text=replace_unsavable(word.text)) for word in line.words),
+            text=replace_unstorable(line.text),
+            words=tuple(replace(word, text=replace_unstorable(word.text)) for word in line.words),
         )
-        if _UNSAVABLE.search(line.text) or any(_UNSAVABLE.search(word.text) for word in line.words)
+        if _UNSTORABLE.search(line.text)
+        or any(_UNSTORABLE.search(word.text) for word in line.words)
         else line
         for line in lines
     )

@@ -67,7 +67,7 @@ class Reader:
             remote.set_permit(permit)
         self._remote = remote
         self._limits = limits
-        self.processes = child_pool.process_count(processes, remote)
+        self.processes = child_pool.get_process_count(processes, remote)
         self._slots = child_pool.ProcessSlots(self.processes)
         self._sandbox = host.Sandbox("" if remote else name, profile, preload=preload)
 
@@ -135,7 +135,7 @@ class Reader:
         bounds = self._limits
         seconds = bounds.document_seconds if task.whole_document else bounds.page_seconds
         async with (
-            self._slots.hold(child_pool.Rank.FIRST),
+            self._slots.hold(child_pool.SlotPriority.FIRST),
             child_pool.open_session(self._sandbox, bounds, child_pool.Host(), task=task) as session,
         ):
             try:

@@ -38,7 +38,7 @@ def register_secrets(*secrets: str | None) -> None:
     for secret in filter(None, secrets):
         parts = {secret}
         if "://" in secret:
-            password = _password(secret)
+            password = _find_password(secret)
             parts |= {password, unquote(password)}
         _registered.update(part for part in parts if len(part) >= _MIN_LENGTH)
 
@@ -71,7 +71,7 @@ def _is_secret_name(name: str) -> bool:
     return _SECRET_NAME.fullmatch(name) is not None
 
 
-def _password(url: str) -> str:
+def _find_password(url: str) -> str:
     try:
         return urlsplit(url).password or ""
     except ValueError:  # not a URL

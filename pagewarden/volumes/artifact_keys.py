@@ -43,7 +43,7 @@ class VolumeKeys:
     def __post_init__(self) -> None:
         for part in (self.job_key, self.w_id, self.i_id):
             if len(paths.check_path(part)) != 1:
-                raise errors.UnsafePath(f"invalid job or volume name {part!r}; remove the /")
+                raise errors.UnsafePath(f"invalid job or volume name {part!r}; remove the slash")
 
     @property
     def name(self) -> str:

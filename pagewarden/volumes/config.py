@@ -32,7 +32,7 @@ STAGE_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "reduce": ("reducer", "sources", "exports", "language"),
     }
 )
-"""Keys that affect the artifacts of each stage; changing other keys does not outdate them."""
+"""Keys that affect the artifacts of each stage; changing other keys does not make them outdated."""
 
 LIST_KEYS = ("sources", "exports")
 """Keys that accept several values."""

@@ -76,7 +76,7 @@ class VolumeContents:
         require_same_source(self.lines, self.detected)
         require_same_source(self.texts, self.lines)
 
-    def pages(self, texts: Iterable[rows.LineText] | None = None) -> Iterator[Page]:
+    def iterate_pages(self, texts: Iterable[rows.LineText] | None = None) -> Iterator[Page]:
         """Iterate over the pages, with the given texts or else those of the volume."""
         lines = RowsByPage(self.lines)
         page_texts = RowsByPage(self.texts if texts is None else texts)

@@ -52,7 +52,7 @@ class Midline:
 
     def undo_straightening(self, points: Sequence[Sequence[float]]) -> Midline:
         """Return the line as it was before the page was straightened by these points."""
-        shifts = fit_spline(points).heights(np.column_stack((self.x, self.y)))
+        shifts = fit_spline(points).compute_heights(np.column_stack((self.x, self.y)))
         return Midline(self.x, self.y + shifts, self.core)
 
     @property
@@ -112,7 +112,7 @@ def straighten(pixels: NDArray[np.uint8], points: Sequence[Sequence[float]]) -> 
     height, width = pixels.shape[:2]
     x, y = np.arange(0, width + _GRID, _GRID), np.arange(0, height + _GRID, _GRID)
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2).astype(np.float64)
-    coarse = fit_spline(points).heights(grid).reshape(len(y), len(x)).astype(np.float32)
+    coarse = fit_spline(points).compute_heights(grid).reshape(len(y), len(x)).astype(np.float32)
     rows = np.arange(height, dtype=np.float32)[:, None]
     columns = np.broadcast_to(np.arange(width, dtype=np.float32)[None, :], (height, width))
     source_rows = _interpolate(coarse, width, height) + rows
@@ -185,7 +185,7 @@ class ThinPlateSpline:
     lowest: float
     highest: float
 
-    def heights(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    def compute_heights(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the height at each place, rows of x and y."""
         scaled = (positions - self.centre) / self.extent
         flat = np.column_stack((np.ones(len(scaled)), scaled))
@@ -246,6 +246,6 @@ class OriginalMapping:
         """Map points, rows of x and y."""
         moved = np.array(points, np.float64).reshape(-1, 2)
         if self._spline is not None:
-            moved[:, 1] += self._spline.heights(moved)
+            moved[:, 1] += self._spline.compute_heights(moved)
         rotated = moved @ self._matrix[:, :2].T + self._matrix[:, 2]
         return np.asarray(rotated * self._scale)

@@ -128,7 +128,7 @@ async def export_volume(  # noqa: PLR0913  # which volume, in what form, to wher
                     publish.open_parquet(bucket, parquet.COMBINED, keys.combined, scratch)
                 )
                 contents.require_same_source(texts, volume.texts)
-            pages = volume.pages(texts)
+            pages = volume.iterate_pages(texts)
             await concurrency.run_in_thread(
                 write_pages, format_name, pages, path, name=keys.name, languages=languages
             )

@@ -97,7 +97,7 @@ async def republish_lost_messages(database: Database, publisher: queues.Publishe
     for stage in stages.STAGES:
         try:
             is_empty = await publisher.is_empty(stage)
-            min_age = RECENT_SECONDS if is_empty else await publisher.retention_seconds(stage)
+            min_age = RECENT_SECONDS if is_empty else await publisher.get_retention_seconds(stage)
         except errors.QueueError as exc:
             log.warning("queue_check_failed", stage=stage, error=str(exc))
             continue

@@ -104,29 +104,31 @@ class VolumeReader:
     files: file_cache.FileCache
     timeout_seconds: float = _VIEW_TIMEOUT_SECONDS
 
-    async def list_pages(self, edition: artifact_keys.VolumeVersion) -> list[ListedPage]:
+    async def list_pages(self, volume_version: artifact_keys.VolumeVersion) -> list[ListedPage]:
         """List the pages of a volume in their order."""
-        async with self._fetch_files(edition) as files:
+        async with self._fetch_files(volume_version) as files:
             return await asyncio.to_thread(list_pages, files)
 
     async def count_lines(
-        self, edition: artifact_keys.VolumeVersion, names: Collection[str]
+        self, volume_version: artifact_keys.VolumeVersion, names: Collection[str]
     ) -> dict[str, PageStatistics]:
         """Count the lines of some pages."""
-        async with self._fetch_files(edition) as files:
+        async with self._fetch_files(volume_version) as files:
             return await asyncio.to_thread(count_lines, files, names)
 
-    async def read_page(self, edition: artifact_keys.VolumeVersion, name: str) -> Page | None:
+    async def read_page(
+        self, volume_version: artifact_keys.VolumeVersion, name: str
+    ) -> Page | None:
         """Read one page; None if the volume has no page of this name."""
-        async with self._fetch_files(edition) as files:
+        async with self._fetch_files(volume_version) as files:
             return await asyncio.to_thread(read_page, files, name)
 
     async def fetch_rotated_image(
-        self, edition: artifact_keys.VolumeVersion, name: str
+        self, volume_version: artifact_keys.VolumeVersion, name: str
     ) -> bytes | None:
         """Fetch the rotated image of a page as JPEG; None if there is no such page."""
-        keys = edition.keys
-        async with self._open_cached(edition, keys.line_detection) as detected:
+        keys = volume_version.keys
+        async with self._open_cached(volume_version, keys.line_detection) as detected:
             image = await asyncio.to_thread(
                 find_rotated_image, VolumeFiles(keys, detected, None, None), name
             )
@@ -135,15 +137,17 @@ class VolumeReader:
         async with _limit_time(self.timeout_seconds):
             return await publish.fetch_image(self.bucket, image, keys.line_detection)
 
-    async def list_files(self, edition: artifact_keys.VolumeVersion) -> list[exports.StoredFile]:
+    async def list_files(
+        self, volume_version: artifact_keys.VolumeVersion
+    ) -> list[exports.StoredFile]:
         """List the existing files of a volume that can be downloaded."""
-        keys = edition.keys
+        keys = volume_version.keys
         found = []
         for file in exports.list_stage_files(keys):
             # Fetched instead of listed: their folders may contain very many images, and viewing
             # pages needs the files in the cache anyway.
             with contextlib.suppress(errors.FileNotFound):
-                async with self._open_cached(edition, file.key) as path:
+                async with self._open_cached(volume_version, file.key) as path:
                     found.append(exports.StoredFile(file, path.stat().st_size))
         async with _limit_time(self.timeout_seconds):
             folder = keys.combined.rpartition("/")[0]
@@ -156,43 +160,43 @@ class VolumeReader:
 
     @contextlib.asynccontextmanager
     async def open_file(
-        self, edition: artifact_keys.VolumeVersion, name: str
+        self, volume_version: artifact_keys.VolumeVersion, name: str
     ) -> AsyncIterator[scratch.LocalCopy]:
         """Copy a file of list_files to this machine; raise FileNotFound for any other name."""
-        file = exports.find_file(edition.keys, name)
+        file = exports.find_file(volume_version.keys, name)
         if file is None:
             raise errors.FileNotFound("volumes have no file with this name")
-        async with self._open_cached(edition, file.key, _DOWNLOAD_TIMEOUT_SECONDS) as path:
+        async with self._open_cached(volume_version, file.key, _DOWNLOAD_TIMEOUT_SECONDS) as path:
             yield scratch.LocalCopy(path, file.name, file.media_type)
 
     @contextlib.asynccontextmanager
     async def _fetch_files(
-        self, edition: artifact_keys.VolumeVersion
+        self, volume_version: artifact_keys.VolumeVersion
     ) -> AsyncIterator[VolumeFiles]:
         async with contextlib.AsyncExitStack() as stack:
 
             async def fetch(key: str) -> Path | None:
                 try:
-                    return await stack.enter_async_context(self._open_cached(edition, key))
+                    return await stack.enter_async_context(self._open_cached(volume_version, key))
                 except errors.FileNotFound:
                     return None
 
-            keys = edition.keys
+            keys = volume_version.keys
             detected = await fetch(keys.line_detection)
             if detected is None:
                 raise errors.FileNotFound("no pages yet; stage line_detection creates them")
             lines, texts = await fetch(keys.line_images), await fetch(keys.ocr_results)
-            combined = await fetch(keys.combined) if edition.combined else None
+            combined = await fetch(keys.combined) if volume_version.combined else None
             yield VolumeFiles(keys, detected, lines, texts, combined)
 
     def _open_cached(
-        self, edition: artifact_keys.VolumeVersion, key: str, timeout: float | None = None
+        self, volume_version: artifact_keys.VolumeVersion, key: str, timeout: float | None = None
     ) -> contextlib.AbstractAsyncContextManager[Path]:
         async def fetch(path: Path) -> None:
             async with _limit_time(timeout or self.timeout_seconds):
                 await self.bucket.fetch(key, path)
 
-        return self.files.get(f"{key} {edition.version}", fetch)
+        return self.files.get(f"{key} {volume_version.version}", fetch)
 
 
 @contextlib.asynccontextmanager
@@ -317,10 +321,10 @@ def _count_texts(texts: _Texts, names: Collection[str]) -> dict[str, PageStatist
     for row in texts.select(*columns, where=_make_page_filter(names)):
         if row.ok:
             by_page[row.image_name].append(row)
-    return {name: _to_figures(lines) for name, lines in by_page.items()}
+    return {name: _compute_statistics(lines) for name, lines in by_page.items()}
 
 
-def _to_figures(lines: Sequence[rows.LineText]) -> PageStatistics:
+def _compute_statistics(lines: Sequence[rows.LineText]) -> PageStatistics:
     confidences = [line.confidence or 0.0 for line in lines if line.text]
     mean = statistics.fmean(confidences) if confidences else None
     return PageStatistics(len(lines), len(confidences), mean)

@@ -64,7 +64,7 @@ class StageWorker:
                     await concurrency.wait(wake_up, stop, seconds=self.idle_seconds)
                 elif outcome is Outcome.OUTAGE:
                     outages += 1
-                    await concurrency.wait(stop, seconds=outage_pause(outages))
+                    await concurrency.wait(stop, seconds=get_outage_pause(outages))
                 elif outcome in _ENDED:
                     outages = 0
 
@@ -132,6 +132,6 @@ class StageWorker:
             return outcome
 
 
-def outage_pause(outages: int) -> float:
+def get_outage_pause(outages: int) -> float:
     """Return the pause in seconds after a number of consecutive outages."""
     return OUTAGE_SECONDS[min(outages, len(OUTAGE_SECONDS)) - 1]

@@ -57,7 +57,7 @@ class JobFields(pydantic.BaseModel, extra="forbid"):
     image: str | EncodedImage | None = None
     images: list[str | EncodedImage] = pydantic.Field(default_factory=list)
     reference: str | list[str] | None = pydantic.Field(
-        default=None, description="Expected strings for pictures without strings of their own."
+        default=None, description="Expected strings for pictures that have none."
     )
     references: dict[str, str | list[str]] | None = pydantic.Field(
         default=None, description="Expected strings by picture name."
@@ -150,7 +150,7 @@ class _JobReceiver:
     async def _receive_form(self, form: request_body.MultipartForm) -> None:
         values: dict[str, Any] = {}
         parts = 0
-        async for event, value in form.events():
+        async for event, value in form.iterate_events():
             if event != "part":
                 continue
             parts += 1

@@ -143,7 +143,7 @@ class MultipartForm:
                 },
             )
 
-    async def events(self) -> AsyncIterator[tuple[str, Any]]:
+    async def iterate_events(self) -> AsyncIterator[tuple[str, Any]]:
         """Yield the next events, after those that earlier iterations have yielded."""
         while True:
             while self._pending:
@@ -164,7 +164,7 @@ class MultipartForm:
     async def read_text(self) -> str:
         """Read the rest of a part that is a plain field."""
         value = bytearray()
-        async for event, data in self.events():
+        async for event, data in self.iterate_events():
             if event == "end":
                 break
             value += data
@@ -177,7 +177,7 @@ class MultipartForm:
 
     async def read_file(self) -> AsyncIterator[bytes]:
         """Yield the rest of a part that is a file."""
-        async for event, data in self.events():
+        async for event, data in self.iterate_events():
             if event == "end":
                 return
             self._overhead -= len(data)
@@ -185,7 +185,7 @@ class MultipartForm:
 
     async def read_last_file(self) -> AsyncIterator[bytes]:
         """Yield the rest of a part that is a file; refuse a form that has further parts."""
-        async for event, data in self.events():
+        async for event, data in self.iterate_events():
             if event == "data":
                 self._overhead -= len(data)
                 yield data
@@ -259,7 +259,7 @@ async def receive_file(request: Request) -> IncomingFile:
         name = urllib.parse.unquote(request.headers.get(NAME_HEADER, ""))
         return IncomingFile(fields, _make_safe_name(fields.pop("name", name)), stream_body(request))
     form = MultipartForm(stream_body(request), boundary)
-    async for event, value in form.events():
+    async for event, value in form.iterate_events():
         if event != "part":
             continue
         field, file_name = value

@@ -1,4 +1,4 @@
--- Audit log: an entry for every human act and every automatic decision.
+-- Audit log: an entry for every user action and every automatic decision.
 --
 -- hac_acts is the table; log_act() writes it. hac_logs, which the seeds name, is a view that adds an
 -- entry for every completion, taken from the results. Entries have no foreign keys, because they

@@ -1,5 +1,5 @@
--- Actions on documents: cancel, delete, restore, erase, take a stuck document back from its worker,
--- and the history of a document.
+-- Actions on documents: cancel, delete, restore, erase, release from a stuck worker;
+-- the history of a document.
 --
 -- delete_document is a soft delete that restore_document undoes. erase_document deletes the row with
 -- its pages, text, errors and tasks; an audit entry remains. The file of an erased document is recorded in
@@ -195,7 +195,7 @@ begin
 end;
 $$;
 comment on function private.erase(uuid, uuid[]) is
-  'Erase documents of a case, which the caller has locked, with their pages, text, errors and tasks. Their files are '
+  'Erase documents of a case that the caller has locked, with their pages, text, errors and tasks. Their files are '
   'listed for removal; audit entries are kept.';
 
 create function private.erase_document(p_document_id uuid)
@@ -260,8 +260,8 @@ begin
     for update
   loop
     perform private.log_act(
-      v_document.case_id, v_document.id, 'recover_stuck', format('"%s" given back as stuck', v_document.name),
-      'processing', private.reclaim(v_document, 'given back by HAC as stuck', p_now)
+      v_document.case_id, v_document.id, 'recover_stuck', format('"%s" released as stuck', v_document.name),
+      'processing', private.reclaim(v_document, 'released by HAC as stuck', p_now)
     );
     v_answer.documents := v_answer.documents || v_document.id;
   end loop;
@@ -405,9 +405,9 @@ begin
     else
       v_given_back.document_id := v_document.id;
       v_given_back.name := v_document.name;
-      v_given_back.ocr_status := private.reclaim(v_document, 'given back by HAC as stuck', p_now);
+      v_given_back.ocr_status := private.reclaim(v_document, 'released by HAC as stuck', p_now);
       perform private.log_act(
-        v_document.case_id, v_document.id, 'recover_stuck', format('"%s" given back as stuck', v_document.name),
+        v_document.case_id, v_document.id, 'recover_stuck', format('"%s" released as stuck', v_document.name),
         'processing', v_given_back.ocr_status
       );
       v_answer.documents := v_answer.documents || v_given_back;

@@ -117,7 +117,7 @@ begin
 end;
 $$;
 comment on function private.end_volume_job(bigint, timestamptz) is
-  'End a job, which the caller has locked, if none of its volumes is open. Returns its final status, or null.';
+  'End a job that the caller has locked if none of its volumes are open. Returns its final status, or null.';
 
 create function private.republish_lost_volumes(p_queue text, p_now timestamptz)
 returns integer

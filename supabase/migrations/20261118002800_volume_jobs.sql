@@ -201,7 +201,7 @@ begin
 end;
 $$;
 comment on function private.reset_volumes(bigint[], text, boolean, timestamptz) is
-  'Reset tasks, which the caller has locked, to the start of a stage (null: the current stage of each) and remove '
+  'Reset tasks that the caller has locked to the start of a stage (null: the current stage of each) and remove '
   'their locks. p_is_forced: run that stage even if it was already done. Messages already sent become stale.';
 
 create type public.cancel_volume_job_answer as (
@@ -332,7 +332,7 @@ begin
   end if;
   perform private.log_act(
     null, null, 'volumes_rerun',
-    format('job %s: %s volumes run %s again', v_job.job_key, cardinality(v_ids), coalesce(p_stage, 'the stage that failed')),
+    format('job %s: %s volumes rerun from %s', v_job.job_key, cardinality(v_ids), coalesce(p_stage, 'the stage that failed')),
     null, null,
     jsonb_build_object(
       'job_id', p_job_id, 'stage', p_stage, 'tasks', to_jsonb(v_ids[1:100]), 'old_config', v_job.config, 'config', v_config

@@ -63,7 +63,7 @@ begin
 end;
 $$;
 comment on function private.reopen_volume_job(bigint, timestamptz) is
-  'Set a completed or failed job, which the caller has locked, to running again if it has open volumes. A cancelled '
+  'Set a completed or failed job that the caller has locked to running again if it has open volumes. A cancelled '
   'job stays cancelled.';
 
 create function private.apply_volume_task_update(p_old volumes.tasks, p_new volumes.tasks, p_now timestamptz default now())

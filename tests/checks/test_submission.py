@@ -143,7 +143,7 @@ def test_a_truncated_archive_is_said_to_be(tmp_path: Path, cut: int) -> None:
     found, problems = unpacked(tmp_path, zipped({"a.png": PNG})[:cut])
 
     assert found == {}
-    assert "create it again" in problems[0].problem
+    assert "create the archive again" in problems[0].problem
 
 
 def test_ten_thousand_entries_are_not_even_listed(tmp_path: Path) -> None:

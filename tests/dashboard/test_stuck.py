@@ -55,7 +55,7 @@ SILENT = {"silent_seconds": 600.0, "lock_expires_at": _at(-9), "sweep_due_at": _
             ["last seen 10 min ago; its lock has expired", "on its next run: it returns"],
         ),
         (SILENT | {"swept_at": _at(-10)}, ["last ran 10 min ago: check that pagewarden up"]),
-        (SILENT | {"swept_at": None}, ["it has never run"]),
+        (SILENT | {"swept_at": None}, ["the sweep has never run"]),
         (
             {"silent_seconds": 400.0, "lock_expires_at": _at(4), "sweep_due_at": _at(4)},
             ["so it may still be reading", "will reclaim the document in 4 min"],
@@ -69,7 +69,7 @@ SILENT = {"silent_seconds": 600.0, "lock_expires_at": _at(-9), "sweep_due_at": _
 )
 def test_stuck_documents_are_explained(changes: dict[str, Any], expected: list[str]) -> None:
     """Why a document is stuck, what the sweep will do and when, and what a release does."""
-    verdict = stuck.judge(cast("rows.StuckDocument", ALIVE | changes), NOW)
+    verdict = stuck.explain_row(cast("rows.StuckDocument", ALIVE | changes), NOW)
     text = f"{verdict.reason} {verdict.if_kept} {verdict.if_released}"
     assert [part for part in expected if part not in text] == [], text
 

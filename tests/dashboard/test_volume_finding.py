@@ -57,7 +57,7 @@ async def test_a_page_is_found_by_its_number_or_name(
 
 
 async def test_pages_are_filtered(site: sites.Site, book: books.Book, tmp_path: Path) -> None:
-    """Failed pages, unread pages and unsure ones."""
+    """Failed pages, unread pages and uncertain ones."""
     person = await site.add_person()
 
     changes: dict[str, dict[str, object]] = {
@@ -68,17 +68,17 @@ async def test_pages_are_filtered(site: sites.Site, book: books.Book, tmp_path: 
     async with site.client(person) as client:
         assert await _names(client, "show=failed") == [volume_jobs.BROKEN]
         assert await _names(client, "show=unread") == ["page1"]
-        assert await _names(client, "show=unsure") == ["page2"]
-        assert await _names(client, "show=unsure&find=page") == ["page2"]
-        assert await _names(client, "show=unsure&find=age1") == []
+        assert await _names(client, "show=uncertain") == ["page2"]
+        assert await _names(client, "show=uncertain&find=page") == ["page2"]
+        assert await _names(client, "show=uncertain&find=age1") == []
         assert len(await _names(client, "show=")) == 4
         assert (await client.get(f"{PATH}?show=nonsense")).status_code == 404
     async with site.browser(person) as page:
         await page.goto(PATH)
-        await page.get_by_label("Show").select_option("unsure")
+        await page.get_by_label("Show").select_option("uncertain")
         await page.get_by_role("button", name="Find").click()
         await expect(page.locator(".page-list tbody th")).to_have_text(["page2"])
-        await expect(page.get_by_label("Show")).to_have_value("unsure")
+        await expect(page.get_by_label("Show")).to_have_value("uncertain")
 
 
 async def test_the_search_field_survives_live_updates(

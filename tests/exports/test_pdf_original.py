@@ -24,7 +24,7 @@ VISIBLE = b"BT 0 Tr /F 12 Tf 72 600 Td (Printed) Tj ET"
 def test_page_images_are_byte_identical(tmp_path: Path) -> None:
     """The raw streams of all images are those of the original."""
     source, target = samples.scan(tmp_path / "scan.pdf", count=3), tmp_path / "target.pdf"
-    searchable.searchable_pdf(source, [HELLO, samples.failed(2)], target)
+    searchable.write_searchable_pdf(source, [HELLO, samples.failed(2)], target)
     assert _images(target) == _images(source) == [samples.jpeg()] * 3
 
 
@@ -35,7 +35,7 @@ def test_an_image_that_is_not_compressed_stays_so(tmp_path: Path) -> None:
         image = pikepdf.Stream(document, b"\x7f" * 100, Subtype=pikepdf.Name.Image)
         page.obj.Resources = pikepdf.Dictionary(XObject=pikepdf.Dictionary(I=image))
         document.save(tmp_path / "scan.pdf", compress_streams=False)
-    searchable.searchable_pdf(tmp_path / "scan.pdf", [HELLO], tmp_path / "target.pdf")
+    searchable.write_searchable_pdf(tmp_path / "scan.pdf", [HELLO], tmp_path / "target.pdf")
     assert _images(tmp_path / "target.pdf") == [b"\x7f" * 100]
 
 
@@ -43,7 +43,7 @@ def test_an_image_that_is_not_compressed_stays_so(tmp_path: Path) -> None:
 def test_the_page_looks_as_before(rotate: int, tmp_path: Path) -> None:
     """Not a pixel changes."""
     source = samples.scan(tmp_path / "scan.pdf", rotate=rotate, content=VISIBLE)
-    searchable.searchable_pdf(source, [HELLO], tmp_path / "target.pdf")
+    searchable.write_searchable_pdf(source, [HELLO], tmp_path / "target.pdf")
     assert np.array_equal(_rendered(tmp_path / "target.pdf"), _rendered(source))
 
 
@@ -60,7 +60,7 @@ def test_everything_else_is_kept(tmp_path: Path) -> None:
         )
         document.pages[0].obj.Annots = pikepdf.Array([document.make_indirect(link)])
         document.save(source)
-    searchable.searchable_pdf(source, [HELLO], target)
+    searchable.write_searchable_pdf(source, [HELLO], target)
     with pikepdf.open(target) as document, document.open_outline() as outline:
         assert str(document.docinfo["/Title"]) == "Minutes"
         assert document.attachments["notes.txt"].get_file().read_bytes() == b"attached"
@@ -73,14 +73,16 @@ def test_a_page_with_a_sound_layer_gets_nothing(tmp_path: Path) -> None:
     source, target = samples.scan(tmp_path / "scan.pdf", count=2), tmp_path / "target.pdf"
     layer = samples.page(samples.line("From the layer"), source="layer")
     ocr = samples.page(samples.line("From the image"), number=2)
-    searchable.searchable_pdf(source, [layer, ocr], target)
+    searchable.write_searchable_pdf(source, [layer, ocr], target)
     assert readers.pdfium_text(target) == ["", "From the image"]
 
 
 def test_an_original_without_need_of_a_layer_is_copied(tmp_path: Path) -> None:
     """Byte for byte, so that a signature stays valid."""
     source, target = samples.scan(tmp_path / "scan.pdf"), tmp_path / "target.pdf"
-    searchable.searchable_pdf(source, [samples.page(samples.line("x"), source="layer")], target)
+    searchable.write_searchable_pdf(
+        source, [samples.page(samples.line("x"), source="layer")], target
+    )
     assert target.read_bytes() == source.read_bytes()
 
 
@@ -89,7 +91,7 @@ def test_an_old_invisible_layer_makes_way(tmp_path: Path) -> None:
     content = OLD_LAYER + b"\n" + VISIBLE
     source, target = samples.scan(tmp_path / "scan.pdf", content=content), tmp_path / "target.pdf"
     assert "Garbage" in readers.pdfium_text(source)[0]
-    searchable.searchable_pdf(source, [HELLO], target)
+    searchable.write_searchable_pdf(source, [HELLO], target)
     (text,) = readers.pdfium_text(target)
     assert sorted(text.split()) == ["Hello", "Printed", "world"]
     assert np.array_equal(_rendered(target), _rendered(source))
@@ -99,7 +101,7 @@ def test_text_that_is_partly_seen_stays_whole(tmp_path: Path) -> None:
     """Taking letters out of it would move the others."""
     content = b"BT /F 12 Tf 72 600 Td 3 Tr (Half) Tj 0 Tr (seen) Tj ET"
     source, target = samples.scan(tmp_path / "scan.pdf", content=content), tmp_path / "target.pdf"
-    searchable.searchable_pdf(source, [HELLO], target)
+    searchable.write_searchable_pdf(source, [HELLO], target)
     assert "Halfseen" in readers.pdfium_text(target)[0]
     assert np.array_equal(_rendered(target), _rendered(source))
 
@@ -107,8 +109,8 @@ def test_text_that_is_partly_seen_stays_whole(tmp_path: Path) -> None:
 def test_a_second_export_replaces_the_layer_of_the_first(tmp_path: Path) -> None:
     """Corrected text can be laid over a PDF that is searchable already."""
     first, second = tmp_path / "first.pdf", tmp_path / "second.pdf"
-    searchable.searchable_pdf(samples.scan(tmp_path / "scan.pdf"), [HELLO], first)
-    searchable.searchable_pdf(first, [samples.page(samples.line("Corrected text"))], second)
+    searchable.write_searchable_pdf(samples.scan(tmp_path / "scan.pdf"), [HELLO], first)
+    searchable.write_searchable_pdf(first, [samples.page(samples.line("Corrected text"))], second)
     assert readers.pdfium_text(second) == ["Corrected text"]
     assert _images(second) == [samples.jpeg()]
 
@@ -129,7 +131,7 @@ def test_an_old_layer_in_a_form_makes_way_on_this_page_only(tmp_path: Path) -> N
             page.contents_add(b"/Layer Do\n", prepend=True)
         document.save(source)
     assert readers.pdfium_text(source) == ["Garbage", "Garbage"]
-    searchable.searchable_pdf(source, [HELLO], target)
+    searchable.write_searchable_pdf(source, [HELLO], target)
     assert readers.pdfium_text(target) == ["Hello world", "Garbage"]
 
 
@@ -141,7 +143,7 @@ def test_pages_that_share_resources_do_not_disturb_each_other(tmp_path: Path) ->
         shared = document.make_indirect(first.obj.Resources)
         first.obj.Resources = second.obj.Resources = shared
         document.save(source)
-    searchable.searchable_pdf(source, [HELLO], target)
+    searchable.write_searchable_pdf(source, [HELLO], target)
     with pikepdf.open(target) as document:
         assert list(document.pages[1].obj.Resources.Font.keys()) == ["/F"]
     assert readers.pdfium_text(target) == ["Hello world", ""]
@@ -150,7 +152,7 @@ def test_pages_that_share_resources_do_not_disturb_each_other(tmp_path: Path) ->
 def test_a_pdf_that_forbids_changes_stays_readable(tmp_path: Path) -> None:
     """One that only its owner may change is opened without a password, before and after."""
     source = _protected(tmp_path, user="")
-    searchable.searchable_pdf(source, [HELLO], tmp_path / "target.pdf")
+    searchable.write_searchable_pdf(source, [HELLO], tmp_path / "target.pdf")
     assert readers.pdfium_text(tmp_path / "target.pdf") == ["Hello world"]
     assert _images(tmp_path / "target.pdf") == [samples.jpeg()]
 
@@ -159,7 +161,7 @@ def test_a_pdf_that_wants_a_password_is_opened_with_it(tmp_path: Path) -> None:
     """With the password it works, without one the error says so."""
     source, target = _protected(tmp_path, user="open sesame"), tmp_path / "target.pdf"
     with pytest.raises(errors.EncryptedFile, match=r"scan\.pdf: protected by a password"):
-        searchable.searchable_pdf(source, [HELLO], target)
+        searchable.write_searchable_pdf(source, [HELLO], target)
     exports.write("pdf", [HELLO], source, target, name="a.pdf", password="open sesame")
     assert readers.pdfium_text(target) == ["Hello world"]
 
@@ -178,7 +180,7 @@ def test_an_original_that_cannot_be_parsed_is_a_clear_error(
     """The message names the file, and nothing is left behind."""
     (tmp_path / "scan.pdf").write_bytes(content)
     with pytest.raises(error, match=message):
-        searchable.searchable_pdf(tmp_path / "scan.pdf", [HELLO], tmp_path / "target.pdf")
+        searchable.write_searchable_pdf(tmp_path / "scan.pdf", [HELLO], tmp_path / "target.pdf")
     assert [path.name for path in tmp_path.iterdir()] == ["scan.pdf"]
 
 
@@ -187,7 +189,7 @@ def test_a_page_that_the_original_does_not_have_is_a_clear_error(tmp_path: Path)
     source = samples.scan(tmp_path / "scan.pdf")
     page = samples.page(samples.line("Hello"), number=7)
     with pytest.raises(errors.DamagedFile, match=r"scan\.pdf, page 7: damaged"):
-        searchable.searchable_pdf(source, [page], tmp_path / "target.pdf")
+        searchable.write_searchable_pdf(source, [page], tmp_path / "target.pdf")
 
 
 def _protected(folder: Path, *, user: str) -> Path:

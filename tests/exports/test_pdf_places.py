@@ -107,7 +107,9 @@ def test_a_script_that_runs_backwards_is_copied_in_reading_order(tmp_path: Path)
         samples.word("עולם", 200, 100),
     )
     target = tmp_path / "target.pdf"
-    searchable.searchable_pdf(samples.scan(tmp_path / "scan.pdf"), [samples.page(line)], target)
+    searchable.write_searchable_pdf(
+        samples.scan(tmp_path / "scan.pdf"), [samples.page(line)], target
+    )
     assert readers.pdfium_text(target) == ["שלום פרק12.5 עולם"]
 
 
@@ -118,7 +120,7 @@ def test_every_character_can_be_found_in_the_pdf(lines: list[pages.Line]) -> Non
     page = samples.page(*lines)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "target.pdf"
-        searchable.searchable_pdf(samples.scan(Path(folder) / "scan.pdf"), [page], target)
+        searchable.write_searchable_pdf(samples.scan(Path(folder) / "scan.pdf"), [page], target)
         with pikepdf.open(target) as document:
             shown = _decoded(document.pages[0])
     expected = [sorted(part) for line in base.clean_page(page).lines for part in _with_spaces(line)]
@@ -141,7 +143,7 @@ def _searchable(folder: Path, layout: Layout) -> tuple[pages.ReadPage, Path]:
         folder / "scan.pdf", rotate=layout.rotate, crop=layout.crop, user_unit=layout.user_unit
     )
     target = folder / "target.pdf"
-    searchable.searchable_pdf(source, [page], target)
+    searchable.write_searchable_pdf(source, [page], target)
     return page, target
 
 
@@ -157,7 +159,7 @@ def _paragraph(folder: Path, degrees: float) -> tuple[pages.ReadPage, Path]:
     rows = [["Every", "line", f"number{row}", "stays", "whole"] for row in range(3)]
     lines = [samples.line_of(*_row(texts, row, degrees)) for row, texts in enumerate(rows)]
     page, target = samples.page(*lines), folder / "target.pdf"
-    searchable.searchable_pdf(samples.scan(folder / "scan.pdf"), [page], target)
+    searchable.write_searchable_pdf(samples.scan(folder / "scan.pdf"), [page], target)
     return page, target
 
 

@@ -29,7 +29,7 @@ def test_a_jpeg_is_embedded_as_it_is(tmp_path: Path) -> None:
     """Byte for byte, on a page as large as the paper was."""
     (tmp_path / "photo.jpg").write_bytes(samples.jpeg())
     page = samples.page(samples.line("Hello world"))
-    searchable.searchable_pdf(tmp_path / "photo.jpg", [page], tmp_path / "photo.pdf")
+    searchable.write_searchable_pdf(tmp_path / "photo.jpg", [page], tmp_path / "photo.pdf")
     with pikepdf.open(tmp_path / "photo.pdf") as document:
         (only,) = document.pages
         assert only.obj.Resources.XObject.Scan.read_raw_bytes() == samples.jpeg()
@@ -53,7 +53,7 @@ def test_a_picture_is_shown_as_its_orientation_says(
     height, width = upright.shape[:2]
     word = pages.Word("Hello", pages.Box(10, 20, 70, 40).quad(), 0.9)
     page = pages.ReadPage(1, width, height, 72, pages.TextSource.OCR, (samples.line_of(word),))
-    searchable.searchable_pdf(path, [page], tmp_path / "photo.pdf")
+    searchable.write_searchable_pdf(path, [page], tmp_path / "photo.pdf")
     assert np.array_equal(_shown(tmp_path / "photo.pdf"), upright)
     (found,) = readers.pdfium_words(tmp_path / "photo.pdf", 1, width, height)
     assert found.text == "Hello"
@@ -144,7 +144,7 @@ def test_every_page_of_a_tiff_is_a_page(tmp_path: Path) -> None:
         pages.ReadPage(number, *SIZE, 72, pages.TextSource.OCR, (samples.line(f"Page{number}"),))
         for number in (1, 2)
     ]
-    searchable.searchable_pdf(path, read, tmp_path / "fax.pdf")
+    searchable.write_searchable_pdf(path, read, tmp_path / "fax.pdf")
     assert np.array_equal(_shown(tmp_path / "fax.pdf", 0)[..., 0], np.asarray(frames[0]))
     assert np.array_equal(_shown(tmp_path / "fax.pdf", 1)[..., 0], np.asarray(frames[2]))
 
@@ -153,7 +153,7 @@ def test_a_failed_page_is_shown_if_it_can_be(tmp_path: Path) -> None:
     """An engine that failed takes no page away; a frame that is broken leaves a blank one."""
     path = _saved(samples.picture("RGB", SIZE), "TIFF", tmp_path)
     read = [samples.failed(1), samples.failed(2)]
-    searchable.searchable_pdf(path, read, tmp_path / "target.pdf")
+    searchable.write_searchable_pdf(path, read, tmp_path / "target.pdf")
     with pikepdf.open(tmp_path / "target.pdf") as document:
         shown, blank = document.pages
         assert "/XObject" in shown.obj.Resources
@@ -176,7 +176,7 @@ def test_a_huge_sheet_fits_a_pdf(tmp_path: Path) -> None:
     """No page is larger than a PDF can have."""
     path = _saved(samples.picture("L", SIZE), "PNG", tmp_path)
     page = pages.ReadPage(1, 60_000, 75_000, 72, pages.TextSource.OCR, (samples.line("x"),))
-    searchable.searchable_pdf(path, [page], tmp_path / "target.pdf")
+    searchable.write_searchable_pdf(path, [page], tmp_path / "target.pdf")
     with pikepdf.open(tmp_path / "target.pdf") as document:
         assert [float(edge) for edge in document.pages[0].obj.MediaBox] == [0, 0, 11520, 14400]
 
@@ -195,7 +195,7 @@ def _saved(image: Image.Image, kind: str, folder: Path) -> Path:
 def _searchable(path: Path) -> Path:
     target = path.with_suffix(".pdf")
     page = pages.ReadPage(1, *SIZE, 72, pages.TextSource.OCR, (samples.line("Hello"),))
-    searchable.searchable_pdf(path, [page], target)
+    searchable.write_searchable_pdf(path, [page], target)
     return target
 
 

@@ -49,7 +49,7 @@ def test_a_picture_gives_the_same_bytes(tmp_path: Path) -> None:
     """Also where the PDF is made from an image."""
     samples.picture().save(tmp_path / "scan.tif")
     for name in ("first", "second"):
-        searchable.searchable_pdf(tmp_path / "scan.tif", samples.LETTER[:1], tmp_path / name)
+        searchable.write_searchable_pdf(tmp_path / "scan.tif", samples.LETTER[:1], tmp_path / name)
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 

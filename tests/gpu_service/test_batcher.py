@@ -168,10 +168,10 @@ def test_close_finishes_the_batch_and_fails_pending_lines(setup: BatcherSetup) -
 @given(st.integers(1, 20_000))
 def test_padding_adds_an_eighth_at_most(width: int) -> None:
     """Padded widths fit the stride of the network."""
-    wide = batcher.padded_width(width)
+    wide = batcher.compute_padded_width(width)
     assert wide % recognition.STRIDE == 0
     assert width <= wide <= max(width * 1.125, width + recognition.STRIDE)
-    assert batcher.padded_width(wide) == wide
+    assert batcher.compute_padded_width(wide) == wide
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,9 @@ def cut() -> list[recognition.ScaledLine]:
         for text in texts
         for size, noise in ((40, 0.0), (40, 0.25), (30, 0.1))
     ]
-    return [recognition.scale_line(sheet, pad_width=batcher.padded_width) for sheet in sheets]
+    return [
+        recognition.scale_line(sheet, pad_width=batcher.compute_padded_width) for sheet in sheets
+    ]
 
 
 @pytest.fixture(scope="module")

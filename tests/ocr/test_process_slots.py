@@ -13,9 +13,9 @@ from pagewarden.ocr import child_pool, page_pool
 async def test_helper_yields_to_a_first_worker() -> None:
     """A helper must release its slot if a document has no process."""
     places = child_pool.ProcessSlots(1)
-    async with places.hold(child_pool.Rank.HELPER) as helper:
+    async with places.hold(child_pool.SlotPriority.HELPER) as helper:
         assert not helper.must_release
-        waiting = asyncio.create_task(_take(places, child_pool.Rank.FIRST))
+        waiting = asyncio.create_task(_take(places, child_pool.SlotPriority.FIRST))
         await asyncio.sleep(0)
         assert helper.must_release
     await waiting
@@ -24,12 +24,12 @@ async def test_helper_yields_to_a_first_worker() -> None:
 async def test_first_worker_keeps_its_slot_for_its_time() -> None:
     """It must release its slot after its time if another first worker waits, not for helpers."""
     places = child_pool.ProcessSlots(1)
-    async with places.hold(child_pool.Rank.FIRST) as first:
-        late = child_pool.Slot(places, child_pool.Rank.FIRST, started=float("-inf"))
-        helper = asyncio.create_task(_take(places, child_pool.Rank.HELPER))
+    async with places.hold(child_pool.SlotPriority.FIRST) as first:
+        late = child_pool.Slot(places, child_pool.SlotPriority.FIRST, started=float("-inf"))
+        helper = asyncio.create_task(_take(places, child_pool.SlotPriority.HELPER))
         await asyncio.sleep(0)
         assert not late.must_release
-        other = asyncio.create_task(_take(places, child_pool.Rank.FIRST))
+        other = asyncio.create_task(_take(places, child_pool.SlotPriority.FIRST))
         await asyncio.sleep(0)
         assert late.must_release
         assert not first.must_release
@@ -39,18 +39,18 @@ async def test_first_worker_keeps_its_slot_for_its_time() -> None:
 async def test_slot_is_not_lost_if_its_next_holder_is_cancelled() -> None:
     """If a worker is cancelled while it waits or gets the slot, the next one gets it."""
     places = child_pool.ProcessSlots(1)
-    async with places.hold(child_pool.Rank.FIRST):
-        gone = [asyncio.create_task(_take(places, child_pool.Rank.FIRST)) for _ in range(2)]
+    async with places.hold(child_pool.SlotPriority.FIRST):
+        gone = [asyncio.create_task(_take(places, child_pool.SlotPriority.FIRST)) for _ in range(2)]
         await asyncio.sleep(0)
         gone[0].cancel()
     gone[1].cancel()
     await asyncio.gather(*gone, return_exceptions=True)
     async with asyncio.timeout(1):
-        await _take(places, child_pool.Rank.HELPER)
+        await _take(places, child_pool.SlotPriority.HELPER)
 
 
-async def _take(places: child_pool.ProcessSlots, rank: child_pool.Rank) -> None:
-    async with places.hold(rank):
+async def _take(places: child_pool.ProcessSlots, priority: child_pool.SlotPriority) -> None:
+    async with places.hold(priority):
         pass
 
 

@@ -1,1 +1,1 @@
-"""Tests of the set-up of a checkout."""
+"""Tests of the setup of a checkout."""

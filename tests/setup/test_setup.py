@@ -23,7 +23,7 @@ FILES = (
 
 
 class Checkout:
-    """A folder with the files of the set-up, and programs that stand in for those of a machine."""
+    """A folder with the files of the setup, and programs that stand in for those of a machine."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "checkout"
@@ -47,7 +47,7 @@ class Checkout:
         self.program("uv", f'echo uv "$@" >>calls; [[ $2 != {fails_to} ]]')
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run the set-up."""
+        """Run the setup."""
         path = f"{self.programs}:{os.environ['PATH']}"
         return subprocess.run(
             [self.folder / "scripts/setup", *arguments],
@@ -72,7 +72,7 @@ def checkout(tmp_path: Path) -> Checkout:
 
 
 def refusal(result: subprocess.CompletedProcess[str]) -> str:
-    """Return the only line that a refused set-up prints."""
+    """Return the only line that a refused setup prints."""
     assert result.returncode == 1
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()
@@ -91,7 +91,7 @@ def test_other_python(checkout: Checkout, version: str) -> None:
 
 
 def test_no_python(checkout: Checkout) -> None:
-    """Without a Python that fits, the set-up says which one to install."""
+    """Without a Python that fits, the setup says which one to install."""
     for name in ("python3", "python3.14", "python3.13", "python3.12", "python3.11"):
         checkout.program(name, "echo 3.10")
 
@@ -100,7 +100,7 @@ def test_no_python(checkout: Checkout) -> None:
 
 
 def test_other_system(checkout: Checkout) -> None:
-    """On macOS and on an unknown processor, the set-up says where to go."""
+    """On macOS and on an unknown processor, the setup says where to go."""
     checkout.program("uname", "[[ $1 == -s ]] && echo Darwin || echo x86_64")
     assert "runs on Linux only, and this is Darwin; use a Linux machine" in refusal(checkout.run())
 
@@ -147,7 +147,7 @@ def test_up(checkout: Checkout) -> None:
 
 
 def test_everything(checkout: Checkout) -> None:
-    """After a complete set-up, `make up` removes nothing of what `make test` needs."""
+    """After a complete setup, `make up` removes nothing of what `make test` needs."""
     checkout.uv()
     checkout.program("npm", "exit 1")
 
@@ -182,7 +182,7 @@ def test_pg_cron(checkout: Checkout) -> None:
 
 
 def test_failure(checkout: Checkout) -> None:
-    """A set-up that failed is not taken for done."""
+    """A setup that failed is not taken for done."""
     checkout.uv(fails_to="sync")
     assert checkout.run("up").returncode != 0
     checkout.uv(fails_to="check")

@@ -184,7 +184,7 @@ async def test_a_worker_continues_with_others_after_an_outage(home: house.House)
 
 def test_outage_pauses_are_bounded() -> None:
     """There is none after the first outage."""
-    pauses = [workers.outage_pause(outages) for outages in (1, 2, 3, 4, 5, 6, 1000)]
+    pauses = [workers.get_outage_pause(outages) for outages in (1, 2, 3, 4, 5, 6, 1000)]
     assert pauses == [0, 1, 2, 5, 10, 10, 10]
 
 

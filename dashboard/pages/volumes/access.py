@@ -52,7 +52,7 @@ class JobVolume:
         return f"{job_url(self.job['job_key'])}/{self.name}"
 
     @property
-    def edition(self) -> artifact_keys.VolumeVersion:
+    def volume_version(self) -> artifact_keys.VolumeVersion:
         """Return which artifacts are published; raise a PagewardenError if there cannot be any."""
         return artifact_keys.VolumeVersion(
             artifact_keys.VolumeKeys(self.job["job_key"], self.w_id, self.i_id),

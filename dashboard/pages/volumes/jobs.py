@@ -58,7 +58,7 @@ class JobSettings(BaseModel):
         return {key: value for key, value in values.items() if value or isinstance(value, float)}
 
     @property
-    def has_rare_settings(self) -> bool:
+    def has_advanced_settings(self) -> bool:
         """Tell whether any of the rarely used settings is set."""
         rare = ("profile", "encoding", "line_mode", "merge_lines", "failed_pages_allowed")
         return any(getattr(self, name) for name in (*rare, "sources"))
@@ -82,7 +82,7 @@ class SettingsChanges(BaseModel):
     def make_config(self, old: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keys that differ from the current config of the job."""
         values = {name: getattr(self, name) for name in ("engine", "profile", "encoding")}
-        values |= {name: getattr(self, name) == "true" for name in self._list_answered_flags()}
+        values |= {name: getattr(self, name) == "true" for name in self._list_enabled_flags()}
         changes = {key: value for key, value in values.items() if value not in ("", old.get(key))}
         if self.language and self.language[-1] != old.get("language", ""):
             changes["language"] = self.language[-1]
@@ -91,7 +91,7 @@ class SettingsChanges(BaseModel):
             changes["exports"] = exports
         return changes
 
-    def _list_answered_flags(self) -> list[str]:
+    def _list_enabled_flags(self) -> list[str]:
         return [name for name in ("use_tps", "merge_lines") if getattr(self, name)]
 
 

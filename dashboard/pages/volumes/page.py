@@ -52,9 +52,9 @@ async def show_page(
 ) -> Response:
     """Show a page, or why it cannot be shown."""
     try:
-        volume_pages, edition = await services.volumes.get(), ref.edition
-        pages = await volume_pages.list_pages(edition)
-        page = await volume_pages.read_page(edition, image_name)
+        volume_pages, volume_version = await services.volumes.get(), ref.volume_version
+        pages = await volume_pages.list_pages(volume_version)
+        page = await volume_pages.read_page(volume_version, image_name)
     except errors.PagewardenError as exc:
         return _render(request, ref, image_name, why_none=str(exc))
     if page is None:
@@ -76,8 +76,8 @@ async def show_page(
 async def show_picture(services: services.Current, ref: access.Volume, image_name: str) -> Response:
     """Send the rotated image; the name is only used to look up its storage key."""
     try:
-        volume_pages, edition = await services.volumes.get(), ref.edition
-        data = await volume_pages.fetch_rotated_image(edition, image_name)
+        volume_pages, volume_version = await services.volumes.get(), ref.volume_version
+        data = await volume_pages.fetch_rotated_image(volume_version, image_name)
     except errors.FileNotFound as exc:
         raise HTTPException(404, str(exc)) from exc
     except errors.PagewardenError as exc:
@@ -124,13 +124,13 @@ def _make_line(ref: access.JobVolume, number: int, line: page_view.Line) -> Line
 def _get_level(line: page_view.Line) -> str:
     if line.confidence is None or not line.text:
         return "empty" if line.text == "" else "sure"
-    return review_form.confidence_level(line.confidence)
+    return review_form.get_confidence_level(line.confidence)
 
 
 def _describe_origin(ref: access.JobVolume, line: page_view.Line) -> str:
     if line.source is None:
         return ""
-    own, templates = ref.edition.keys.ocr_results, ref.job["config"].get("sources", ())
+    own, templates = ref.volume_version.keys.ocr_results, ref.job["config"].get("sources", ())
     # A source that is listed twice, or is this volume, counts once.
     sources = {
         own,

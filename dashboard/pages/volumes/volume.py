@@ -37,7 +37,7 @@ class PageStatusFilter(enum.StrEnum):
     ALL = ""
     FAILED = "failed"
     UNREAD = "unread"
-    UNSURE = "unsure"
+    UNCERTAIN = "uncertain"
 
 
 class PageFilter(lists.ListFilter):
@@ -65,7 +65,7 @@ async def find_page(
     if not filters.search:
         return None
     try:
-        pages = await (await services.volumes.get()).list_pages(ref.edition)
+        pages = await (await services.volumes.get()).list_pages(ref.volume_version)
     except errors.PagewardenError:
         return None  # the list shows the reason
     found = _match_page(pages, filters)
@@ -81,19 +81,19 @@ async def list_pages(
         "why_none": "", "is_linked": paths.is_path, "shows": list(PageStatusFilter),
     }  # fmt: skip
     try:
-        volume_pages, edition = await services.volumes.get(), ref.edition
-        all_pages = await volume_pages.list_pages(edition)
+        volume_pages, volume_version = await services.volumes.get(), ref.volume_version
+        all_pages = await volume_pages.list_pages(volume_version)
         matching = [
             page for page in all_pages if filters.search.casefold() in page.image_name.casefold()
         ]
-        if filters.show in {PageStatusFilter.UNREAD, PageStatusFilter.UNSURE}:
-            figures = await volume_pages.count_lines(edition, _list_readable_pages(matching))
+        if filters.show in {PageStatusFilter.UNREAD, PageStatusFilter.UNCERTAIN}:
+            figures = await volume_pages.count_lines(volume_version, _list_readable_pages(matching))
             matching = [page for page in matching if _needs_review(filters.show, page, figures)]
         elif filters.show:
             matching = [page for page in matching if page.error]
         matching.sort(key=lambda page: page.error is None)
         pages = matching[PAGES * (filters.page - 1) : PAGES * filters.page]
-        figures = await volume_pages.count_lines(edition, _list_readable_pages(pages))
+        figures = await volume_pages.count_lines(volume_version, _list_readable_pages(pages))
     except errors.PagewardenError as exc:
         return defaults | {"why_none": str(exc)}
     return defaults | {
@@ -136,7 +136,8 @@ def _needs_review(
     if show is PageStatusFilter.UNREAD:
         return bool(counts.lines) and counts.read == 0
     return (
-        counts.confidence is not None and review_form.confidence_level(counts.confidence) != "sure"
+        counts.confidence is not None
+        and review_form.get_confidence_level(counts.confidence) != "sure"
     )
 
 
@@ -161,7 +162,7 @@ class VolumeFile:
 async def list_files(services: Services, ref: access.JobVolume) -> dict[str, Any]:
     """Return the downloadable files, or why they cannot be listed."""
     try:
-        found = await (await services.volumes.get()).list_files(ref.edition)
+        found = await (await services.volumes.get()).list_files(ref.volume_version)
     except errors.PagewardenError as exc:
         return {"files": [], "why_no_files": str(exc), "has_text": False}
     files = [_to_volume_file(ref, file) for file in found]
@@ -191,7 +192,7 @@ async def _copy_file(
     """Copy a file and delete the copy once it has been sent; names are from a fixed set."""
     volume_pages = await services.volumes.get()
     try:
-        async with volume_pages.open_file(ref.edition, name) as copy:
+        async with volume_pages.open_file(ref.volume_version, name) as copy:
             yield copy
     except errors.FileNotFound as exc:
         raise HTTPException(404, "the file does not exist") from exc

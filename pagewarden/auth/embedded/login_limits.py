@@ -79,7 +79,7 @@ async def count_attempt(store: AuthDatabase, attempt: LoginAttempt, now: dt.date
         )
 
 
-async def forget_attempt(store: AuthDatabase, attempt: LoginAttempt) -> None:
+async def uncount_attempt(store: AuthDatabase, attempt: LoginAttempt) -> None:
     """Undo the count of an attempt that succeeded."""
     subjects = list(attempt.limits)
     await store.change(FORGET_ATTEMPT, {"subjects": subjects, "cleared": subjects[0]})

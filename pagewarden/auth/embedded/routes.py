@@ -54,14 +54,14 @@ class AuthRoute(request_body.BodyLimitRoute):
                 HTTPException,
                 exceptions.RequestValidationError,
             ) as exc:
-                response = schemas.error_response(_refusal(exc))
+                response = schemas.error_response(_to_rejection(exc))
             response.headers.setdefault("Cache-Control", "no-store")
             return response
 
         return answer
 
 
-def _refusal(exc: Exception) -> errors.SignInRejected:
+def _to_rejection(exc: Exception) -> errors.SignInRejected:
     match exc:
         case errors.SignInRejected():
             return exc
@@ -105,7 +105,7 @@ class AuthHandlers:
     def __init__(self, auth: service.AuthService) -> None:
         self._auth = auth
 
-    async def token(
+    async def issue_token(
         self,
         body: schemas.Credentials,
         origin: Origin,
@@ -188,16 +188,16 @@ class AuthHandlers:
             "Signups not allowed for this instance", status=422, code="signup_disabled"
         )
 
-    async def health(self) -> schemas.HealthResponse:
+    async def get_health(self) -> schemas.HealthResponse:
         """Check that the sign-in and its database work."""
         await self._auth.require_ready()
         return schemas.HealthResponse(version=metadata.version("pagewarden"))
 
-    async def settings(self) -> schemas.SettingsResponse:
+    async def get_settings(self) -> schemas.SettingsResponse:
         """Return the available sign-in methods."""
         return schemas.SettingsResponse()
 
-    async def public_keys(self) -> schemas.KeySet:
+    async def get_public_keys(self) -> schemas.KeySet:
         """Return the public keys of access tokens."""
         return schemas.KeySet()
 
@@ -235,7 +235,7 @@ def make_router(auth: service.AuthService) -> APIRouter:
             },
         )
 
-    add("POST", "/token", routes.token, 429)
+    add("POST", "/token", routes.issue_token, 429)
     add("GET", "/user", routes.get_user, 401, 403)
     add("PUT", "/user", routes.change_user, 401, 403)
     add("POST", "/logout", routes.logout, 401, 403, status=204)
@@ -243,9 +243,9 @@ def make_router(auth: service.AuthService) -> APIRouter:
     add("POST", "/verify", routes.verify, 403)
     add("GET", "/verify", routes.follow_link, status=303)
     add("POST", "/signup", routes.sign_up)
-    add("GET", "/health", routes.health)
-    add("GET", "/settings", routes.settings)
-    add("GET", "/.well-known/jwks.json", routes.public_keys)
+    add("GET", "/health", routes.get_health)
+    add("GET", "/settings", routes.get_settings)
+    add("GET", "/.well-known/jwks.json", routes.get_public_keys)
     return router
 
 

@@ -150,7 +150,7 @@ class AuthService:
             raise errors.SignInRejected(
                 "Invalid login credentials", status=400, code="invalid_credentials"
             )
-        await login_limits.forget_attempt(self._store, attempt)
+        await login_limits.uncount_attempt(self._store, attempt)
         return self._issuer.issue_tokens(user, await self._sessions.start(user.id, origin))
 
     async def refresh(self, token: str, origin: sessions.RequestOrigin) -> TokenPair:

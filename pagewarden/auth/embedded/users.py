@@ -133,7 +133,7 @@ class UserManager:
         params = {"id": user.id, "encrypted_password": encrypted, "kept": None, "now": self.now()}
         await self.store.change(SET_PASSWORD, params)
 
-    async def recovery_link(self, email: str) -> str:
+    async def create_recovery_link(self, email: str) -> str:
         """Create a link to set a new password, valid once and for an hour."""
         link = await self.start_recovery(normalize_email(email), min_interval=dt.timedelta(0))
         if link is None:

@@ -235,7 +235,7 @@ def wait_for_job(settings: Settings, job: str) -> JobBoard:
         asyncio.run(program.run_until_terminated(run()))
     except (KeyboardInterrupt, asyncio.CancelledError):
         message = (
-            "interrupted; the job continues; to wait for it, run `pagewarden volumes status "
+            "interrupted, but the job continues; to wait for it, run `pagewarden volumes status "
             f"{job} --wait`"
         )
         progress.print_line(err, message)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SOURCES_WITH_LAYER = {TextSource.OCR, TextSource.PERSON}
 
 
-def searchable_pdf(
+def write_searchable_pdf(
     source: Path, pages: Iterable[ReadPage], target: Path, *, password: str = ""
 ) -> None:
     """Write the original with its text to the target.

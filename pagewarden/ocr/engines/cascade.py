@@ -131,7 +131,7 @@ class CascadeEngine:
         self, lines: Sequence[crops.Crop], hints: base.PageHints
     ) -> list[crops.LineReading]:
         """Read lines of one page."""
-        languages = hints.languages or self._guess(lines)
+        languages = hints.languages or self._guess_language(lines)
         strong = self._rapid.choose_recogniser(lines, base.PageHints(tuple(languages)))
         return [self._read(crop, strong, languages) for crop in lines]
 
@@ -147,7 +147,7 @@ class CascadeEngine:
             return fast
         return merge_readings(rapid.discard_noise(strong.read(crop)), fast)
 
-    def _guess(self, line_crops: Sequence[crops.Crop]) -> Sequence[str]:
+    def _guess_language(self, line_crops: Sequence[crops.Crop]) -> Sequence[str]:
         """Guess the language of a page without hints; empty if uncertain."""
         if self._tesseract is None or not line_crops:
             return ()

@@ -138,13 +138,13 @@ def hang(image: base.PageImage) -> base.RecognitionResult:
     return base.RecognitionResult(_line(image, "awake"))
 
 
-def raise_engine_away(image: base.PageImage) -> base.RecognitionResult:
+def raise_engine_unavailable(image: base.PageImage) -> base.RecognitionResult:
     """Raise EngineUnavailable, as if the service was down."""
     del image
     raise errors.EngineUnavailable("the service is not responding; try again later")
 
 
-def return_unsavable_text(image: base.PageImage) -> base.RecognitionResult:
+def return_unstorable_text(image: base.PageImage) -> base.RecognitionResult:
     """Return text that neither a file nor a database can store."""
     return base.RecognitionResult(_line(image, "a\ud800\x00b"))
 
@@ -222,25 +222,25 @@ def return_prepared_languages(image: base.PageImage) -> base.RecognitionResult:
     return base.RecognitionResult(_line(image, " ".join(FakeEngine.prepared)))
 
 
-def raise_refused(image: base.PageImage) -> base.RecognitionResult:
+def raise_page_rejected(image: base.PageImage) -> base.RecognitionResult:
     """Raise PageRejected."""
     del image
     raise errors.PageRejected("the service will not read this page; use another engine")
 
 
-def raise_unusable_answer(image: base.PageImage) -> base.RecognitionResult:
+def raise_invalid_response(image: base.PageImage) -> base.RecognitionResult:
     """Raise InvalidEngineResponse."""
     del image
     raise errors.InvalidEngineResponse("the response of the service is incomplete; try again")
 
 
-FLAKY_FAILURES = ((0.996, raise_rate_limited), (0.992, raise_unusable_answer), (0.988, crash))
+FLAKY_FAILURES = ((0.996, raise_rate_limited), (0.992, raise_invalid_response), (0.988, crash))
 """FlakyEngine raises the first failure whose threshold its random number exceeds."""
 FAILURES: dict[str, Callable[[base.PageImage], base.RecognitionResult]] = {
     "abort": abort,
     "hang": hang,
-    "engine-away": raise_engine_away,
-    "unsavable-text": return_unsavable_text,
+    "engine-away": raise_engine_unavailable,
+    "unsavable-text": return_unstorable_text,
     "unexpected": raise_unexpected,
     "probe": probe_confinement,
     "loop": loop_forever,
@@ -250,7 +250,7 @@ FAILURES: dict[str, Callable[[base.PageImage], base.RecognitionResult]] = {
     "memory": exhaust_memory,
     "invalid-numbers": return_invalid_numbers,
     "languages": return_prepared_languages,
-    "refused": raise_refused,
+    "refused": raise_page_rejected,
 }
 SHADES = {name: 10 + 12 * index for index, name in enumerate(FAILURES)}
 """Grey level that triggers each failure."""

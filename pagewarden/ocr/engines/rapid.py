@@ -32,7 +32,7 @@ class RapidEngine:
         cv2.setNumThreads(1)
         self._detector = detection.Detector(LONG_SIDE, device)
         self._latin = recognition.Recogniser(languages.is_latin, device)
-        self._full = recognition.Recogniser(languages.is_any_character, device)
+        self._full = recognition.Recogniser(languages.accept_any_character, device)
 
     @property
     def version(self) -> str:

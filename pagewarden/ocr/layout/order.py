@@ -212,7 +212,7 @@ def _measure_distance(upper: _Strip, lower: _Strip) -> float:
 
 def _make_strips(boxes: Sequence[LineBox]) -> Iterator[_Strip]:
     """Split boxes into strips by horizontal cuts that cross no boxes side by side."""
-    for strip in _split_vertically(boxes, _is_staggered):
+    for strip in _split_vertically(boxes, _are_side_by_side):
         columns = _split_columns([strip], _find_gaps(strip))
         if min(map(len, columns)) >= _MIN_STAGGERED_LINES:
             yield strip
@@ -237,7 +237,7 @@ def _split_vertically(
     return strips
 
 
-def _is_staggered(one: LineBox, other: LineBox) -> bool:
+def _are_side_by_side(one: LineBox, other: LineBox) -> bool:
     """Tell whether two boxes are side by side, even if they are not level."""
     beside = one.right < other.left or other.right < one.left
     overlap = min(one.bottom, other.bottom) - max(one.top, other.top)

@@ -61,7 +61,7 @@ def get_version() -> str:
 @functools.cache
 def load_detector(device: Device) -> onnxruntime.InferenceSession:
     """Load the model that finds lines."""
-    return _load_session(_model_path(DETECTOR).read_bytes(), device)
+    return _load_session(_find_model(DETECTOR).read_bytes(), device)
 
 
 def load_custom_detector(path: Path, device: Device) -> onnxruntime.InferenceSession:
@@ -131,7 +131,7 @@ def load_recogniser(
     Only classes of wanted characters remain: the other 18,000 cost a sixth of the time, and a page
     without such characters is read better. Class 0 is 'no character'.
     """
-    model = onnx.load_from_string(_model_path(RECOGNISER).read_bytes())
+    model = onnx.load_from_string(_find_model(RECOGNISER).read_bytes())
     characters = _read_characters(model)
     classes = [i for i, c in enumerate(characters) if c == _BLANK or includes_character(c)]
     _prune_classes(model, classes)
@@ -204,7 +204,7 @@ def _unsuitable_model_error(path: Path, reason: str) -> errors.SettingsError:
     )
 
 
-def _model_path(name: str) -> Path:
+def _find_model(name: str) -> Path:
     with resources.as_file(resources.files("rapidocr") / "models" / name) as path:
         if not path.is_file():
             raise errors.EngineNotInstalled(

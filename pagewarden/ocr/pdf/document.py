@@ -235,7 +235,7 @@ class PdfDocument:
         # If the page counts differ, this number may be another page.
         if poppler.count_pages(self._path, self._password) != self.page_count:
             return None
-        size = poppler.page_size(self._path, number, self._password)
+        size = poppler.get_page_size(self._path, number, self._password)
         if size is None:
             return None
         dpi = max(1, int(fit_dpi(_DIGITAL_DPI, *size, self.limits)))

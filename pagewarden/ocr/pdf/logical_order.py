@@ -27,7 +27,7 @@ _LAM = "ل"  # always precedes the alef in a ligature
 class Letter(NamedTuple):
     """A character of PDFium: where it begins and ends along its line, and its height.
 
-    after_blank tells whether there is a blank before it, after_own_blank whether that is in the
+    after_blank tells whether there is a blank before it, after_real_blank whether that is in the
     file, and after_gap whether the character is far from the previous one.
     """
 
@@ -37,7 +37,7 @@ class Letter(NamedTuple):
     end: float
     height: float
     after_blank: bool
-    after_own_blank: bool
+    after_real_blank: bool
     after_gap: bool
 
     @property
@@ -79,10 +79,10 @@ def to_logical_order(rows: Sequence[Sequence[Letter]]) -> list[list[list[Word]]]
         for row, is_visual in zip(glyph_rows, visual, strict=True)
     ]
     all_lines = list(itertools.chain(*found))
-    if bidi.are_reversed(word for line in all_lines for word in _text(line).split()):
+    if bidi.are_reversed(word for line in all_lines for word in _join_text(line).split()):
         for line in all_lines:
             line[:] = itertools.chain(*map(_reverse, _split_at_generated_blanks(line)))
-    if bidi.are_brackets_reversed("\n".join(map(_text, all_lines))):
+    if bidi.are_brackets_reversed("\n".join(map(_join_text, all_lines))):
         for line in all_lines:
             _swap_brackets(line)
     return [[list(_split_words(line)) for line in lines] for lines in found]
@@ -109,7 +109,7 @@ def _make_glyphs(row: Sequence[Letter], *, is_visual_order: bool) -> Iterator[_G
         for extent, group in itertools.groupby(piece, key=lambda each: (each.start, each.end)):
             letters = list(group)
             if letters[0].after_blank and (number or extent != (piece[0].start, piece[0].end)):
-                yield _Glyph([], letters[0].after_own_blank)
+                yield _Glyph([], letters[0].after_real_blank)
             yield _Glyph(letters)
 
 
@@ -138,17 +138,17 @@ def _order_phrases(line: _Line) -> Iterator[_Glyph]:
     parts = [list(part) for _, part in itertools.groupby(line, key=lambda each: bool(each.letters))]
     for is_rtl, run in itertools.groupby(parts, key=_has_rtl_letter):
         phrase = list(run)
-        if not is_rtl and any(map(bidi.is_ltr_letter, _text(*phrase))):
-            words = sorted((part for part in phrase if part[0].letters), key=_position)
+        if not is_rtl and any(map(bidi.is_ltr_letter, _join_text(*phrase))):
+            words = sorted((part for part in phrase if part[0].letters), key=_get_position)
             phrase = [words.pop(0) if part[0].letters else part for part in phrase]
         yield from itertools.chain(*phrase)
 
 
 def _has_rtl_letter(part: _Line) -> bool:
-    return any(map(bidi.is_rtl_letter, _text(part)))
+    return any(map(bidi.is_rtl_letter, _join_text(part)))
 
 
-def _position(part: _Line) -> float:
+def _get_position(part: _Line) -> float:
     return part[0].letters[0].middle
 
 
@@ -176,7 +176,7 @@ def _split_columns(line: _Line) -> Iterator[_Line]:
     return reversed(columns)
 
 
-def _text(*lines: _Line) -> str:
+def _join_text(*lines: _Line) -> str:
     return "".join(glyph.text for line in lines for glyph in line)
 
 
@@ -189,7 +189,7 @@ def _split_at_generated_blanks(line: _Line) -> Iterator[_Line]:
 
 
 def _swap_brackets(line: _Line) -> None:
-    letters = iter(bidi.swap_brackets(_text(line)))
+    letters = iter(bidi.swap_brackets(_join_text(line)))
     for glyph in line:
         swapped = list(itertools.islice(letters, len(glyph.text)))
         glyph.letters = [

@@ -34,7 +34,7 @@ def count_pages(path: Path, password: str | None) -> int:
         return 0
 
 
-def page_size(path: Path, number: int, password: str | None) -> tuple[float, float] | None:
+def get_page_size(path: Path, number: int, password: str | None) -> tuple[float, float] | None:
     """Return width and height of a page in points, before rotation."""
     try:
         info = pdf2image.pdfinfo_from_path(

@@ -45,7 +45,7 @@ class Glyphs:
     """The characters of a page without blanks, in the order of PDFium; coordinates are pixels.
 
     boxes are left, top, right, bottom; directions are unit vectors along the text. For each
-    character, after_blank tells whether PDFium reports a blank before it, and after_own_blank
+    character, after_blank tells whether PDFium reports a blank before it, and after_real_blank
     whether the file itself has one. unmapped is the share of characters without a Unicode mapping.
     """
 
@@ -53,7 +53,7 @@ class Glyphs:
     boxes: Numbers
     directions: Numbers
     after_blank: Flags
-    after_own_blank: Flags
+    after_real_blank: Flags
     unmapped: float = 0.0
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class Glyphs:
             self.boxes[selection],
             self.directions[selection],
             self.after_blank[selection],
-            self.after_own_blank[selection],
+            self.after_real_blank[selection],
             self.unmapped,
         )
 
@@ -85,7 +85,7 @@ def read_glyphs(textpage: pdfium.PdfTextPage, to_pixels: Numbers) -> Glyphs:
             np.cumsum(after_blank) - 1
         ],
         after_blank=after_blank,
-        after_own_blank=_find_own_blanks(handle, visible, after_blank),
+        after_real_blank=_find_real_blanks(handle, visible, after_blank),
         unmapped=_measure_unmapped_share(handle, visible),
     )
 
@@ -122,12 +122,14 @@ def _read_directions(
     return along / np.where(length == 0, 1.0, length)[:, np.newaxis]
 
 
-def _find_own_blanks(handle: pdfium_c.FPDF_TEXTPAGE, visible: Indices, after_blank: Flags) -> Flags:
+def _find_real_blanks(
+    handle: pdfium_c.FPDF_TEXTPAGE, visible: Indices, after_blank: Flags
+) -> Flags:
     """Tell for each character whether the blank before it is in the file, not from PDFium."""
-    own = after_blank.copy()
+    real = after_blank.copy()
     for gap in np.flatnonzero(after_blank).tolist():
-        own[gap] = pdfium_c.FPDFText_IsGenerated(handle, int(visible[gap]) - 1) == 0
-    return own
+        real[gap] = pdfium_c.FPDFText_IsGenerated(handle, int(visible[gap]) - 1) == 0
+    return real
 
 
 def _measure_unmapped_share(handle: pdfium_c.FPDF_TEXTPAGE, visible: Indices) -> float:
@@ -210,7 +212,7 @@ def _order_characters(chars: Glyphs) -> tuple[Glyphs, Flags, Flags]:
         frame.end,
         frame.lower - frame.upper,
         new_word,
-        chars.after_own_blank,
+        chars.after_real_blank,
         new_line,
     )
     letters = [
@@ -260,7 +262,7 @@ def _find_breaks(chars: Glyphs, frame: _GlyphExtents) -> tuple[Flags, Flags]:
     gap = np.maximum(frame.start[1:] - frame.end[:-1], frame.start[:-1] - frame.end[1:])
     line = _find_new_rows(chars, frame)[1:]
     line |= (gap > _COLUMN_GAP * taller) | (gap < _LEAP_BACK * taller)
-    word = line | chars.after_own_blank[1:] | (chars.after_blank[1:] & (gap > _WORD_GAP * shorter))
+    word = line | chars.after_real_blank[1:] | (chars.after_blank[1:] & (gap > _WORD_GAP * shorter))
     return np.concatenate(([True], word)), np.concatenate(([True], line))
 
 

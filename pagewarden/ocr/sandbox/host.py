@@ -99,7 +99,7 @@ class Sandbox:
         self._in_use = 0
         self._idle_stop: asyncio.Task[None] | None = None
         self.version = ""
-        """Of what determines the results of the children."""
+        """Version of everything that affects the children's results."""
         self.folder = Path()
         self.peak_memory = 0
 

@@ -81,7 +81,7 @@ class Zygote:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         with selectors.DefaultSelector() as selector:
             selector.register(wakeup, selectors.EVENT_READ, lambda: self._reap(wakeup))
-            selector.register(self._control, selectors.EVENT_READ, self._handle_order)
+            selector.register(self._control, selectors.EVENT_READ, self._handle_request)
             while all(key.data() for key, _ in selector.select()):
                 pass
         for pid in self._children:
@@ -89,7 +89,7 @@ class Zygote:
         self._children.clear()
         self._kill_orphans()
 
-    def _handle_order(self) -> bool:
+    def _handle_request(self) -> bool:
         try:
             packet, descriptors, _, _ = socket.recv_fds(self._control, _MAX_PACKET, 1)
         except ConnectionResetError:  # the host was killed before it read all messages

@@ -40,7 +40,7 @@ def _open_s3(parts: SplitResult, settings: settings_module.Settings) -> S3Bucket
     return S3Bucket(
         s3.BucketConfig(
             parts.netloc,
-            prefix=_prefix(parts),
+            prefix=_parse_prefix(parts),
             endpoint=str(settings.s3_endpoint) if settings.s3_endpoint else None,
             region=settings.s3_region,
             access_key_id=settings.s3_access_key_id,
@@ -49,7 +49,7 @@ def _open_s3(parts: SplitResult, settings: settings_module.Settings) -> S3Bucket
     )
 
 
-def _prefix(parts: SplitResult) -> str | None:
+def _parse_prefix(parts: SplitResult) -> str | None:
     prefix = unquote(parts.path).strip("/")
     try:
         paths.check_prefix(prefix)

@@ -54,7 +54,7 @@ class FolderBucket:
     async def digest(self, key: str) -> str:
         """Read a file in chunks and return its SHA-256."""
         with self._translate_errors(key):
-            return await asyncio.to_thread(_digest, self._path(key))
+            return await asyncio.to_thread(_compute_sha256, self._path(key))
 
     async def fetch(self, key: str, target: Path) -> None:
         """Hard-link to a file; publishing replaces files, so a linked one never changes."""
@@ -108,7 +108,7 @@ class FolderBucket:
             raise errors.FileNotFound(f"there is no file {key!r} in {self._root}") from exc
 
 
-def _digest(path: Path) -> str:
+def _compute_sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

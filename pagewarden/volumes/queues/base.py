@@ -102,6 +102,6 @@ class Publisher(Protocol):
         """Return whether the queue of a stage has no messages; an approximation."""
         ...
 
-    async def retention_seconds(self, stage: str) -> int:
+    async def get_retention_seconds(self, stage: str) -> int:
         """Return how long the queue of a stage keeps unreceived messages."""
         ...

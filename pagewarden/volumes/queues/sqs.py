@@ -97,7 +97,7 @@ class SqsQueues:
         attributes = await self._fetch_attributes(stage, *_COUNT_ATTRIBUTES)
         return not any(int(attributes.get(name, 0)) for name in _COUNT_ATTRIBUTES)
 
-    async def retention_seconds(self, stage: str) -> int:
+    async def get_retention_seconds(self, stage: str) -> int:
         """Return the retention period, which is at most 14 days."""
         return int(
             (await self._fetch_attributes(stage, _RETENTION_ATTRIBUTE))[_RETENTION_ATTRIBUTE]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pagewarden.volumes import config as configs
 
 
-async def _always_allowed() -> None:
+async def _allow_always() -> None:
     pass
 
 
@@ -50,7 +50,7 @@ class StageInput:
     seconds_before: float = 0.0
     force: bool = False
     progress: Callable[[int, int], None] = field(default=_ignore_progress)
-    may_publish: Callable[[], Awaitable[None]] = field(default=_always_allowed)
+    may_publish: Callable[[], Awaitable[None]] = field(default=_allow_always)
 
     @property
     def keys(self) -> artifact_keys.VolumeKeys:

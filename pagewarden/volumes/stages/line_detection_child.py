@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pagewarden import SOFTWARE, errors
-from pagewarden.ocr.document import PageSource, open_document
+from pagewarden.ocr.document import SourcePage, open_document
 from pagewarden.ocr.engines import rapid
 from pagewarden.ocr.images import orientation
 from pagewarden.ocr.images.pixels import encode_jpeg, encode_mask
@@ -101,7 +101,7 @@ def _find_midlines(
     return dewarping.find_midlines(build_lines(line_mask), pixels.shape[1])
 
 
-def _open_page(data: bytes, name: str, bounds: limits.Limits) -> PageSource:
+def _open_page(data: bytes, name: str, bounds: limits.Limits) -> SourcePage:
     """Open an image file of any supported type."""
     path = Path("original")
     path.write_bytes(data)

@@ -48,7 +48,7 @@ class LineExtractionStage:
                     output, parquet.LINE_DETECTION, keys.line_detection, scratch
                 ) as detected_pages,
                 process_pool.open_pool(
-                    stage_input.config, _sandbox_task(stage_input.config)
+                    stage_input.config, _make_sandbox_task(stage_input.config)
                 ) as pool,
             ):
                 stamp = parquet.Stamp(
@@ -104,7 +104,7 @@ async def _extract(
     return PageResult(line_rows, dict(zip(keys, line_images, strict=True)), counts)
 
 
-def _sandbox_task(config: configs.VolumeConfig) -> tasks.SandboxTask:
+def _make_sandbox_task(config: configs.VolumeConfig) -> tasks.SandboxTask:
     options = {
         "k_factor": config.k_factor,
         "bbox_tolerance": config.bbox_tolerance,

@@ -44,7 +44,7 @@ class OcrStage:
                 ) as lines,
                 process_pool.open_pool(
                     stage_input.config,
-                    _sandbox_task(stage_input),
+                    _make_sandbox_task(stage_input),
                     with_engine=stage_input.model is None,
                 ) as pool,
             ):
@@ -106,7 +106,7 @@ async def _recognise(
     return PageResult(text_rows, counts=counts)
 
 
-def _sandbox_task(stage_input: base.StageInput) -> tasks.SandboxTask:
+def _make_sandbox_task(stage_input: base.StageInput) -> tasks.SandboxTask:
     options = {
         "languages": stage_input.config.languages,
         "wylie": stage_input.config.encoding == "wylie",

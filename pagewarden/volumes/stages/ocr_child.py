@@ -14,7 +14,7 @@ import pyewts  # type: ignore[import-untyped]  # it ships no types
 from pagewarden.ocr import bidi, pages, pipeline
 from pagewarden.ocr.engines import base, rapid
 from pagewarden.ocr.images import pixels
-from pagewarden.ocr.languages import is_any_character
+from pagewarden.ocr.languages import accept_any_character
 from pagewarden.ocr.lines import crops, recognition
 from pagewarden.volumes.stages import child_protocol
 
@@ -38,10 +38,12 @@ class LineRecogniser:
         self, *, languages: Sequence[str], wylie: bool, model: str | None, version: str
     ) -> None:
         self.version = version
-        self._model = recognition.Recogniser(is_any_character, model=Path(model)) if model else None
+        self._model = (
+            recognition.Recogniser(accept_any_character, model=Path(model)) if model else None
+        )
         self._hints = base.PageHints(tuple(languages))
         self._encode: Callable[[str], str] = (
-            _make_wylie_encoder() if wylie else pipeline.replace_unsavable
+            _make_wylie_encoder() if wylie else pipeline.replace_unstorable
         )
 
     def run(self, request: tasks.TaskRequest) -> tuple[protocol.Message, bytes]:
@@ -131,4 +133,4 @@ def _to_span(word: pages.Word, width: int) -> crops.WordSpan:
 
 def _make_wylie_encoder() -> Callable[[str], str]:
     converter = pyewts.pyewts()
-    return lambda text: str(converter.toWylie(pipeline.replace_unsavable(text))).strip()
+    return lambda text: str(converter.toWylie(pipeline.replace_unstorable(text))).strip()

@@ -96,15 +96,15 @@ class ProcessPool:
 
     async def run(self, request: Request[T]) -> tuple[T, list[bytes]]:
         """Run a request in a child and return its response; raise the error of the page."""
-        deaths = child_pool.Deaths(self._bounds)
-        async with self._slots.hold(child_pool.Rank.FIRST):
+        deaths = child_pool.DeathPolicy(self._bounds)
+        async with self._slots.hold(child_pool.SlotPriority.FIRST):
             child = await self._take()
             while True:
                 try:
                     return await self._ask(child, request)
                 except host.ChildDied as death:
                     is_new = child.session.is_new
-                    error = deaths.explain(death, request.page_name, is_new=is_new)
+                    error = deaths.decide(death, request.page_name, is_new=is_new)
                     if error is not None:
                         raise error from death
                 child = await self._start()
@@ -142,7 +142,7 @@ async def open_pool(
     name = config.engine if with_engine else ""
     engine = child_pool.load_remote_engine(name, config.profile) if name else None
     try:
-        width = child_pool.process_count(config.processes, engine)
+        width = child_pool.get_process_count(config.processes, engine)
         async with (
             host.Sandbox("" if engine else name, config.profile, task=task) as sandbox,
             ProcessPool(sandbox, width, languages=config.languages, engine=engine) as pool,

@@ -84,7 +84,7 @@ def _reduce(
     for format_name in config.exports:
         suffix = exports.SUFFIXES[format_name]
         path = files[keys.export(suffix)] = reducer_input.scratch / f"export{suffix}"
-        pages = reducer_input.volume.pages(reduced.texts)
+        pages = reducer_input.volume.iterate_pages(reduced.texts)
         exports.write_pages(format_name, pages, path, name=keys.name, languages=config.languages)
     return reduced, {**files, **reduced.files}
 

@@ -65,7 +65,7 @@ class Metrics:
 
     def reduce(self, reducer_input: ReducerInput) -> ReducerResult:
         """Count the pages of the volume."""
-        return ReducerResult(count_pages(reducer_input.volume.pages()))
+        return ReducerResult(count_pages(reducer_input.volume.iterate_pages()))
 
 
 class CombineReducer:
@@ -76,7 +76,7 @@ class CombineReducer:
         path, key = reducer_input.scratch / parquet.COMBINED.name, reducer_input.keys.combined
         choices = _write_combined(reducer_input, path)
         combined = parquet.Reader(path, parquet.COMBINED, key)
-        totals = count_pages(reducer_input.volume.pages(combined))
+        totals = count_pages(reducer_input.volume.iterate_pages(combined))
         return ReducerResult({**totals, **choices}, {key: path}, combined)
 
 

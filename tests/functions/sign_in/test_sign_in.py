@@ -350,7 +350,7 @@ async def test_database_of_an_older_version_gets_what_it_lacks(empty_house: hous
     await empty_house.service.users.set_password("old@example.org", houses.PASSWORD)
     grant = await empty_house.service.sign_in("old@example.org", houses.PASSWORD, houses.HOME)
     assert grant.user.id == user
-    assert await empty_house.service.users.recovery_link("old@example.org")
+    assert await empty_house.service.users.create_recovery_link("old@example.org")
 
 
 @pytest.mark.parametrize("table", ["users", "sessions", "failed_sign_ins"])

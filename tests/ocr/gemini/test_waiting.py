@@ -210,7 +210,7 @@ def test_no_minute_has_more_requests_than_allowed(
     for pause in pauses:
         clock.time += pause
         if data.draw(st.booleans()):
-            limiter.block(data.draw(st.floats(0, 90)))
+            limiter.delay_requests(data.draw(st.floats(0, 90)))
         limiter.acquire(deadline=float("inf"))
         starts.append(clock.time)
 

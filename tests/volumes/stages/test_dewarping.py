@@ -29,7 +29,9 @@ def test_a_spline_stays_between_the_heights_it_was_laid_through(
 ) -> None:
     """Also far from them: no page is thrown about."""
     spline = dewarping.fit_spline([[x, y, height] for (x, y), height in heights.items()])
-    found = spline.heights(np.array([[0, 0], [2000, 3000], [-500, 9000], [1000, 1500]], float))
+    found = spline.compute_heights(
+        np.array([[0, 0], [2000, 3000], [-500, 9000], [1000, 1500]], float)
+    )
     assert (found >= min(heights.values()) - 1e-6).all()
     assert (found <= max(heights.values()) + 1e-6).all()
 
@@ -41,7 +43,7 @@ def test_a_spline_stays_between_the_heights_it_was_laid_through(
 def test_a_plane_is_a_spline(slopes: tuple[float, float], places: set[tuple[int, int]]) -> None:
     """Nothing is bent that need not be."""
     points = [[x, y, slopes[0] * x + slopes[1] * y] for x, y in sorted(places)]
-    found = dewarping.fit_spline(points).heights(np.array(points)[:, :2])
+    found = dewarping.fit_spline(points).compute_heights(np.array(points)[:, :2])
     assert found == pytest.approx([height for *_, height in points], abs=0.5)
 
 

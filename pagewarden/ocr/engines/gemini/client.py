@@ -80,7 +80,7 @@ class RateLimiter:
             self._starts.append(start)
         self._clock.wait(start - now)
 
-    def block(self, seconds: float) -> None:
+    def delay_requests(self, seconds: float) -> None:
         """Delay all further requests, as the service demands.
 
         The delay is at most one window, so that a request finds out when a longer one is over.
@@ -273,7 +273,7 @@ class GeminiClient:
                 pause = self._retry.pause(failures, exc, budget=budget)
                 failures += 1
                 if isinstance(exc, errors.RateLimited):  # others would be rejected too
-                    self._limiter.block(pause or exc.retry_after or BACKOFF_SECONDS)
+                    self._limiter.delay_requests(pause or exc.retry_after or BACKOFF_SECONDS)
                 is_last = isinstance(exc, errors.InvalidEngineResponse) and failures >= MAX_ANSWERS
                 if pause is None or is_last:
                     raise
