@@ -469,7 +469,7 @@ begin
   end if;
   if not has_schema_privilege('cron', 'usage') then
     raise exception 'the role % has no privileges on the schema of pg_cron', current_user
-      using errcode = '42501', hint = format('As a superuser, run "grant usage on schema cron to %I".', current_user);
+      using errcode = '42501', hint = 'As a superuser, run "grant usage on schema cron to ' || quote_ident(current_user::text) || '".';
   end if;
   perform cron.unschedule(j.jobname)
   from cron.job as j

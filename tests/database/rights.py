@@ -34,6 +34,7 @@ ocr_errors           no   none   none     case   case   case  all   all     no
 ocr_pages            no   none   none     case   case   case  all   all     no
 ocr_processing_logs  no   none   none     case   case   case  all   all     no
 ocr_runs             no   none   none     case   case   case  all   all     no
+ocr_success_criteria no   no     no       no     no     no    all   all     no
 ocr_system_health    no   no     no       no     no     no    all   all     no
 page_corrections     no   none   none     case   case   case  all   all     no
 page_doubts          no   none   none     case   case   case  all   all     no

@@ -467,6 +467,21 @@ async def test_a_change_of_the_configuration_is_a_change_of_the_schedule(
     assert after == [row for row in before if row["jobname"] not in gone]
 
 
+async def test_pg_cron_that_may_not_be_used_is_an_error_with_its_remedy(
+    database: databases.Database,
+) -> None:
+    """A superuser installed it, and granted nothing."""
+    await stand_ins.install_pg_cron(database)
+    admin = await database.connect("supabase_admin")
+    await admin.execute("alter schema cron owner to supabase_admin")
+
+    with pytest.raises(psycopg.errors.InsufficientPrivilege) as caught:
+        await (await database.connect()).execute("select private.apply_schedules()")
+    assert caught.value.diag.message_hint == (
+        'As a superuser, run "grant usage on schema cron to postgres".'
+    )
+
+
 async def test_without_pg_cron_a_schedule_is_only_kept(database: databases.Database) -> None:
     """Then the local scheduler reads it."""
     conn = await database.connect()

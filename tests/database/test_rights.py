@@ -229,6 +229,7 @@ async def _statements(world: World, relation: str) -> dict[str, str]:
 def _refusal(relation: str, verb: str) -> str:
     """Name the SQLSTATE: what no view can do is refused before anybody asks for rights."""
     unwritable = {
+        "ocr_success_criteria": "insert update delete",
         "ocr_system_health": "insert update delete",
         "page_texts": "insert update delete",
         "hac_logs": "update delete",
