@@ -33,6 +33,7 @@ class Claim:
     profile: str | None
     attempts: int
     mime_type: str | None = None
+    case_id: str | None = None
 
     @classmethod
     def from_row(cls, row: rows.ClaimedDocument | rows.Documents) -> Claim:
@@ -48,7 +49,13 @@ class Claim:
             profile=row["profile"],
             attempts=row["attempts"],
             mime_type=row["mime_type"],
+            case_id=row["case_id"],
         )
+
+    @property
+    def job_id(self) -> str | None:
+        """Id of the check job, which is its case; None for other documents."""
+        return self.case_id if self.lane == "check" else None
 
     @property
     def store_path(self) -> str:
