@@ -105,7 +105,7 @@ async def _require_service_or_event(
     request: Request,
     services: services.Current,
     bearer: Annotated[security.HTTPAuthorizationCredentials | None, Security(_BEARER)],
-    key: Annotated[str | None, Security(_KEY)],
+    key: Annotated[str | None, Security(SECRET_KEY)],
 ) -> None:
     """Allow services, and Database Webhooks with their secret; these may only report events."""
     given = request.headers.get(EVENT_HEADER)
