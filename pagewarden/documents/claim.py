@@ -32,13 +32,8 @@ class Claim:
     language: str | None
     profile: str | None
     attempts: int
-<<<<<<< HEAD
     case_id: str | None = None
     mime_type: str | None = None
-=======
-    mime_type: str | None = None
-    case_id: str | None = None
->>>>>>> serverless
 
     @classmethod
     def from_row(cls, row: rows.ClaimedDocument | rows.Documents) -> Claim:
@@ -53,13 +48,8 @@ class Claim:
             language=row["language"],
             profile=row["profile"],
             attempts=row["attempts"],
-<<<<<<< HEAD
             case_id=row["case_id"],
             mime_type=row["mime_type"],
-=======
-            mime_type=row["mime_type"],
-            case_id=row["case_id"],
->>>>>>> serverless
         )
 
     @property
