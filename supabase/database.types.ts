@@ -1112,6 +1112,76 @@ export type Database = {
           },
         ]
       }
+      pending_uploads: {
+        Row: {
+          callback_url: string | null
+          case_id: string
+          created_at: string
+          document_id: string | null
+          engine: string | null
+          existing: boolean | null
+          expires_at: string
+          id: string
+          language: string | null
+          name: string
+          profile: string | null
+          requested_by: string | null
+          sha256: string
+          size_bytes: number
+        }
+        Insert: {
+          callback_url?: string | null
+          case_id: string
+          created_at?: string
+          document_id?: string | null
+          engine?: string | null
+          existing?: boolean | null
+          expires_at: string
+          id?: string
+          language?: string | null
+          name: string
+          profile?: string | null
+          requested_by?: string | null
+          sha256: string
+          size_bytes: number
+        }
+        Update: {
+          callback_url?: string | null
+          case_id?: string
+          created_at?: string
+          document_id?: string | null
+          engine?: string | null
+          existing?: boolean | null
+          expires_at?: string
+          id?: string
+          language?: string | null
+          name?: string
+          profile?: string | null
+          requested_by?: string | null
+          sha256?: string
+          size_bytes?: number
+        }
+        Relationships: [
+          {
+            foreignKeyName: "pending_uploads_case_id_fkey"
+            columns: ["case_id"]
+            referencedRelation: "cases"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "pending_uploads_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "documents"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "pending_uploads_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "extraction_queue"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
       tasks: {
         Row: {
           assigned_to: string | null
@@ -1700,6 +1770,10 @@ export type Database = {
         }
         Returns: string[]
       }
+      add_temporary_file: {
+        Args: { p_now?: string; p_path: string; p_seconds: number }
+        Returns: undefined
+      }
       apply_retention: {
         Args: {
           p_dry_run?: boolean
@@ -1912,6 +1986,23 @@ export type Database = {
           isSetofReturn: false
         }
       }
+      confirm_upload: {
+        Args: {
+          p_file_extension: string
+          p_lane?: string
+          p_mime_type?: string
+          p_new_dropbox_path: string
+          p_ocr_status?: string
+          p_upload_id: string
+        }
+        Returns: Database["public"]["CompositeTypes"]["confirm_upload_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "confirm_upload_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       correct_page: {
         Args: {
           p_approved?: boolean
@@ -2112,6 +2203,20 @@ export type Database = {
           isOneToOne: true
           isSetofReturn: false
         }
+      }
+      expired_files: {
+        Args: { p_after?: number; p_limit?: number; p_now?: string }
+        Returns: Database["public"]["CompositeTypes"]["file_to_remove"][]
+        SetofOptions: {
+          from: "*"
+          to: "file_to_remove"
+          isOneToOne: false
+          isSetofReturn: true
+        }
+      }
+      expired_files_removed: {
+        Args: { p_ids: number[]; p_now?: string }
+        Returns: number
       }
       extend_document_lock: {
         Args: {
@@ -2688,6 +2793,26 @@ export type Database = {
       republish_volumes: {
         Args: { p_now?: string; p_older_seconds?: number; p_stage: string }
         Returns: number
+      }
+      request_upload: {
+        Args: {
+          p_callback_url?: string
+          p_case_id: string
+          p_document_name: string
+          p_engine?: string
+          p_language?: string
+          p_profile?: string
+          p_seconds?: number
+          p_sha256: string
+          p_size_bytes: number
+        }
+        Returns: Database["public"]["CompositeTypes"]["request_upload_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "request_upload_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       request_webhook: {
         Args: { p_document_id: string; p_url: string }
@@ -3286,6 +3411,17 @@ export type Database = {
         missing: number[] | null
         claimed: Database["public"]["CompositeTypes"]["claimed_document"] | null
       }
+      confirm_upload_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        case_id: string | null
+        name: string | null
+        document_version: number | null
+        ocr_status: string | null
+        existing: boolean | null
+      }
       correct_page_answer: {
         success: boolean | null
         error: string | null
@@ -3765,6 +3901,10 @@ export type Database = {
         lanes: Json | null
         reading: Json | null
         waiting: string[] | null
+      }
+      request_upload_answer: {
+        upload_id: string | null
+        expires_at: string | null
       }
       request_webhook_answer: {
         success: boolean | null

@@ -53,6 +53,10 @@ class Client(abc.ABC):
         )
         return returned
 
+    async def add_temporary_file(self, *, path: str, seconds: int) -> None:
+        """Record an export before it is written to the store; it is removed after p_seconds."""
+        await self.rpc("add_temporary_file", p_path=path, p_seconds=seconds)
+
     async def apply_retention(
         self, *, terms: object, dry_run: bool = False, limit: int = 1000
     ) -> rows.ApplyRetentionAnswer:
@@ -317,6 +321,33 @@ class Client(abc.ABC):
         )
         return returned
 
+    async def confirm_upload(
+        self,
+        *,
+        upload_id: str,
+        new_dropbox_path: str,
+        file_extension: str,
+        ocr_status: str | None = None,
+        lane: str | None = None,
+        mime_type: str | None = None,
+    ) -> rows.ConfirmUploadAnswer:
+        """Create the document of an upload whose file was checked and copied to …
+
+        … p_new_dropbox_path, as safe_document_reupload_v2 does. Confirming again returns the same
+        document. Unknown, expired and other people's uploads are UPLOAD_NOT_FOUND.
+        """
+        optional = _without_none(
+            {"p_ocr_status": ocr_status, "p_lane": lane, "p_mime_type": mime_type}
+        )
+        returned: rows.ConfirmUploadAnswer = await self.rpc(
+            "confirm_upload",
+            p_upload_id=upload_id,
+            p_new_dropbox_path=new_dropbox_path,
+            p_file_extension=file_extension,
+            **optional,
+        )
+        return returned
+
     async def correct_page(
         self,
         *,
@@ -553,6 +584,22 @@ class Client(abc.ABC):
         pg_cron or the local scheduler calls it every minute.
         """
         returned: rows.EvaluateAlertsAnswer = await self.rpc("evaluate_alerts")
+        return returned
+
+    async def expired_files(self, *, after: int = 0, limit: int = 100) -> list[rows.FileToRemove]:
+        """Staged uploads and exports whose time is over, ordered by id, starting after p_after."""
+        returned: list[rows.FileToRemove] = await self.rpc(
+            "expired_files", p_after=after, p_limit=limit
+        )
+        return returned
+
+    async def expired_files_removed(self, *, ids: Sequence[int | None]) -> int:
+        """Confirm that files returned by expired_files were removed from the store; uploads …
+
+        … that were never confirmed are forgotten. Returns the number of files that were still
+        listed.
+        """
+        returned: int = await self.rpc("expired_files_removed", p_ids=ids)
         return returned
 
     async def extend_document_lock(
@@ -1280,6 +1327,43 @@ class Client(abc.ABC):
         )
         return returned
 
+    async def request_upload(
+        self,
+        *,
+        case_id: str,
+        document_name: str,
+        sha256: str,
+        size_bytes: int,
+        engine: str | None = None,
+        language: str | None = None,
+        profile: str | None = None,
+        callback_url: str | None = None,
+        seconds: int = 86400,
+    ) -> rows.RequestUploadAnswer:
+        """Record an upload in two steps, which must be confirmed within p_seconds.
+
+        The file is staged at uploads/<upload_id> of the store, and is removed when the time is
+        over.
+        """
+        optional = _without_none(
+            {
+                "p_engine": engine,
+                "p_language": language,
+                "p_profile": profile,
+                "p_callback_url": callback_url,
+            }
+        )
+        returned: rows.RequestUploadAnswer = await self.rpc(
+            "request_upload",
+            p_case_id=case_id,
+            p_document_name=document_name,
+            p_sha256=sha256,
+            p_size_bytes=size_bytes,
+            p_seconds=seconds,
+            **optional,
+        )
+        return returned
+
     async def request_webhook(self, *, document_id: str, url: str) -> rows.RequestWebhookAnswer:
         """Register a webhook for a document.
 
@@ -1715,7 +1799,7 @@ class Client(abc.ABC):
         return returned
 
     async def unknown_files(self, *, paths: Sequence[str | None]) -> list[str]:
-        """The given uploaded files that no document refers to.
+        """The given uploaded files that no document refers to and that are not temporary.
 
         The document for a recent file may still be added.
         """

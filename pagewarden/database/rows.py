@@ -396,6 +396,20 @@ class CompleteCheckAnswer(TypedDict):
     missing: list[int] | None
 
 
+class ConfirmUploadAnswer(TypedDict):
+    """The document of a confirmed upload, or why it was not confirmed."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document_id: str | None
+    case_id: str | None
+    name: str | None
+    document_version: int | None
+    ocr_status: str | None
+    existing: bool | None
+
+
 class CorrectPageAnswer(TypedDict):
     """The result of a correction.
 
@@ -674,9 +688,9 @@ class FailDocumentAnswer(TypedDict):
 
 
 class FileToRemove(TypedDict):
-    """A file of an erased document.
+    """A file of an erased document, or a temporary one.
 
-    files_removed takes its id.
+    files_removed and expired_files_removed take its id.
     """
 
     id: int
@@ -1220,6 +1234,29 @@ class PauseLaneAnswer(TypedDict):
     lane: str
 
 
+class PendingUploads(TypedDict):
+    """Uploads in two steps.
+
+    The row of an upload that was not confirmed in time is deleted with its file, the row of a
+    confirmed one with its document.
+    """
+
+    id: str
+    case_id: str
+    name: str
+    sha256: str
+    size_bytes: int
+    engine: str | None
+    language: str | None
+    profile: str | None
+    callback_url: str | None
+    requested_by: str | None
+    expires_at: str
+    document_id: str | None
+    existing: bool | None
+    created_at: str
+
+
 class PoolHistoryPoint(TypedDict):
     """Documents waiting and workers assigned in each lane at one point in time.
 
@@ -1306,6 +1343,13 @@ class ReportPoolAnswer(TypedDict):
     lanes: Any
     reading: Any
     waiting: list[str]
+
+
+class RequestUploadAnswer(TypedDict):
+    """The recorded upload, and until when it can be confirmed."""
+
+    upload_id: str
+    expires_at: str
 
 
 class RequestWebhookAnswer(TypedDict):
