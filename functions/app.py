@@ -29,7 +29,14 @@ from pagewarden.functions import (
     volume_orchestrator,
     webhooks,
 )
-from pagewarden.functions.http import authentication, downloads, errors, middleware, monitoring
+from pagewarden.functions.http import (
+    authentication,
+    downloads,
+    errors,
+    middleware,
+    monitoring,
+    uploads,
+)
 from pagewarden.services import Services, open_services
 
 if TYPE_CHECKING:
@@ -100,6 +107,7 @@ def _collect_routes() -> APIRouter:
         router.include_router(function.router, include_in_schema=False)
     router.include_router(downloads.router)
     router.include_router(downloads.page_images_router)
+    router.include_router(uploads.router)
     router.include_router(monitoring.router)
     router.include_router(monitoring.metrics_router)
     router.include_router(dashboard.make_router())

@@ -1988,10 +1988,10 @@ export type Database = {
       }
       confirm_upload: {
         Args: {
-          p_file_extension: string
+          p_file_extension?: string
           p_lane?: string
           p_mime_type?: string
-          p_new_dropbox_path: string
+          p_new_dropbox_path?: string
           p_ocr_status?: string
           p_upload_id: string
         }
@@ -3415,12 +3415,9 @@ export type Database = {
         success: boolean | null
         error: string | null
         message: string | null
-        document_id: string | null
-        case_id: string | null
-        name: string | null
-        document_version: number | null
-        ocr_status: string | null
-        existing: boolean | null
+        document:
+          | Database["public"]["CompositeTypes"]["uploaded_document"]
+          | null
       }
       correct_page_answer: {
         success: boolean | null
@@ -4074,6 +4071,14 @@ export type Database = {
         message: string | null
         document_id: string | null
         log_id: string | null
+      }
+      uploaded_document: {
+        document_id: string | null
+        case_id: string | null
+        name: string | null
+        document_version: number | null
+        ocr_status: string | null
+        existing: boolean | null
       }
       volume_board_answer: {
         success: boolean | null

@@ -325,8 +325,8 @@ class Client(abc.ABC):
         self,
         *,
         upload_id: str,
-        new_dropbox_path: str,
-        file_extension: str,
+        new_dropbox_path: str | None = None,
+        file_extension: str | None = None,
         ocr_status: str | None = None,
         lane: str | None = None,
         mime_type: str | None = None,
@@ -334,17 +334,20 @@ class Client(abc.ABC):
         """Create the document of an upload whose file was checked and copied to …
 
         … p_new_dropbox_path, as safe_document_reupload_v2 does. Confirming again returns the same
-        document. Unknown, expired and other people's uploads are UPLOAD_NOT_FOUND.
+        document, and needs no path. Unknown, expired and other people's uploads are
+        UPLOAD_NOT_FOUND.
         """
         optional = _without_none(
-            {"p_ocr_status": ocr_status, "p_lane": lane, "p_mime_type": mime_type}
+            {
+                "p_new_dropbox_path": new_dropbox_path,
+                "p_file_extension": file_extension,
+                "p_ocr_status": ocr_status,
+                "p_lane": lane,
+                "p_mime_type": mime_type,
+            }
         )
         returned: rows.ConfirmUploadAnswer = await self.rpc(
-            "confirm_upload",
-            p_upload_id=upload_id,
-            p_new_dropbox_path=new_dropbox_path,
-            p_file_extension=file_extension,
-            **optional,
+            "confirm_upload", p_upload_id=upload_id, **optional
         )
         return returned
 

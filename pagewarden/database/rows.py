@@ -396,20 +396,6 @@ class CompleteCheckAnswer(TypedDict):
     missing: list[int] | None
 
 
-class ConfirmUploadAnswer(TypedDict):
-    """The document of a confirmed upload, or why it was not confirmed."""
-
-    success: bool
-    error: str | None
-    message: str | None
-    document_id: str | None
-    case_id: str | None
-    name: str | None
-    document_version: int | None
-    ocr_status: str | None
-    existing: bool | None
-
-
 class CorrectPageAnswer(TypedDict):
     """The result of a correction.
 
@@ -1583,6 +1569,20 @@ class TypeTextAnswer(TypedDict):
     log_id: str | None
 
 
+class UploadedDocument(TypedDict):
+    """The document of a confirmed upload.
+
+    existing: the case had the same file already under this name.
+    """
+
+    document_id: str
+    case_id: str
+    name: str
+    document_version: int
+    ocr_status: str
+    existing: bool
+
+
 class UserRoles(TypedDict):
     """Roles granted to users.
 
@@ -1837,6 +1837,15 @@ class CompleteDocumentsAnswer(TypedDict):
     refusal: str | None
     missing: list[int] | None
     claimed: ClaimedDocument | None
+
+
+class ConfirmUploadAnswer(TypedDict):
+    """The document of a confirmed upload, or why it was not confirmed."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document: UploadedDocument | None
 
 
 class GetCheckAnswer(TypedDict):

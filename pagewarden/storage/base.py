@@ -120,6 +120,10 @@ class FileStore(Protocol):
         """
         ...
 
+    async def get_upload_origin(self) -> str | None:
+        """Return scheme and host of all upload addresses; None if the store has none."""
+        ...
+
     async def ping(self) -> None:
         """Raise the error that would keep this store from working."""
         ...

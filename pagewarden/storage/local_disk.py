@@ -157,6 +157,10 @@ class LocalFileStore:
         del path, size, sha256, seconds
         return None
 
+    async def get_upload_origin(self) -> str | None:
+        """Return None: a folder has no upload addresses."""
+        return None
+
     async def ping(self) -> None:
         """Write a temporary file and delete it."""
         part = await self._create_part()

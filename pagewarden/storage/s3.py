@@ -19,7 +19,7 @@ import uuid
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 import obstore
 from obstore import exceptions
@@ -232,6 +232,12 @@ class S3FileStore:
         headers = {"x-amz-checksum-sha256": base64.b64encode(bytes.fromhex(sha256)).decode()}
         signed = {**headers, "content-length": str(size)}
         return base.UploadAddress(s3_signing.bind(url, "PUT", signed, secret), "PUT", headers)
+
+    async def get_upload_origin(self) -> str | None:
+        """Return scheme and host of the bucket."""
+        with translate_errors(INCOMING):
+            url = await obstore.sign_async(self._single, "PUT", INCOMING, timedelta(minutes=1))
+        return "://".join(urlsplit(url)[:2])
 
     async def ping(self) -> None:
         """List unfinished files."""

@@ -420,10 +420,7 @@ comment on function private.request_upload(uuid, text, text, bigint, text, text,
 grant execute on function private.request_upload(uuid, text, text, bigint, text, text, text, text, integer, timestamptz)
   to authenticated, service_role;
 
-create type public.confirm_upload_answer as (
-  success boolean,
-  error text,
-  message text,
+create type public.uploaded_document as (
   document_id uuid,
   case_id uuid,
   name text,
@@ -431,9 +428,17 @@ create type public.confirm_upload_answer as (
   ocr_status text,
   existing boolean
 );
+comment on type public.uploaded_document is
+  'The document of a confirmed upload. existing: the case had the same file already under this name.';
+
+create type public.confirm_upload_answer as (
+  success boolean,
+  error text,
+  message text,
+  document public.uploaded_document
+);
 comment on type public.confirm_upload_answer is
-  'The document of a confirmed upload, or why it was not confirmed. Nullable: error, message, document_id, case_id, '
-  'name, document_version, ocr_status, existing.';
+  'The document of a confirmed upload, or why it was not confirmed. Nullable: error, message, document.';
 
 create function private.confirm_upload(
   p_upload_id uuid,
@@ -466,6 +471,7 @@ begin
     return v_answer;
   end if;
   if v_upload.document_id is null then
+    perform private.require_text('p_new_dropbox_path', p_new_dropbox_path, 4096);
     v_created := private.safe_document_reupload_v2(
       v_upload.case_id, v_upload.name, p_new_dropbox_path, p_file_extension, p_ocr_status, p_lane, v_upload.sha256,
       v_upload.size_bytes, p_mime_type, 0, v_upload.engine, v_upload.language, v_upload.profile, p_now
@@ -475,8 +481,9 @@ begin
     where u.id = p_upload_id
     returning u.* into v_upload;
   end if;
-  select true, null, null, d.id, d.case_id, d.name, d.document_version, d.ocr_status, v_upload.existing
-  into v_answer
+  v_answer.success := true;
+  select row(d.id, d.case_id, d.name, d.document_version, d.ocr_status, v_upload.existing)::public.uploaded_document
+  into v_answer.document
   from public.documents as d
   where d.id = v_upload.document_id;
   return v_answer;
@@ -853,8 +860,8 @@ grant execute on function public.request_upload(uuid, text, text, bigint, text, 
 
 create function public.confirm_upload(
   p_upload_id uuid,
-  p_new_dropbox_path text,
-  p_file_extension text,
+  p_new_dropbox_path text default null,
+  p_file_extension text default null,
   p_ocr_status text default null,
   p_lane text default null,
   p_mime_type text default null
@@ -864,8 +871,8 @@ language sql volatile security invoker set search_path = ''
 as $$ select private.confirm_upload(p_upload_id, p_new_dropbox_path, p_file_extension, p_ocr_status, p_lane, p_mime_type) $$;
 comment on function public.confirm_upload(uuid, text, text, text, text, text) is
   'Create the document of an upload whose file was checked and copied to p_new_dropbox_path, as '
-  'safe_document_reupload_v2 does. Confirming again returns the same document. Unknown, expired and other people''s '
-  'uploads are UPLOAD_NOT_FOUND.';
+  'safe_document_reupload_v2 does. Confirming again returns the same document, and needs no path. Unknown, expired and '
+  'other people''s uploads are UPLOAD_NOT_FOUND.';
 grant execute on function public.confirm_upload(uuid, text, text, text, text, text) to authenticated, service_role;
 
 create function public.add_documents(

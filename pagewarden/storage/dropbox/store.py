@@ -172,6 +172,10 @@ class DropboxFileStore:
         headers = {"Content-Type": "application/octet-stream"}
         return base.UploadAddress(str(answer["link"]), "POST", headers)
 
+    async def get_upload_origin(self) -> str | None:
+        """Return scheme and host of Dropbox's content server."""
+        return self._api.content_origin
+
     async def ping(self) -> None:
         """List the folder, which may not exist yet."""
         argument = {"path": self._root, "limit": 1}
