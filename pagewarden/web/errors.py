@@ -14,6 +14,7 @@ _STATUS: tuple[tuple[type[errors.PagewardenError], int], ...] = (
     (errors.FileTooLarge, 413),
     (errors.DocumentTooLarge, 413),
     (errors.FileNotFound, 404),
+    (errors.FileExists, 409),
     (errors.UnsafePath, 400),
     (errors.UnreadableFile, 422),
     (errors.RateLimited, 429),
