@@ -47,6 +47,10 @@ COMMANDS = {
         "benchmarks.load",
         "Load a temporary system with a full database up to saturation, then soak it.",
     ),
+    "uploads": cli.LazyCommand(
+        "benchmarks.uploads",
+        "Measure memory and time of a large upload in two steps.",
+    ),
     "volumes": cli.LazyCommand(
         "benchmarks.volumes",
         "Measure the stages of volumes: detected lines, text, speed, memory.",
