@@ -3659,7 +3659,7 @@ export type Database = {
         created_at: string | null
         documents: number | null
         completed: number | null
-        are_more: boolean | null
+        has_more: boolean | null
         attention: number | null
       }
       listed_dead_letter: {

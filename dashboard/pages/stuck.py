@@ -138,7 +138,11 @@ def _describe_sweep(row: rows.StuckDocument, now: dt.datetime) -> str:
     swept = row["swept_at"]
     if swept and (now - _parse_time(swept)).total_seconds() < _SWEEP_SECONDS:
         return ""
-    last_run = f"it last ran {_format_time_since(swept, now)}" if swept else "it has never run"
+    last_run = (
+        f"the sweep last ran {_format_time_since(swept, now)}"
+        if swept
+        else "the sweep has never run"
+    )
     return f" But {last_run}: check that pagewarden up or a schedule is running."
 
 

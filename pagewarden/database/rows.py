@@ -848,8 +848,9 @@ class ListedAlertRule(TypedDict):
 class ListedCase(TypedDict):
     """A case in a list.
 
-    role is the caller's role; documents and completed count its newest 100 documents, are_more is
-    true if it has more, and attention is the number of open tasks, up to 100.
+    role is the caller's role; documents and completed are counts over the 100 newest documents of
+    the case; has_more is true if it may have more; attention is the number of open tasks, capped at
+    100.
     """
 
     case_id: str
@@ -861,7 +862,7 @@ class ListedCase(TypedDict):
     created_at: str
     documents: int
     completed: int
-    are_more: bool
+    has_more: bool
     attention: int
 
 

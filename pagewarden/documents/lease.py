@@ -103,7 +103,7 @@ class DocumentLease:
             raise errors.LockLost("the lock token does not hold this document")
         if answer["failed"]:  # the outage affects this document only, so the attempt is counted
             return Outcome.FAILED
-        log.info("given_back", reason=reason)
+        log.info("document_released", reason=reason)
         return Outcome.GIVEN_BACK
 
     def is_outage(self, failure: Failure) -> bool:

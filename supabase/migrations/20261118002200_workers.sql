@@ -540,7 +540,7 @@ declare
 begin
   perform private.require_text('p_engine', p_engine, 200);
   if (p_per_second > 0 and p_per_second <= 1e6) is not true then
-    raise exception 'p_per_second must be positive' using errcode = '22023', hint = 'Omit the limit instead.';
+    raise exception 'p_per_second must be positive' using errcode = '22023', hint = 'To read without a limit, leave PAGEWARDEN_ENGINE_CALLS_PER_SECOND unset.';
   end if;
   insert into private.engine_rate_limits as e (engine, next_at)
   values (p_engine, p_now + make_interval(secs => 1 / p_per_second))

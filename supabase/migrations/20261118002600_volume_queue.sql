@@ -638,7 +638,7 @@ begin
 end;
 $$;
 comment on function private.fail_volume(public.volume_tasks, text, jsonb, boolean, integer, timestamptz) is
-  'Count a failure of a task that the caller has locked; p_is_final prevents a retry.';
+  'Record the failure of a task that the caller has locked; if p_is_final, the task is not retried.';
 
 create function public.fail_volume_stage(
   p_task_id bigint,
