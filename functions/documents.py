@@ -158,17 +158,12 @@ _FILE: dict[int | str, dict[str, Any]] = {
 @_document_router.get(
     "/export", response_class=FileResponse, responses=errors.error_responses(409, 422) | _FILE
 )
-<<<<<<< HEAD
 async def export(
     file: Annotated[scratch.LocalCopy, Depends(_export_file)], services: services.Current
 ) -> Response:
-    """Download the text of a document as plain text, JSON, searchable PDF, hOCR, ALTO or PAGE."""
+    """Download the text of a document in an export format."""
     if link := await services.large_downloads.make_file_link(file.path, file.name):
         return RedirectResponse(link, 303)
-=======
-async def export(file: Annotated[scratch.LocalCopy, Depends(_export_file)]) -> FileResponse:
-    """Download the text of a document in an export format."""
->>>>>>> main
     return FileResponse(file.path, media_type=file.media_type, filename=file.name)
 
 
