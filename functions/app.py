@@ -6,9 +6,9 @@ import asyncio
 import collections
 import contextlib
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 
 from pagewarden import settings
 from pagewarden.auth.embedded import routes
@@ -35,6 +35,7 @@ from pagewarden.functions.http import (
     errors,
     middleware,
     monitoring,
+    openapi,
     uploads,
 )
 from pagewarden.services import Services, open_services
@@ -58,6 +59,19 @@ FUNCTIONS = (
     webhooks,
 )
 PREFIX = "/functions/v1"
+ROOT_FUNCTIONS = (jobs, pubsub)
+"""Functions whose address is below /, as the clients of the checker call them."""
+
+
+class Application(FastAPI):
+    """A FastAPI app with a complete OpenAPI document."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document, which is made once."""
+        if self.openapi_schema is None:
+            names = [function.NAME for function in ROOT_FUNCTIONS]
+            openapi.complete(super().openapi(), root_functions=names, prefix=PREFIX)
+        return super().openapi()
 
 
 def create_app(services: Services | None = None) -> FastAPI:
@@ -82,7 +96,7 @@ def create_app(services: Services | None = None) -> FastAPI:
                 app.include_router(routes.make_router(current.sign_in))
             yield
 
-    app = FastAPI(
+    app = Application(
         title="Pagewarden", summary="Document OCR: upload files, get text.", lifespan=lifespan
     )
     app.state.rate_limiter = authentication.RateLimiter()
@@ -98,13 +112,13 @@ def create_app(services: Services | None = None) -> FastAPI:
 @functools.cache
 def _collect_routes() -> APIRouter:
     """Collect all routes, once per process: FastAPI takes 0.1 s to analyse them."""
-    router = APIRouter()
+    router = APIRouter(dependencies=[Depends(middleware.bind_units)])
+    for function in ROOT_FUNCTIONS:
+        router.include_router(function.router)
     api = APIRouter(prefix=PREFIX)
     for function in FUNCTIONS:
-        api.include_router(function.router)
+        api.include_router(function.router, include_in_schema=function not in ROOT_FUNCTIONS)
     router.include_router(api)
-    for function in (jobs, pubsub):  # existing clients of the checker use URLs without the prefix
-        router.include_router(function.router, include_in_schema=False)
     router.include_router(downloads.router)
     router.include_router(downloads.page_images_router)
     router.include_router(uploads.router)

@@ -90,11 +90,12 @@ class Services:
 
     def absolute_url(self, request: Request, url: str) -> str:
         """Return a URL of this server with its address; URLs of others are returned unchanged."""
-        if not url.startswith("/"):
-            return url
+        return f"{self.public_base(request)}{url}" if url.startswith("/") else url
+
+    def public_base(self, request: Request) -> str:
+        """Return the site URL if that is set, else the base of the requested URL."""
         has_site_url = "site_url" in self.settings.model_fields_set
-        base = self.settings.site_url if has_site_url else str(request.base_url).rstrip("/")
-        return f"{base}{url}"
+        return self.settings.site_url if has_site_url else str(request.base_url).rstrip("/")
 
 
 @contextlib.asynccontextmanager

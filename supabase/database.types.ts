@@ -3430,6 +3430,12 @@ export type Database = {
         corrected_by: string | null
         corrected_at: string | null
       }
+      counted_events: {
+        counter: string | null
+        labels: string[] | null
+        events: number | null
+        seconds: number | null
+      }
       create_volume_job_answer: {
         success: boolean | null
         error: string | null
@@ -3600,6 +3606,8 @@ export type Database = {
         processing: number | null
         stuck: number | null
         oldest_seconds: number | null
+        assigned_workers: number | null
+        reading_workers: number | null
       }
       lead_pool_answer: {
         term: number | null
@@ -4058,6 +4066,13 @@ export type Database = {
           | null
         open_tasks: number | null
         workers: Database["public"]["CompositeTypes"]["labelled_count"][] | null
+        open_check_jobs: number | null
+        volume_stages:
+          | Database["public"]["CompositeTypes"]["volume_stage_metrics"][]
+          | null
+        counters:
+          | Database["public"]["CompositeTypes"]["counted_events"][]
+          | null
       }
       task_answer: {
         success: boolean | null
@@ -4152,6 +4167,13 @@ export type Database = {
         stage: string | null
         handle: number | null
         message: Json | null
+      }
+      volume_stage_metrics: {
+        stage: string | null
+        queued: number | null
+        processing: number | null
+        later: number | null
+        oldest_seconds: number | null
       }
       worker_document: {
         document_id: string | null

@@ -50,9 +50,14 @@ class RateLimiter:
 
 
 # The verifier reads the headers itself; these only add them to the OpenAPI document.
-_BEARER = security.HTTPBearer(auto_error=False, description="A user's access token.")
-_KEY = security.APIKeyHeader(
-    name="apikey", auto_error=False, description="The secret key, for services."
+_BEARER = security.HTTPBearer(
+    scheme_name="UserToken", auto_error=False, description="A user's access token."
+)
+SECRET_KEY = security.APIKeyHeader(
+    name="apikey",
+    scheme_name="SecretKey",
+    auto_error=False,
+    description="The secret key, for services.",
 )
 
 
@@ -60,7 +65,7 @@ async def _authenticate_caller(
     request: Request,
     services: services.Current,
     _bearer: Annotated[security.HTTPAuthorizationCredentials | None, Security(_BEARER)],
-    _key: Annotated[str | None, Security(_KEY)],
+    _key: Annotated[str | None, Security(SECRET_KEY)],
 ) -> tokens.Caller:
     caller = await services.verifier.caller(request.headers)
     structlog.contextvars.bind_contextvars(user=caller.user_id or str(caller.role))

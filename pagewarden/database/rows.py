@@ -414,6 +414,15 @@ class CorrectPageAnswer(TypedDict):
     corrected_at: str | None
 
 
+class CountedEvents(TypedDict):
+    """A counter with its labels: the number of events so far, and their duration."""
+
+    counter: str
+    labels: list[str]
+    events: int
+    seconds: float
+
+
 class CreateVolumeJobAnswer(TypedDict):
     """The new job, its key and its number of volumes; or an error."""
 
@@ -760,7 +769,8 @@ class LabelledCount(TypedDict):
 class LaneMetrics(TypedDict):
     """The numbers of documents in a lane: waiting for a worker (queued) or for a retry …
 
-    … (later), being read, and, among those, stuck; and how long the next one has been waiting.
+    … (later), being read, and, among those, stuck; how long the next one has been waiting; and how
+    many workers of the pool are assigned to the lane, and are reading in it.
     """
 
     lane: str
@@ -770,6 +780,8 @@ class LaneMetrics(TypedDict):
     processing: int
     stuck: int
     oldest_seconds: float
+    assigned_workers: int
+    reading_workers: int
 
 
 class Lanes(TypedDict):
@@ -1724,6 +1736,19 @@ class VolumeStageMessage(TypedDict):
     message: Any
 
 
+class VolumeStageMetrics(TypedDict):
+    """The numbers of volumes at a stage: waiting for a worker (queued), in progress, and …
+
+    … waiting for a retry (later); and how long the first one has been waiting.
+    """
+
+    stage: str
+    queued: int
+    processing: int
+    later: int
+    oldest_seconds: float
+
+
 class VolumeTasks(TypedDict):
     """The stage task of each volume of a job: its stage, its status, and the worker that …
 
@@ -1989,7 +2014,7 @@ class RouteDocumentsAnswer(TypedDict):
 class SystemMetricsAnswer(TypedDict):
     """Current values: by lane, open dead letters by category, open alerts by severity, open …
 
-    … tasks, workers by state.
+    … tasks, workers by state, open check jobs, volumes by stage; and all counters.
     """
 
     lanes: list[LaneMetrics]
@@ -1997,6 +2022,9 @@ class SystemMetricsAnswer(TypedDict):
     open_alerts: list[LabelledCount]
     open_tasks: int
     workers: list[LabelledCount]
+    open_check_jobs: int
+    volume_stages: list[VolumeStageMetrics]
+    counters: list[CountedEvents]
 
 
 class VolumeBoardAnswer(TypedDict):

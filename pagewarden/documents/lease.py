@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 MAX_RETRY_SECONDS = 86_400
 
-_CLAIM_COLUMNS = "id,lock_token,name,lane,dropbox_path,engine,language,profile,attempts"
+_CLAIM_COLUMNS = "id,case_id,lock_token,name,lane,dropbox_path,engine,language,profile,attempts"
 
 
 async def acquire_claim(

@@ -1008,6 +1008,7 @@ begin
   );
   perform private.aggregate_finished_hours(p_now);
   perform private.expire_check_jobs(p_now);
+  perform private.add_up_counters();
   return v_count;
 end;
 $$;

@@ -79,6 +79,7 @@ declare
   v_id bigint;
 begin
   perform private.require_text('p_function_name', p_function_name, 200);
+  perform private.count_event('function_starts', array[p_function_name]);
   insert into private.function_runs as f (function_name, started_at) values (p_function_name, clock_timestamp())
   returning f.id into v_id;
   delete from private.function_runs as f
@@ -108,6 +109,8 @@ volatile
 security definer          -- the service role has no privileges on schema private
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_run private.function_runs;
 begin
   if (p_outcome in ('completed', 'refused', 'failed')) is not true then
     raise exception 'unknown outcome %', coalesce(p_outcome, 'null')
@@ -115,8 +118,15 @@ begin
   end if;
   update private.function_runs as f
   set ended_at = clock_timestamp(), outcome = p_outcome, error = left(p_error, 1000), result = p_result
-  where f.id = p_run_id and f.ended_at is null;
-  return found;
+  where f.id = p_run_id and f.ended_at is null
+  returning f.* into v_run;
+  if not found then
+    return false;
+  end if;
+  perform private.count_event(
+    'functions', array[v_run.function_name, p_outcome], extract(epoch from v_run.ended_at - v_run.started_at)
+  );
+  return true;
 end;
 $$;
 comment on function public.end_function_run(bigint, text, text, jsonb) is

@@ -403,7 +403,13 @@ begin
       for update of k
     ) as x
     where w.worker_id = x.worker_id
-    returning x.old_lane
+    returning x.old_lane, w.lane as new_lane
+  ),
+  counted as (
+    insert into private.counter_changes (counter, labels, events, seconds)
+    select 'pool_switches', array[c.new_lane], count(*), 0
+    from changed as c where c.old_lane is not null
+    group by c.new_lane
   )
   select count(c.old_lane) into v_answer.switches from changed as c;
   insert into private.pool_history (at, backlog, allocation, switches, leader)
