@@ -22,8 +22,9 @@ from pagewarden.web.errors import get_status
 SIGN_IN = "/sign-in"
 _RETRY_SECONDS = 5
 
+_POLICY = "Content-Security-Policy"
 _HEADERS = {
-    "Content-Security-Policy": (
+    _POLICY: (
         "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; "
         "connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
         "frame-ancestors 'none'"
@@ -74,14 +75,20 @@ def _wrap(handle: _Handler) -> _Handler:
         renewed = getattr(request.state, "renewed", None)
         if renewed is not None:
             sessions.set_cookies(response, services.from_request(request), renewed)
-        return add_security_headers(response)
+        return add_security_headers(response, getattr(request.state, "upload_origin", None))
 
     return handle_safely
 
 
-def add_security_headers(response: Response) -> Response:
-    """Add the security headers, and forbid caching unless the handler allowed it."""
+def add_security_headers(response: Response, upload_origin: str | None = None) -> Response:
+    """Add the security headers, and forbid caching unless the handler allowed it.
+
+    Scripts of the page may also send files to `upload_origin`, the address of the file store.
+    """
     response.headers.update(_HEADERS)
+    if upload_origin:
+        policy = f"connect-src 'self' {upload_origin};"
+        response.headers[_POLICY] = _HEADERS[_POLICY].replace("connect-src 'self';", policy)
     response.headers.setdefault("Cache-Control", "no-store")
     return response
 

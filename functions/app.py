@@ -37,6 +37,7 @@ from pagewarden.functions.http import (
     middleware,
     monitoring,
     openapi,
+    uploads,
 )
 from pagewarden.services import Services, open_services
 
@@ -123,6 +124,7 @@ def _collect_routes() -> APIRouter:
     router.include_router(api)
     router.include_router(downloads.router)
     router.include_router(downloads.page_images_router)
+    router.include_router(uploads.router)
     router.include_router(monitoring.router)
     router.include_router(monitoring.metrics_router)
     router.include_router(dashboard.make_router())

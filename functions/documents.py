@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
 
 from pagewarden import services
@@ -147,18 +147,23 @@ async def _export_file(
 
 
 _FILE: dict[int | str, dict[str, Any]] = {
+    303: {"description": "The export is too large for a response; Location is a link to it."},
     200: {
         "description": "The exported file.",
         "content": {form.media_type: {} for form in FORMATS.values()},
-    }
+    },
 }
 
 
 @_document_router.get(
     "/export", response_class=FileResponse, responses=errors.error_responses(409, 422) | _FILE
 )
-async def export(file: Annotated[scratch.LocalCopy, Depends(_export_file)]) -> FileResponse:
+async def export(
+    file: Annotated[scratch.LocalCopy, Depends(_export_file)], services: services.Current
+) -> Response:
     """Download the text of a document in an export format."""
+    if link := await services.large_downloads.make_file_link(file.path, file.name):
+        return RedirectResponse(link, 303)
     return FileResponse(file.path, media_type=file.media_type, filename=file.name)
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -196,7 +197,10 @@ async def status(
 @_job_router.get(
     "/report",
     response_class=Response,
-    responses={200: {"content": {kind: {} for kind in MEDIA_TYPES.values()}}},
+    responses={
+        200: {"content": {kind: {} for kind in MEDIA_TYPES.values()}},
+        303: {"description": "The report is too large for a response; Location is a link to it."},
+    },
 )
 async def report(
     job_id: uuid.UUID,
@@ -205,13 +209,16 @@ async def report(
     format: Annotated[ReportFormat, Query()] = ReportFormat.HTML,  # noqa: A002  # its name in the query
 ) -> Response:
     """Download a job report as HTML, CSV or JSON."""
-    job = await _find(caller, services, job_id)
+    content = render(await _find(caller, services, job_id), format).encode()
+    name = f"check-{job_id}.{format}"
+    if link := await services.large_downloads.make_link(content, name):
+        return RedirectResponse(link, 303)
     headers = {
-        "Content-Disposition": f'inline; filename="check-{job_id}.{format}"',
+        "Content-Disposition": f'inline; filename="{name}"',
         # The report has text read in untrusted pictures: no scripts, forms or requests.
         "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'",
     }
-    return Response(render(job, format), media_type=MEDIA_TYPES[format], headers=headers)
+    return Response(content, media_type=MEDIA_TYPES[format], headers=headers)
 
 
 @_job_router.delete("", responses=errors.error_responses(409))

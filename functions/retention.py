@@ -19,6 +19,9 @@ class RetentionResult(BaseModel):
     """Number of files, check jobs and rows removed; number and size of unknown files."""
 
     erased: int = Field(description="Files of erased documents removed.")
+    expired: int = Field(
+        description="Staged uploads and exports for download removed at the end of their time."
+    )
     unfinished: int = Field(description="Partially written files removed.")
     purged: int = Field(description="Check jobs whose results were removed.")
     erased_jobs: int = Field(description="Check jobs removed with their pictures.")

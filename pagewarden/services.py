@@ -15,7 +15,7 @@ from pagewarden.auth.embedded.service import AuthService
 from pagewarden.auth.keys import InstallationKeys, load_keys
 from pagewarden.checks import jobs
 from pagewarden.database import Database, connect, connect_direct
-from pagewarden.documents import page_images, upload
+from pagewarden.documents import large_downloads, page_images, pending_uploads, upload
 from pagewarden.documents.claim import ReadOptions
 from pagewarden.documents.reader import open_lane_reader
 from pagewarden.exports import sandbox
@@ -63,6 +63,11 @@ class Services:
         return upload.Uploader(self.database, self.store, self.settings, has_webhooks)
 
     @property
+    def pending_uploads(self) -> pending_uploads.PendingUploads:
+        """Signs upload addresses, and turns the uploaded files into documents."""
+        return pending_uploads.PendingUploads(self.uploader, self.keys.secret_key)
+
+    @property
     def check_jobs(self) -> jobs.CheckJobs:
         """Validates and queues check jobs."""
         has_webhooks = self.keys.webhook_secret is not None
@@ -73,10 +78,19 @@ class Services:
         """Makes temporary links to files and page images."""
         return signed_urls.LinkFactory(self.store, self.keys.secret_key)
 
+    @property
+    def large_downloads(self) -> large_downloads.LargeDownloads:
+        """Stores downloads that are too large for a response."""
+        limit = self.settings.max_direct_download
+        return large_downloads.LargeDownloads(self.database, self.store, self.links, limit)
+
     def public_url(self, request: Request, route: str, **params: object) -> str:
         """Return the URL of a route: below the site URL if that is set, else as requested."""
-        path = request.app.url_path_for(route, **params)
-        return f"{self.public_base(request)}{path}"
+        return self.absolute_url(request, request.app.url_path_for(route, **params))
+
+    def absolute_url(self, request: Request, url: str) -> str:
+        """Return a URL of this server with its address; URLs of others are returned unchanged."""
+        return f"{self.public_base(request)}{url}" if url.startswith("/") else url
 
     def public_base(self, request: Request) -> str:
         """Return the site URL if that is set, else the base of the requested URL."""

@@ -448,7 +448,6 @@ export type Database = {
           attempt_deadline: string | null
           attempts: number
           case_id: string
-          claim_lost_at: string | null
           claimed_at: string | null
           claimed_by: string | null
           created_at: string
@@ -457,10 +456,6 @@ export type Database = {
           dropbox_path: string | null
           engine: string | null
           error_message: string | null
-          extracted_by: string | null
-          extraction_due_at: string | null
-          extraction_failures: number
-          extraction_started_at: string | null
           file_extension: string | null
           id: string
           lane: string
@@ -496,7 +491,6 @@ export type Database = {
           attempt_deadline?: string | null
           attempts?: number
           case_id: string
-          claim_lost_at?: string | null
           claimed_at?: string | null
           claimed_by?: string | null
           created_at?: string
@@ -505,10 +499,6 @@ export type Database = {
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
-          extracted_by?: string | null
-          extraction_due_at?: string | null
-          extraction_failures?: number
-          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string
           lane?: string
@@ -544,7 +534,6 @@ export type Database = {
           attempt_deadline?: string | null
           attempts?: number
           case_id?: string
-          claim_lost_at?: string | null
           claimed_at?: string | null
           claimed_by?: string | null
           created_at?: string
@@ -553,10 +542,6 @@ export type Database = {
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
-          extracted_by?: string | null
-          extraction_due_at?: string | null
-          extraction_failures?: number
-          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string
           lane?: string
@@ -665,13 +650,9 @@ export type Database = {
           backoff_cap_seconds: number
           backoff_seconds: number
           description: string
-          extraction_seconds: number
           failed_pages_allowed: number
-          functions: string[]
-          is_disabled: boolean
           lane: string
           max_attempts: number
-          max_extraction_failures: number
           max_rescues: number
           outage_document_id: string | null
           pause_kind: string | null
@@ -689,13 +670,9 @@ export type Database = {
           backoff_cap_seconds?: number
           backoff_seconds?: number
           description: string
-          extraction_seconds?: number
           failed_pages_allowed?: number
-          functions: string[]
-          is_disabled?: boolean
           lane: string
           max_attempts?: number
-          max_extraction_failures?: number
           max_rescues?: number
           outage_document_id?: string | null
           pause_kind?: string | null
@@ -713,13 +690,9 @@ export type Database = {
           backoff_cap_seconds?: number
           backoff_seconds?: number
           description?: string
-          extraction_seconds?: number
           failed_pages_allowed?: number
-          functions?: string[]
-          is_disabled?: boolean
           lane?: string
           max_attempts?: number
-          max_extraction_failures?: number
           max_rescues?: number
           outage_document_id?: string | null
           pause_kind?: string | null
@@ -1133,6 +1106,76 @@ export type Database = {
           },
           {
             foreignKeyName: "page_doubts_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "extraction_queue"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      pending_uploads: {
+        Row: {
+          callback_url: string | null
+          case_id: string
+          created_at: string
+          document_id: string | null
+          engine: string | null
+          existing: boolean | null
+          expires_at: string
+          id: string
+          language: string | null
+          name: string
+          profile: string | null
+          requested_by: string | null
+          sha256: string
+          size_bytes: number
+        }
+        Insert: {
+          callback_url?: string | null
+          case_id: string
+          created_at?: string
+          document_id?: string | null
+          engine?: string | null
+          existing?: boolean | null
+          expires_at: string
+          id?: string
+          language?: string | null
+          name: string
+          profile?: string | null
+          requested_by?: string | null
+          sha256: string
+          size_bytes: number
+        }
+        Update: {
+          callback_url?: string | null
+          case_id?: string
+          created_at?: string
+          document_id?: string | null
+          engine?: string | null
+          existing?: boolean | null
+          expires_at?: string
+          id?: string
+          language?: string | null
+          name?: string
+          profile?: string | null
+          requested_by?: string | null
+          sha256?: string
+          size_bytes?: number
+        }
+        Relationships: [
+          {
+            foreignKeyName: "pending_uploads_case_id_fkey"
+            columns: ["case_id"]
+            referencedRelation: "cases"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "pending_uploads_document_id_fkey"
+            columns: ["document_id"]
+            referencedRelation: "documents"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "pending_uploads_document_id_fkey"
             columns: ["document_id"]
             referencedRelation: "extraction_queue"
             referencedColumns: ["id"]
@@ -1560,28 +1603,21 @@ export type Database = {
       extraction_queue: {
         Row: {
           case_id: string | null
-          claim_token: string | null
           created_at: string | null
           document_name: string | null
           document_source: string | null
           dropbox_path: string | null
           engine: string | null
           error_message: string | null
-          extracted_by: string | null
-          extraction_due_at: string | null
-          extraction_failures: number | null
-          extraction_started_at: string | null
           file_extension: string | null
           id: string | null
           language: string | null
           lock_token: string | null
           ocr_attempts: number | null
           ocr_completed_at: string | null
-          ocr_confidence: number | null
           ocr_error: string | null
           ocr_max_attempts: number | null
           ocr_started_at: string | null
-          ocr_text: string | null
           ocr_worker_id: string | null
           priority: number | null
           sha256: string | null
@@ -1591,28 +1627,21 @@ export type Database = {
         }
         Insert: {
           case_id?: string | null
-          claim_token?: string | null
           created_at?: string | null
           document_name?: string | null
           document_source?: string | null
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
-          extracted_by?: string | null
-          extraction_due_at?: string | null
-          extraction_failures?: number | null
-          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string | null
           language?: string | null
           lock_token?: string | null
           ocr_attempts?: number | null
           ocr_completed_at?: string | null
-          ocr_confidence?: number | null
           ocr_error?: string | null
           ocr_max_attempts?: number | null
           ocr_started_at?: string | null
-          ocr_text?: string | null
           ocr_worker_id?: string | null
           priority?: number | null
           sha256?: string | null
@@ -1622,28 +1651,21 @@ export type Database = {
         }
         Update: {
           case_id?: string | null
-          claim_token?: string | null
           created_at?: string | null
           document_name?: string | null
           document_source?: string | null
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
-          extracted_by?: string | null
-          extraction_due_at?: string | null
-          extraction_failures?: number | null
-          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string | null
           language?: string | null
           lock_token?: string | null
           ocr_attempts?: number | null
           ocr_completed_at?: string | null
-          ocr_confidence?: number | null
           ocr_error?: string | null
           ocr_max_attempts?: number | null
           ocr_started_at?: string | null
-          ocr_text?: string | null
           ocr_worker_id?: string | null
           priority?: number | null
           sha256?: string | null
@@ -1682,28 +1704,13 @@ export type Database = {
         }
         Relationships: []
       }
-      ocr_success_criteria: {
-        Row: {
-          comparison: string | null
-          criterion: string | null
-          events: number | null
-          met: boolean | null
-          threshold: number | null
-          unit: string | null
-          value: number | null
-        }
-        Relationships: []
-      }
       ocr_system_health: {
         Row: {
           avg_processing_seconds: number | null
           avg_retries: number | null
-          awaiting_file: number | null
           completed: number | null
           completed_24h: number | null
           dead_lettered_24h: number | null
-          extracting: number | null
-          extraction_failed: number | null
           failed: number | null
           in_dlq: number | null
           max_retries: number | null
@@ -1754,15 +1761,6 @@ export type Database = {
         }
         Returns: Json
       }
-      acquire_document_lock_v7: {
-        Args: {
-          p_document_id: string
-          p_lock_timeout?: number
-          p_now?: string
-          p_worker_id: string
-        }
-        Returns: Json
-      }
       add_documents: {
         Args: {
           p_case_id: string
@@ -1771,6 +1769,10 @@ export type Database = {
           p_priority?: number
         }
         Returns: string[]
+      }
+      add_temporary_file: {
+        Args: { p_now?: string; p_path: string; p_seconds: number }
+        Returns: undefined
       }
       apply_retention: {
         Args: {
@@ -1809,23 +1811,6 @@ export type Database = {
         SetofOptions: {
           from: "*"
           to: "task_answer"
-          isOneToOne: true
-          isSetofReturn: false
-        }
-      }
-      begin_dispatch: {
-        Args: {
-          p_document_id: string
-          p_invocation_id: string
-          p_lock_timeout?: number
-          p_lock_token: string
-          p_now?: string
-          p_worker_id: string
-        }
-        Returns: Database["public"]["CompositeTypes"]["dispatch_answer"]
-        SetofOptions: {
-          from: "*"
-          to: "dispatch_answer"
           isOneToOne: true
           isSetofReturn: false
         }
@@ -1997,6 +1982,23 @@ export type Database = {
         SetofOptions: {
           from: "*"
           to: "volume_stage_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
+      confirm_upload: {
+        Args: {
+          p_file_extension?: string
+          p_lane?: string
+          p_mime_type?: string
+          p_new_dropbox_path?: string
+          p_ocr_status?: string
+          p_upload_id: string
+        }
+        Returns: Database["public"]["CompositeTypes"]["confirm_upload_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "confirm_upload_answer"
           isOneToOne: true
           isSetofReturn: false
         }
@@ -2202,20 +2204,19 @@ export type Database = {
           isSetofReturn: false
         }
       }
-      extend_dispatch: {
-        Args: {
-          p_document_id: string
-          p_lock_timeout?: number
-          p_lock_token: string
-          p_now?: string
-        }
-        Returns: Database["public"]["CompositeTypes"]["dispatch_answer"]
+      expired_files: {
+        Args: { p_after?: number; p_limit?: number; p_now?: string }
+        Returns: Database["public"]["CompositeTypes"]["file_to_remove"][]
         SetofOptions: {
           from: "*"
-          to: "dispatch_answer"
-          isOneToOne: true
-          isSetofReturn: false
+          to: "file_to_remove"
+          isOneToOne: false
+          isSetofReturn: true
         }
+      }
+      expired_files_removed: {
+        Args: { p_ids: number[]; p_now?: string }
+        Returns: number
       }
       extend_document_lock: {
         Args: {
@@ -2337,10 +2338,6 @@ export type Database = {
           p_role: Database["public"]["Enums"]["app_role"]
           p_user_id: string
         }
-        Returns: boolean
-      }
-      is_function_enabled: {
-        Args: { p_function_name: string }
         Returns: boolean
       }
       lead_pool: {
@@ -2737,8 +2734,6 @@ export type Database = {
           p_now?: string
           p_outage?: boolean
           p_reason?: string
-          p_retry_after?: number
-          p_unless_begun?: boolean
         }
         Returns: Database["public"]["CompositeTypes"]["release_documents_answer"]
         SetofOptions: {
@@ -2777,12 +2772,7 @@ export type Database = {
         Returns: undefined
       }
       report_pool: {
-        Args: {
-          p_lanes: string[]
-          p_now?: string
-          p_process: string
-          p_workers: Json
-        }
+        Args: { p_now?: string; p_process: string; p_workers: Json }
         Returns: Database["public"]["CompositeTypes"]["report_pool_answer"]
         SetofOptions: {
           from: "*"
@@ -2791,9 +2781,38 @@ export type Database = {
           isSetofReturn: false
         }
       }
+      report_worker: {
+        Args: {
+          p_lanes: string[]
+          p_leaves?: boolean
+          p_now?: string
+          p_worker_id: string
+        }
+        Returns: boolean
+      }
       republish_volumes: {
         Args: { p_now?: string; p_older_seconds?: number; p_stage: string }
         Returns: number
+      }
+      request_upload: {
+        Args: {
+          p_callback_url?: string
+          p_case_id: string
+          p_document_name: string
+          p_engine?: string
+          p_language?: string
+          p_profile?: string
+          p_seconds?: number
+          p_sha256: string
+          p_size_bytes: number
+        }
+        Returns: Database["public"]["CompositeTypes"]["request_upload_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "request_upload_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
       }
       request_webhook: {
         Args: { p_document_id: string; p_url: string }
@@ -3219,7 +3238,6 @@ export type Database = {
         lane: string | null
         is_idle: boolean | null
         seconds: number | null
-        lanes: string[] | null
       }
       cancel_volume_job_answer: {
         success: boolean | null
@@ -3393,6 +3411,14 @@ export type Database = {
         missing: number[] | null
         claimed: Database["public"]["CompositeTypes"]["claimed_document"] | null
       }
+      confirm_upload_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document:
+          | Database["public"]["CompositeTypes"]["uploaded_document"]
+          | null
+      }
       correct_page_answer: {
         success: boolean | null
         error: string | null
@@ -3445,13 +3471,6 @@ export type Database = {
         job_id: string | null
         position: number | null
         decision: string | null
-      }
-      dispatch_answer: {
-        success: boolean | null
-        error: string | null
-        message: string | null
-        document_id: string | null
-        begun: boolean | null
       }
       document_answer: {
         success: boolean | null
@@ -3831,10 +3850,8 @@ export type Database = {
       pool_member: {
         worker_id: string | null
         process: string | null
-        lanes: string[] | null
         lane: string | null
         lane_since: string | null
-        lane_reason: string | null
         switches: number | null
         reads_lane: string | null
         reads_document: string | null
@@ -3851,14 +3868,6 @@ export type Database = {
         history:
           | Database["public"]["CompositeTypes"]["pool_history_point"][]
           | null
-        switches: Database["public"]["CompositeTypes"]["pool_switch"][] | null
-      }
-      pool_switch: {
-        at: string | null
-        worker_id: string | null
-        from_lane: string | null
-        to_lane: string | null
-        reason: string | null
       }
       process_ocr_atomic_answer: {
         success: boolean | null
@@ -3897,6 +3906,10 @@ export type Database = {
         lanes: Json | null
         reading: Json | null
         waiting: string[] | null
+      }
+      request_upload_answer: {
+        upload_id: string | null
+        expires_at: string | null
       }
       request_webhook_answer: {
         success: boolean | null
@@ -4035,7 +4048,6 @@ export type Database = {
         max_attempts: number | null
         rescues: number | null
         max_rescues: number | null
-        new_pages: number | null
       }
       submit_check_job_answer: {
         success: boolean | null
@@ -4061,9 +4073,6 @@ export type Database = {
         counters:
           | Database["public"]["CompositeTypes"]["counted_events"][]
           | null
-        extractions:
-          | Database["public"]["CompositeTypes"]["labelled_count"][]
-          | null
       }
       task_answer: {
         success: boolean | null
@@ -4077,6 +4086,14 @@ export type Database = {
         message: string | null
         document_id: string | null
         log_id: string | null
+      }
+      uploaded_document: {
+        document_id: string | null
+        case_id: string | null
+        name: string | null
+        document_version: number | null
+        ocr_status: string | null
+        existing: boolean | null
       }
       volume_board_answer: {
         success: boolean | null

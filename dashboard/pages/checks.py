@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Path, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
@@ -212,16 +212,15 @@ async def show_job(
 
 @job_router.get("/report/{form}")
 async def download_report(
-    user: sessions.SignedIn, job_id: uuid.UUID, form: ReportFormat
+    user: sessions.SignedIn, services: services.Current, job_id: uuid.UUID, form: ReportFormat
 ) -> Response:
     """Download a report."""
-    job = await find_job(user, job_id)
-    disposition = f'attachment; filename="check-{job_id}.{form}"'
-    return Response(
-        render(job, form),
-        media_type=MEDIA_TYPES[form],
-        headers={"Content-Disposition": disposition},
-    )
+    content = render(await find_job(user, job_id), form).encode()
+    name = f"check-{job_id}.{form}"
+    if link := await services.large_downloads.make_link(content, name):
+        return RedirectResponse(link, 303)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=MEDIA_TYPES[form], headers=headers)
 
 
 @job_router.post("/{act}")

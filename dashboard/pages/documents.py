@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Path, Query, Request, Response
-from fastapi.responses import FileResponse, RedirectResponse
+from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
@@ -19,7 +19,7 @@ from pagewarden.database.rows import DocumentAnswer, Documents, ListedDocument, 
 from pagewarden.database.table import Table
 from pagewarden.documents.export import export_document
 from pagewarden.storage import scratch
-from pagewarden.web import request_body
+from pagewarden.web import request_body, upload_form
 
 PAGE = route.Page("Documents", "/documents")
 
@@ -52,7 +52,10 @@ class Filter(lists.ListFilter):
 
 @router.get("")
 async def show_list(
-    request: Request, user: sessions.SignedIn, filters: Annotated[Filter, Query()]
+    request: Request,
+    user: sessions.SignedIn,
+    services: services.Current,
+    filters: Annotated[Filter, Query()],
 ) -> Response:
     """Show matching documents, and pages whose text matches the search."""
     is_fragment = request.headers.get("HX-Target") == "results"
@@ -62,6 +65,8 @@ async def show_list(
         **await _search_text(user, filters),
     }
     if not is_fragment:
+        values["max_direct_bytes"] = services.uploader.max_direct_bytes
+        request.state.upload_origin = await services.pending_uploads.get_origin()
         values["cases"] = await lists.list_cases(user, filters.case)
         values["lanes"] = await user.database.select(tables.lanes, columns="lane", order="lane")
     return rendering.render_page(
@@ -202,8 +207,12 @@ async def _export(
 
 
 @document_router.get("/{document_id}/export/{form}")
-async def download_export(copy: Annotated[scratch.LocalCopy, Depends(_export)]) -> Response:
+async def download_export(
+    copy: Annotated[scratch.LocalCopy, Depends(_export)], services: services.Current
+) -> Response:
     """Download the document in an export format."""
+    if link := await services.large_downloads.make_file_link(copy.path, copy.name):
+        return RedirectResponse(link, 303)
     return FileResponse(copy.path, media_type=copy.media_type, filename=copy.name)
 
 
@@ -345,6 +354,37 @@ async def upload(
     return await _render_progress(request, user, document_id, existing=document.existing)
 
 
+async def sign_upload(
+    requested: upload_form.RequestedUpload,
+    user: sessions.SignedIn,
+    services: services.Current,
+    _token: csrf.HeaderToken,
+) -> Response:
+    """Return the address to which the script of the page uploads a large file."""
+    signed = await services.pending_uploads.request(requested, user.database, is_service=False)
+    return JSONResponse(
+        {
+            "url": signed.address.url,
+            "method": signed.address.method,
+            "headers": dict(signed.address.headers),
+            "confirm_url": f"{PAGE.path}/uploads/{signed.upload_id}/confirm",
+        }
+    )
+
+
+async def confirm_upload(
+    request: Request,
+    user: sessions.SignedIn,
+    services: services.Current,
+    upload_id: uuid.UUID,
+    _token: csrf.HeaderToken,
+) -> Response:
+    """Create the document of an uploaded file, and show its progress."""
+    document = await services.pending_uploads.confirm(str(upload_id), user.database)
+    document_id = uuid.UUID(document.document_id)
+    return await _render_progress(request, user, document_id, existing=document.existing)
+
+
 async def show_progress(
     request: Request, user: sessions.SignedIn, document_id: uuid.UUID
 ) -> Response:
@@ -354,6 +394,15 @@ async def show_progress(
 
 
 upload_router.add_api_route("", upload, methods=["POST"], route_class_override=route.UploadRoute)
+upload_router.add_api_route(
+    "/uploads", sign_upload, methods=["POST"], route_class_override=route.Route
+)
+upload_router.add_api_route(
+    "/uploads/{upload_id}/confirm",
+    confirm_upload,
+    methods=["POST"],
+    route_class_override=route.Route,
+)
 upload_router.add_api_route(
     "/{document_id}/progress", show_progress, route_class_override=route.Route
 )

@@ -34,9 +34,8 @@ function setStatus(row, name, text, className = "") {
   row.replaceChildren(name, " ", status);
 }
 
-function upload(job) {
+async function upload(job) {
   const { file, row } = job;
-  const request = new XMLHttpRequest();
   const options = new URLSearchParams(new FormData(document.getElementById("upload-options")));
   for (const [key, value] of [...options]) if (!value) options.delete(key);
   const bar = document.createElement("progress");
@@ -45,26 +44,49 @@ function upload(job) {
   bar.setAttribute("aria-label", `Upload of ${file.name}`);
   setStatus(row, file.name, "uploading");
   row.append(" ", bar);
-  request.upload.onprogress = (event) => { bar.value = event.loaded; };
-  request.onload = () => handleResponse(job, request);
-  request.onerror = () => handleFailure(job, "The connection was interrupted.");
-  request.open("POST", `${area.dataset.target}?${options}`);
-  request.setRequestHeader("X-CSRF-Token", document.querySelector("meta[name=csrf]").content);
-  request.setRequestHeader("X-File-Name", encodeURIComponent(file.name));
-  request.setRequestHeader("Content-Type", "application/octet-stream");
-  request.setRequestHeader("Accept", "application/json");
-  request.send(file);
+  const isLarge = file.size > Number(area.dataset.maxDirect);
+  try {
+    row.innerHTML = await (isLarge ? uploadToAddress : uploadDirectly)(file, options, (sent) => { bar.value = sent; });
+    window.htmx?.process(row);
+  } catch (error) {
+    showFailure(job, error.message);
+  }
+  active -= 1;
+  startNext();
 }
 
-function handleResponse(job, request) {
-  if (request.status === 200) {
-    job.row.innerHTML = request.responseText;
-    window.htmx?.process(job.row);
-    active -= 1;
-    startNext();
-  } else {
-    handleFailure(job, errorMessage(request));
-  }
+function uploadDirectly(file, options, onProgress) {
+  const headers = { "X-File-Name": encodeURIComponent(file.name), "Content-Type": "application/octet-stream" };
+  return send("POST", `${area.dataset.target}?${options}`, { ...ownHeaders(), ...headers }, file, onProgress);
+}
+
+// A file that is too large for one request is sent to a signed address; the server then checks it.
+async function uploadToAddress(file, options, onProgress) {
+  const wanted = { ...Object.fromEntries(options), name: file.name, size: file.size, sha256: await hashFile(file) };
+  const headers = { ...ownHeaders(), "Content-Type": "application/json" };
+  const signed = JSON.parse(await send("POST", `${area.dataset.target}/uploads`, headers, JSON.stringify(wanted)));
+  await send(signed.method, signed.url, signed.headers, file, onProgress);
+  return send("POST", signed.confirm_url, ownHeaders(), null);
+}
+
+function ownHeaders() {
+  return { "X-CSRF-Token": document.querySelector("meta[name=csrf]").content, Accept: "application/json" };
+}
+
+// Send a request and return the text of its response; unlike fetch, XMLHttpRequest reports the progress.
+function send(method, url, headers, body, onProgress) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    if (onProgress) request.upload.onprogress = (event) => onProgress(event.loaded);
+    request.onload = () => {
+      if (request.status >= 200 && request.status < 300) resolve(request.responseText);
+      else reject(new Error(errorMessage(request)));
+    };
+    request.onerror = () => reject(new Error("The connection was interrupted."));
+    request.open(method, url);
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+    request.send(body);
+  });
 }
 
 function errorMessage(request) {
@@ -75,7 +97,7 @@ function errorMessage(request) {
   }
 }
 
-function handleFailure(job, reason) {
+function showFailure(job, reason) {
   setStatus(job.row, job.file.name, reason, "problem");
   const retry = document.createElement("button");
   retry.type = "button";
@@ -86,8 +108,6 @@ function handleFailure(job, reason) {
     startNext();
   });
   job.row.append(" ", retry);
-  active -= 1;
-  startNext();
 }
 
 if (area) {

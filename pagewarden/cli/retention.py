@@ -31,6 +31,7 @@ _LABELS = {
     "webhooks": "finished webhooks",
     "messages": "archived volume messages",
     "erased": "files of erased documents",
+    "expired": "unconfirmed uploads and old export files",
     "unfinished": "incomplete files",
 }
 _MAX_SHOWN = 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import hashlib
 import os
 import re
 import urllib.parse
@@ -36,6 +37,9 @@ _POLL_GROWTH = 1.5
 _POLL_SHARE = 0.2  # of the time that is left
 
 _FUNCTIONS = "/functions/v1"
+_UPLOAD = "/upload-to-dropbox"
+# Conflict, and a link of Dropbox that has been used.
+_ALREADY_UPLOADED = frozenset({409, 410})
 _ADDRESS = re.compile(r"https?://[^\s/?#]+")
 
 
@@ -90,6 +94,7 @@ class Client:
         self._credentials = credentials
         self._retry_policy = retry_policy
         self._is_reachable = True
+        self._max_direct_bytes: int | None = None
 
     @property
     def url(self) -> str:
@@ -110,14 +115,30 @@ class Client:
         on_sent: Callable[[int], None] = _ignore_progress,
     ) -> http.UploadedDocument:
         """Upload a file; on_sent receives the bytes sent so far, from 0 at each attempt."""
-        encoded = urllib.parse.quote(os.fsencode(name or path.name), safe="")
+        with open_upload(path) as file:
+            is_direct = file.size <= await self._fetch_max_direct_bytes()
+        upload = self._upload_directly if is_direct else self._upload_to_address
+        return await upload(path, name or path.name, options, on_sent)
+
+    async def _fetch_max_direct_bytes(self) -> int:
+        """Return how large a file the server takes in one request; it is asked once."""
+        if self._max_direct_bytes is None:
+            response = await self._request("GET", _UPLOAD)
+            limits = http.UploadLimits.model_validate_json(response.content)
+            self._max_direct_bytes = limits.max_direct_bytes
+        return self._max_direct_bytes
+
+    async def _upload_directly(
+        self, path: Path, name: str, options: UploadOptions, on_sent: Callable[[int], None]
+    ) -> http.UploadedDocument:
+        encoded = urllib.parse.quote(os.fsencode(name), safe="")
 
         async def send(headers: dict[str, str]) -> httpx.Response:
             with open_upload(path) as file:
                 file_headers = {"X-File-Name": encoded, "Content-Length": str(file.size)}
                 return await self._connection.call(
                     "POST",
-                    f"{_FUNCTIONS}/upload-to-dropbox",
+                    _FUNCTIONS + _UPLOAD,
                     params=options.to_params(),
                     content=file.read_chunks(on_sent),
                     headers=file_headers | headers,
@@ -125,6 +146,48 @@ class Client:
 
         response = await self._with_retries(send)
         return http.UploadedDocument.model_validate_json(response.content)
+
+    async def _upload_to_address(
+        self, path: Path, name: str, options: UploadOptions, on_sent: Callable[[int], None]
+    ) -> http.UploadedDocument:
+        """Request an address, upload the file there, and have the server check it."""
+        with open_upload(path) as file:
+            wanted = {
+                "name": os.fsencode(name).decode(errors="replace"),
+                "size": file.size,
+                "sha256": await file.compute_sha256(),
+                **options.to_params(),
+            }
+        response = await self._request("POST", f"{_UPLOAD}/sign", json=wanted)
+        signed = http.SignedUpload.model_validate_json(response.content)
+        await self._send_to_address(path, signed, on_sent)
+        response = await self._request("POST", f"{_UPLOAD}/{signed.upload_id}/confirm")
+        return http.UploadedDocument.model_validate_json(response.content)
+
+    async def _send_to_address(
+        self, path: Path, signed: http.SignedUpload, on_sent: Callable[[int], None]
+    ) -> None:
+        async def send() -> None:
+            with open_upload(path) as file:
+                await store.call(
+                    signed.method,
+                    signed.url,
+                    content=file.read_chunks(on_sent),
+                    headers={**signed.headers, "Content-Length": str(file.size)},
+                )
+
+        origin = "://".join(urllib.parse.urlsplit(signed.url)[:2])  # without the signature
+        async with contextlib.aclosing(http.Connection(origin)) as store:
+            try:
+                await self._retry_policy.call(send)
+            except errors.CallRejected as exc:
+                # An earlier attempt arrived although its response was lost; the server checks it.
+                if exc.status in _ALREADY_UPLOADED:
+                    return
+                if exc.code:
+                    raise
+                message = f"the file store rejected the upload ({exc.status}); try again"
+                raise errors.CallRejected(message, status=exc.status, code="") from exc
 
     async def status(self, document_id: str) -> http.Progress:
         """Return the progress of a document."""
@@ -172,11 +235,15 @@ class Client:
         await self._with_retries(save)
 
     async def _request(
-        self, method: str, path: str, params: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        params: dict[str, str] | None = None,
+        json: Mapping[str, object] | None = None,
     ) -> httpx.Response:
         async def send(headers: dict[str, str]) -> httpx.Response:
             return await self._connection.call(
-                method, _FUNCTIONS + path, params=params, headers=headers
+                method, _FUNCTIONS + path, params=params, json=json, headers=headers
             )
 
         return await self._with_retries(send)
@@ -277,6 +344,13 @@ class UploadFile:
     path: Path
     file: BinaryIO
     size: int
+
+    async def compute_sha256(self) -> str:
+        """Return the digest of the bytes that read_chunks() yields."""
+        sha256 = hashlib.sha256()
+        async for chunk in self.read_chunks(_ignore_progress):
+            await concurrency.run_in_thread(sha256.update, chunk)
+        return sha256.hexdigest()
 
     async def read_chunks(self, on_sent: Callable[[int], None]) -> AsyncIterator[bytes]:
         """Read from the beginning; on_sent receives the bytes read so far."""

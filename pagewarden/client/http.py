@@ -57,10 +57,15 @@ class Connection:
         path: str,
         **options: Any,  # noqa: ANN401  # those of httpx
     ) -> AsyncIterator[httpx.Response]:
-        """Make a call; the caller reads the response with read_chunks()."""
-        request = self._http.build_request(method, path, **options)
-        with self._translate_errors():
-            response = await self._http.send(request, stream=True)
+        """Make a call; the caller reads the response with read_chunks().
+
+        A response that only links to its content (303) is followed once, without credentials.
+        """
+        response = await self._send(self._http.build_request(method, path, **options))
+        if response.status_code == httpx.codes.SEE_OTHER and response.has_redirect_location:
+            await response.aclose()
+            link = response.url.join(response.headers["Location"])
+            response = await self._send(self._http.build_request("GET", link))
         try:
             if not response.is_success:
                 await self._read(response)
@@ -78,6 +83,10 @@ class Connection:
             if chunk is None:
                 return
             yield chunk
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        with self._translate_errors():
+            return await self._http.send(request, stream=True)
 
     async def _read(self, response: httpx.Response) -> None:
         with self._translate_errors():
@@ -108,6 +117,21 @@ class UploadedDocument(pydantic.BaseModel, frozen=True):
     ocr_status: str
     existing: bool
     status_url: str
+
+
+class UploadLimits(pydantic.BaseModel, frozen=True):
+    """From which size on a file needs an upload address."""
+
+    max_direct_bytes: int
+
+
+class SignedUpload(pydantic.BaseModel, frozen=True):
+    """The request that uploads a file to its address."""
+
+    upload_id: str
+    url: str
+    method: str
+    headers: dict[str, str]
 
 
 class DocumentState(enum.Enum):

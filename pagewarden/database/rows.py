@@ -708,9 +708,9 @@ class FailDocumentAnswer(TypedDict):
 
 
 class FileToRemove(TypedDict):
-    """A file of an erased document.
+    """A file of an erased document, or a temporary one.
 
-    files_removed takes its id.
+    files_removed and expired_files_removed take its id.
     """
 
     id: int
@@ -1281,6 +1281,29 @@ class PauseLaneAnswer(TypedDict):
     lane: str
 
 
+class PendingUploads(TypedDict):
+    """Uploads in two steps.
+
+    The row of an upload that was not confirmed in time is deleted with its file, the row of a
+    confirmed one with its document.
+    """
+
+    id: str
+    case_id: str
+    name: str
+    sha256: str
+    size_bytes: int
+    engine: str | None
+    language: str | None
+    profile: str | None
+    callback_url: str | None
+    requested_by: str | None
+    expires_at: str
+    document_id: str | None
+    existing: bool | None
+    created_at: str
+
+
 class PoolHistoryPoint(TypedDict):
     """Documents waiting and workers assigned in each lane at one point in time.
 
@@ -1382,6 +1405,13 @@ class ReportPoolAnswer(TypedDict):
     lanes: Any
     reading: Any
     waiting: list[str]
+
+
+class RequestUploadAnswer(TypedDict):
+    """The recorded upload, and until when it can be confirmed."""
+
+    upload_id: str
+    expires_at: str
 
 
 class RequestWebhookAnswer(TypedDict):
@@ -1615,6 +1645,20 @@ class TypeTextAnswer(TypedDict):
     message: str | None
     document_id: str | None
     log_id: str | None
+
+
+class UploadedDocument(TypedDict):
+    """The document of a confirmed upload.
+
+    existing: the case had the same file already under this name.
+    """
+
+    document_id: str
+    case_id: str
+    name: str
+    document_version: int
+    ocr_status: str
+    existing: bool
 
 
 class UserRoles(TypedDict):
@@ -1884,6 +1928,15 @@ class CompleteDocumentsAnswer(TypedDict):
     refusal: str | None
     missing: list[int] | None
     claimed: ClaimedDocument | None
+
+
+class ConfirmUploadAnswer(TypedDict):
+    """The document of a confirmed upload, or why it was not confirmed."""
+
+    success: bool
+    error: str | None
+    message: str | None
+    document: UploadedDocument | None
 
 
 class GetCheckAnswer(TypedDict):

@@ -35,6 +35,7 @@ ocr_system_health: Final[Table[rows.OcrSystemHealth]] = Table("ocr_system_health
 page_corrections: Final[Table[rows.PageCorrections]] = Table("page_corrections")
 page_doubts: Final[Table[rows.PageDoubts]] = Table("page_doubts")
 page_texts: Final[Table[rows.PageTexts]] = Table("page_texts")
+pending_uploads: Final[Table[rows.PendingUploads]] = Table("pending_uploads")
 tasks: Final[Table[rows.Tasks]] = Table("tasks")
 user_roles: Final[Table[rows.UserRoles]] = Table("user_roles")
 volume_jobs: Final[Table[rows.VolumeJobs]] = Table("volume_jobs")

@@ -1,4 +1,4 @@
-"""Remove expired jobs and rows, files of erased documents, and partially written files.
+"""Remove expired jobs and rows, files of erased documents, temporary and partial files.
 
 Files without a document are reported but never removed: the database may be new or restored, and
 the file the only copy.
@@ -40,8 +40,9 @@ _MAX_LOGGED = 10
 GRACE = dt.timedelta(hours=1)
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-# Uploads are stored as case/upload/name; other files do not belong to Pagewarden.
-_UPLOADED = re.compile(rf"{_UUID}/{_UUID}/[^/]+")
+# Uploads are stored as case/upload/name, exports for download as exports/…, uploads that are not
+# confirmed as uploads/…; other files do not belong to Pagewarden.
+_UPLOADED = re.compile(rf"(?:{_UUID}|exports)/{_UUID}/[^/]+|uploads/{_UUID}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +92,14 @@ class UnknownFiles:
 class Summary:
     """Numbers of removed items, or in a dry run of those to remove; unknown files are kept.
 
-    erased: files of erased documents. unfinished: partially written files. purged, erased_jobs:
-    check jobs whose results were removed, or that were removed entirely. documents: those in the
-    bin.
+    erased: files of erased documents. expired: staged uploads, and exports for download.
+    unfinished: partially written files. purged, erased_jobs: check jobs whose results were removed,
+    or that were removed entirely. documents: those in the bin.
     """
 
     unknown: UnknownFiles
     erased: int = 0
+    expired: int = 0
     unfinished: int = 0
     purged: int = 0
     erased_jobs: int = 0
@@ -123,6 +125,7 @@ async def apply_retention(
     removed = await remove_expired_rows(database, policy)
     return Summary(
         erased=await remove_erased_files(database, store),
+        expired=await remove_expired_files(database, store),
         unknown=await find_unknown_files(database, store, before),
         unfinished=await store.remove_unfinished(before),
         purged=purged,
@@ -144,6 +147,7 @@ async def preview_retention(
     counts = await remove_expired_rows(database, policy, dry_run=True)
     return Summary(
         erased=sum([len(batch) async for batch in _iterate_erased_files(database)]),
+        expired=sum([len(batch) async for batch in _iterate_expired_files(database)]),
         unknown=await find_unknown_files(database, store, now - GRACE),
         purged=jobs["purged"],
         erased_jobs=jobs["erased"],
@@ -187,6 +191,27 @@ async def remove_erased_files(database: Database, store: FileStore) -> int:
         if done:
             removed += await database.files_removed(ids=done)
     return removed
+
+
+async def remove_expired_files(database: Database, store: FileStore) -> int:
+    """Remove the recorded temporary files whose time is over, and no others.
+
+    These are staged uploads, copied to their documents if they were confirmed, and exports.
+    """
+    removed = 0
+    async for batch in _iterate_expired_files(database):
+        done = [entry["id"] for entry in batch if await _remove(store, entry["path"])]
+        if done:
+            removed += await database.expired_files_removed(ids=done)
+    return removed
+
+
+async def _iterate_expired_files(database: Database) -> AsyncIterator[list[rows.FileToRemove]]:
+    """Yield the temporary files whose time is over, in batches."""
+    after = 0
+    while batch := await database.expired_files(after=after, limit=BATCH):
+        yield batch
+        after = batch[-1]["id"]
 
 
 async def _iterate_erased_files(database: Database) -> AsyncIterator[list[rows.FileToRemove]]:

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pagewarden import database as databases
-from pagewarden.database import rows, tables
-from pagewarden.errors import EmptyFile, FileExists, RequestRejected
+from pagewarden.database import tables
+from pagewarden.errors import EmptyFile, FileExists, FileTooLarge, RequestRejected
 from pagewarden.notifications import webhooks
 from pagewarden.ocr import file_types
 from pagewarden.storage import base
 from pagewarden.telemetry import metrics, tracing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pagewarden.database import Database
     from pagewarden.settings import Settings
     from pagewarden.storage.base import FileStore
@@ -55,30 +57,23 @@ class Uploader:
     ) -> UploadedDocument:
         """Store a file and create its document as the user of `database`, or as a service."""
         began = tracing.now()
-        callback_url = file.fields.get("callback_url")
-        if callback_url is not None:
-            webhooks.check_callback_url(
-                callback_url,
-                webhooks_enabled=self.has_webhooks,
-                allow_any_address=self.settings.webhooks_anywhere,
-            )
-        case_id = await _resolve_case(file.fields, database, is_service=is_service)
-        path = f"{case_id}/{uuid.uuid4()}/{file.name}"
-        stored = await self.store.write(path, file.read(), limit=self.settings.upload_max_bytes)
+        self.check_callback_url(file.fields)
+        case_id = await resolve_case(file.fields, database, is_service=is_service)
+        path = make_path(case_id, file.name)
+        stored = await self._write(path, file)
         async with base.delete_on_failure(self.store, [path]):
-            file_type = _detect_type(file)
-            lane = {None: None, "pdf": "pdf"}.get(file_type, "image")
+            file_type = FileType.detect(file.name, file.head)
             create_version = functools.partial(
                 database.safe_document_reupload_v2,
                 case_id=case_id,
                 document_name=file.name,
                 new_dropbox_path=path,
-                file_extension=_get_extension(file.name),
-                ocr_status=None if file_type else "pending",
-                lane=lane,
+                file_extension=file_type.extension,
+                ocr_status=file_type.ocr_status,
+                lane=file_type.lane,
                 sha256=stored.sha256,
                 size_bytes=stored.size,
-                mime_type=_get_media_type(file_type),
+                mime_type=file_type.media_type,
                 engine=file.fields.get("engine"),
                 language=file.fields.get("language"),
                 profile=file.fields.get("profile"),
@@ -86,12 +81,7 @@ class Uploader:
             answer = await databases.retry_on_conflict(
                 create_version, database=self.service_database, case_id=case_id
             )
-        _record_upload(answer, lane, stored.size, began)
-        if answer["existing"]:
-            await self._discard_duplicate(answer["document_id"], path)
-        if callback_url:
-            await database.request_webhook(document_id=answer["document_id"], url=callback_url)
-        return UploadedDocument(
+        document = UploadedDocument(
             document_id=answer["document_id"],
             case_id=case_id,
             name=file.name,
@@ -99,8 +89,42 @@ class Uploader:
             ocr_status=answer["ocr_status"],
             existing=answer["existing"],
         )
+        record_upload(document, file_type.lane, stored.size, began)
+        if document.existing:
+            await self.discard_duplicate(document.document_id, path)
+        await request_webhook(file.fields.get("callback_url"), document.document_id, database)
+        return document
 
-    async def _discard_duplicate(self, document_id: str, path: str) -> None:
+    async def _write(self, path: str, file: IncomingFile) -> base.WrittenFile:
+        limit = self.max_direct_bytes
+        try:
+            return await self.store.write(path, file.read(), limit=limit)
+        except FileTooLarge as exc:
+            if limit == self.settings.upload_max_bytes:
+                raise
+            raise RequestRejected(
+                "DIRECT_UPLOAD_TOO_LARGE",
+                f"a request may upload at most {limit} bytes; request an upload address with "
+                "POST upload-to-dropbox/sign",
+            ) from exc
+
+    @property
+    def max_direct_bytes(self) -> int:
+        """The size of the largest file that may be uploaded in one request."""
+        largest = self.settings.upload_max_bytes
+        return min(largest, self.settings.max_direct_upload or largest)
+
+    def check_callback_url(self, fields: Mapping[str, str]) -> None:
+        """Reject a callback URL that could not be called."""
+        callback_url = fields.get("callback_url")
+        if callback_url is not None:
+            webhooks.check_callback_url(
+                callback_url,
+                webhooks_enabled=self.has_webhooks,
+                allow_any_address=self.settings.webhooks_anywhere,
+            )
+
+    async def discard_duplicate(self, document_id: str, path: str) -> None:
         """Delete the second copy of a file, or replace the first one if that was lost."""
         (row,) = await self.service_database.select(
             tables.documents, columns="dropbox_path", where={"id": document_id}
@@ -114,16 +138,27 @@ class Uploader:
         await self.store.delete(path)
 
 
-def _record_upload(
-    answer: rows.SafeDocumentReuploadV2Answer, lane: str | None, size: int, started_ns: int
-) -> None:
+def make_path(case_id: str, name: str) -> str:
+    """Return a new path for a file in the folder of its case."""
+    return f"{case_id}/{uuid.uuid4()}/{name}"
+
+
+def record_upload(document: UploadedDocument, lane: str | None, size: int, started_ns: int) -> None:
+    """Count an upload, and begin the trace of its document."""
     metrics.current().uploads.labels(lane or "none").inc()
     metrics.current().upload_bytes.inc(size)
-    structlog.contextvars.bind_contextvars(document=answer["document_id"])
-    tracing.record_span("upload", started_ns, is_root=not answer["existing"], lane=lane, bytes=size)
+    structlog.contextvars.bind_contextvars(document=document.document_id)
+    is_root = not document.existing
+    tracing.record_span("upload", started_ns, is_root=is_root, lane=lane, bytes=size)
 
 
-async def _resolve_case(fields: dict[str, str], database: Database, *, is_service: bool) -> str:
+async def request_webhook(url: str | None, document_id: str, database: Database) -> None:
+    """Register the callback URL of an upload, if it has one."""
+    if url:
+        await database.request_webhook(document_id=document_id, url=url)
+
+
+async def resolve_case(fields: Mapping[str, str], database: Database, *, is_service: bool) -> str:
     """Return the case that the fields name, or else the inbox of the user."""
     named = fields.get("case_id")
     if not named:
@@ -155,13 +190,29 @@ async def _find_first_admin(database: Database) -> str:
     return found[0]["user_id"]
 
 
-def _detect_type(file: IncomingFile) -> str | None:
-    """Return the file type by content; None if a person has to decide."""
-    if not file.head:
-        raise EmptyFile(f"{file.name} is empty")
-    if file_types.describe(file.head) == _FORBIDDEN:
-        raise RequestRejected("FORBIDDEN_TYPE", f"{file.name} is an executable file")
-    return file_types.detect(file.head)
+@dataclass(frozen=True, slots=True)
+class FileType:
+    """The type of a file by its content; all but the extension are None if HAC must route it."""
+
+    extension: str
+    lane: str | None
+    media_type: str | None
+
+    @classmethod
+    def detect(cls, name: str, head: bytes) -> FileType:
+        """Detect the type by the first bytes; reject empty files and programs."""
+        if not head:
+            raise EmptyFile(f"{name} is empty")
+        if file_types.describe(head) == _FORBIDDEN:
+            raise RequestRejected("FORBIDDEN_TYPE", f"{name} is an executable file")
+        detected = file_types.detect(head)
+        lane = {None: None, "pdf": "pdf"}.get(detected, "image")
+        return cls(_get_extension(name), lane, _get_media_type(detected))
+
+    @property
+    def ocr_status(self) -> str | None:
+        """The status of a new document; None lets the lane decide."""
+        return None if self.lane else "pending"
 
 
 def _get_extension(name: str) -> str:

@@ -242,6 +242,22 @@ class Settings(GeminiSettings):
     upload_max_bytes: int = Field(
         default=UPLOAD_MAX_BYTES, gt=0, description="Maximum size of an uploaded file."
     )
+    max_direct_upload: int | None = Field(
+        default=None,
+        gt=0,
+        description=(
+            "Maximum size in bytes of an upload in one request, if a gateway limits requests; "
+            "larger files are uploaded to a signed address."
+        ),
+    )
+    max_direct_download: int | None = Field(
+        default=None,
+        gt=0,
+        description=(
+            "Maximum size in bytes of an export in a response, if a gateway limits responses; "
+            "larger exports are downloaded from the file store."
+        ),
+    )
     gpu_service_url: HttpUrl | None = Field(
         default=None,
         description=(

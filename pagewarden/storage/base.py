@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from pagewarden import errors
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
     from datetime import datetime
     from pathlib import Path
     from types import TracebackType
@@ -39,6 +39,15 @@ class Entry:
     path: str
     size: int
     modified: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class UploadAddress:
+    """The request that uploads one file without credentials: its URL, method and headers."""
+
+    url: str
+    method: Literal["PUT", "POST"]
+    headers: Mapping[str, str]
 
 
 class FileStore(Protocol):
@@ -91,6 +100,28 @@ class FileStore(Protocol):
 
         None if the store has no such URLs. Whether the file exists is not checked.
         """
+        ...
+
+    async def copy(self, source: str, target: str) -> None:
+        """Copy a file inside the store.
+
+        An existing target is kept (FileExists). Later changes of the source, which an upload
+        address allows, do not affect the copy.
+        """
+        ...
+
+    async def create_upload_address(
+        self, path: str, *, size: int, sha256: str, seconds: int
+    ) -> UploadAddress | None:
+        """Return an address to which a client uploads this one file; see docs/how-to/files.md.
+
+        None if the store has no such addresses, or not for this size. A store that can binds the
+        address to size and content; check both afterwards.
+        """
+        ...
+
+    async def get_upload_origin(self) -> str | None:
+        """Return scheme and host of all upload addresses; None if the store has none."""
         ...
 
     async def ping(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import os
 import stat
@@ -20,7 +21,14 @@ from pagewarden.storage import base, paths, scratch
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterator, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterable,
+        Callable,
+        Generator,
+        Iterator,
+        Sequence,
+    )
     from pathlib import Path
     from types import TracebackType
 
@@ -63,7 +71,7 @@ class LocalFileStore:
                 async for block in blocks:
                     with scratch.translate_os_errors(self._root):
                         await concurrency.run_in_thread(scratch.write_all, part.file, block)
-            await self._publish(part, parts)
+            await self._make_visible(part.publish, parts)
         except BaseException:
             await concurrency.run_in_thread(part.discard)
             raise
@@ -135,6 +143,24 @@ class LocalFileStore:
         """Return a URL if the files are served at a public URL."""
         return self._signer.make_url(path, seconds) if self._signer else None
 
+    async def copy(self, source: str, target: str) -> None:
+        """Link a file, which never changes, to a second path."""
+        source_parts, parts = paths.check_path(source), paths.check_path(target)
+        if await self.stat(source) is None:
+            raise errors.FileNotFound(f"there is no file {source!r}; check the path")
+        await self._make_visible(functools.partial(link_file, self._root, source_parts), parts)
+
+    async def create_upload_address(
+        self, path: str, *, size: int, sha256: str, seconds: int
+    ) -> base.UploadAddress | None:
+        """Return None: the server that uses this store receives uploads itself."""
+        del path, size, sha256, seconds
+        return None
+
+    async def get_upload_origin(self) -> str | None:
+        """Return None: a folder has no upload addresses."""
+        return None
+
     async def ping(self) -> None:
         """Write a temporary file and delete it."""
         part = await self._create_part()
@@ -167,11 +193,14 @@ class LocalFileStore:
                 undo=lambda part: asyncio.to_thread(part.discard),
             )
 
-    async def _publish(self, part: PartialFile, parts: tuple[str, ...]) -> None:
+    async def _make_visible(
+        self, publish: Callable[[tuple[str, ...]], None], parts: tuple[str, ...]
+    ) -> None:
+        """Run the step that gives a file its path; undo it if cancelled."""
         with scratch.translate_os_errors(self._root):
             try:
                 await concurrency.finish_or_undo(
-                    asyncio.to_thread(part.publish, parts),
+                    asyncio.to_thread(publish, parts),
                     undo=lambda _: asyncio.to_thread(remove_file, self._root, parts),
                 )
             except (FileExistsError, NotADirectoryError) as exc:
@@ -257,16 +286,9 @@ class PartialFile:
         Raises FileExistsError, or NotADirectoryError if a parent folder is a file.
         """
         os.fsync(self.file.fileno())
-        self._link_into_folder(parts)
+        link_file(self.root, (INCOMING, self.name), parts)
         with contextlib.suppress(OSError):  # remove_unfinished() deletes it later
             self.discard()
-
-    def _link_into_folder(self, parts: Sequence[str]) -> None:
-        for _ in range(_MAX_LINK_ATTEMPTS - 1):
-            # A concurrent deletion of the last file in the folder may have removed the folder.
-            with contextlib.suppress(FileNotFoundError):
-                return self._link(parts)
-        return self._link(parts)
 
     def discard(self) -> None:
         """Delete the partial file; the published file remains."""
@@ -274,21 +296,35 @@ class PartialFile:
         with contextlib.suppress(FileNotFoundError), open_folder(self.root, [INCOMING]) as incoming:
             os.unlink(self.name, dir_fd=incoming)
 
-    def _link(self, parts: Sequence[str]) -> None:
-        *folders, name = parts
-        with (
-            open_folder(self.root, [INCOMING]) as incoming,
-            open_folder(self.root, folders, create=True) as folder,
-        ):
-            # Unlike a rename, a link never replaces an existing file.
-            os.link(
-                *(self.name, name), src_dir_fd=incoming, dst_dir_fd=folder, follow_symlinks=False
-            )
-            try:
-                os.fsync(folder)
-            except OSError:
-                os.unlink(name, dir_fd=folder)
-                raise
+
+def link_file(root: Path, source: Sequence[str], target: Sequence[str]) -> None:
+    """Give a file a second path; raise FileExistsError rather than replace a file."""
+    for _ in range(_MAX_LINK_ATTEMPTS - 1):
+        # A concurrent deletion of the last file in the folder may have removed the folder.
+        with contextlib.suppress(FileNotFoundError):
+            return _link_once(root, source, target)
+    return _link_once(root, source, target)
+
+
+def _link_once(root: Path, source: Sequence[str], target: Sequence[str]) -> None:
+    *source_folders, source_name = source
+    *folders, name = target
+    with (
+        open_folder(root, source_folders) as source_folder,
+        open_folder(root, folders, create=True) as folder,
+    ):
+        # Unlike a rename, a link never replaces an existing file.
+        os.link(
+            *(source_name, name),
+            src_dir_fd=source_folder,
+            dst_dir_fd=folder,
+            follow_symlinks=False,
+        )
+        try:
+            os.fsync(folder)
+        except OSError:
+            os.unlink(name, dir_fd=folder)
+            raise
 
 
 def open_file(root: Path, parts: Sequence[str], start: int) -> int:

@@ -9,22 +9,24 @@ supports for copies but not for uploads in parts. Supabase Storage ignores the c
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import functools
 import hashlib
+import os
 import re
 import uuid
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 import obstore
 from obstore import exceptions
 from obstore.store import S3Store
 
 from pagewarden import concurrency, errors, retry
-from pagewarden.storage import base, paths, scratch
+from pagewarden.storage import base, paths, s3_signing, scratch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterator
@@ -47,6 +49,7 @@ _PART_BYTES = 6 * 1024 * 1024
 _CONCURRENT_PARTS = 2
 _READ_BYTES = 256 * 1024
 _LIST_BATCH = 1000
+_MAX_PUT_BYTES = 5 * 1024**3
 _MAX_KEY_BYTES = 1024
 _MAX_QUOTED_LENGTH = 300  # characters of the library's message that ours quotes
 
@@ -95,6 +98,14 @@ class BucketConfig:
             # which belongs to another key.
             credential_provider=self._make_credential if self.access_key_id else None,
         )
+
+    def find_secret(self, access_key_id: str) -> str | None:
+        """Return the secret of an access key, from the settings or the environment."""
+        known = {
+            os.environ.get("AWS_ACCESS_KEY_ID"): os.environ.get("AWS_SECRET_ACCESS_KEY"),
+            self.access_key_id: self.secret_access_key,
+        }
+        return known.get(access_key_id)
 
     def _config(self) -> S3Config:
         config: S3Config = {"copy_if_not_exists": "multipart", "disable_bulk_delete": True}
@@ -182,6 +193,51 @@ class S3FileStore:
         lifetime = timedelta(seconds=seconds)
         with translate_errors(path):
             return await obstore.sign_async(self._single, "GET", self._make_key(path), lifetime)
+
+    async def copy(self, source: str, target: str) -> None:
+        """Copy a file inside the bucket."""
+        key, target_key = self._make_key(source), self._make_key(target)
+        taken = errors.FileExists(f"a file already exists at {target!r}; choose another path")
+        if await self.stat(target):
+            raise taken
+        attempts = 0
+
+        async def attempt() -> None:
+            nonlocal attempts
+            attempts += 1
+            try:
+                with translate_errors(source):
+                    await obstore.copy_async(self._single, key, target_key, overwrite=False)
+            except errors.FileExists as exc:
+                if attempts == 1:  # otherwise an earlier attempt lost its response
+                    raise taken from exc
+
+        await concurrency.finish_or_undo(
+            self._retry.call(attempt), undo=lambda _: self.delete(target)
+        )
+
+    async def create_upload_address(
+        self, path: str, *, size: int, sha256: str, seconds: int
+    ) -> base.UploadAddress | None:
+        """Return a presigned PUT, bound to size and content if the secret key is known."""
+        base.check_url_seconds(seconds)
+        if size > _MAX_PUT_BYTES:
+            return None
+        lifetime = timedelta(seconds=seconds)
+        with translate_errors(path, is_write=True):
+            url = await obstore.sign_async(self._single, "PUT", self._make_key(path), lifetime)
+        secret = self._bucket.find_secret(s3_signing.get_access_key_id(url))
+        if secret is None:  # the role of the machine; the library does not disclose its keys
+            return base.UploadAddress(url, "PUT", {})
+        headers = {"x-amz-checksum-sha256": base64.b64encode(bytes.fromhex(sha256)).decode()}
+        signed = {**headers, "content-length": str(size)}
+        return base.UploadAddress(s3_signing.bind(url, "PUT", signed, secret), "PUT", headers)
+
+    async def get_upload_origin(self) -> str | None:
+        """Return scheme and host of the bucket."""
+        with translate_errors(INCOMING):
+            url = await obstore.sign_async(self._single, "PUT", INCOMING, timedelta(minutes=1))
+        return "://".join(urlsplit(url)[:2])
 
     async def ping(self) -> None:
         """List unfinished files."""

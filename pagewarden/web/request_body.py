@@ -271,6 +271,22 @@ async def receive_file(request: Request) -> IncomingFile:
     raise RequestRejected("NO_FILE", 'the request has no file; send it in the field "file"')
 
 
+async def receive_content(request: Request) -> AsyncIterator[bytes]:
+    """Yield the content of the first file of a form, or the whole body of another request."""
+    boundary = get_form_boundary(request)
+    if boundary is None:
+        async for chunk in stream_body(request):
+            yield chunk
+        return
+    form = MultipartForm(stream_body(request), boundary)
+    async for event, value in form.events():
+        if event == "part" and value[1] is not None:
+            async for chunk in form.read_last_file():
+                yield chunk
+            return
+    raise RequestRejected("NO_FILE", "the form has no file")
+
+
 def _make_safe_name(name: str) -> str:
     if not name.strip():
         raise RequestRejected(

@@ -5,6 +5,12 @@
 -- (same SHA-256) return the existing document. An advisory lock on case and name serializes uploads of
 -- one name. add_documents inserts up to 10,000 new files with three statements.
 --
+-- A file that is too large for one request is uploaded in two steps. request_upload records what the caller
+-- intends to upload (pending_uploads) and lists the staged file for removal (private.temporary_files); the API
+-- signs an address for the file. confirm_upload creates the document, in the transaction that marks the upload
+-- as confirmed. A staged file whose time is over is removed, whether it was confirmed or not: a confirmed one
+-- was copied into the folder of its case first.
+--
 -- A file of unknown type stays pending, with a task for HAC (the people with the role admin), until
 -- HAC routes it to a lane or refuses it. private.requeue() is the only way back to the queue; dead
 -- letters and corrections use it as well. The files themselves are stored by the API, not here.
@@ -326,6 +332,184 @@ $$;
 comment on function private.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text, timestamptz) is
   'See public.safe_document_reupload_v2.';
 grant execute on function private.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text, timestamptz)
+  to authenticated, service_role;
+
+create table private.temporary_files (
+  id bigint generated always as identity,
+  path text not null,
+  expires_at timestamptz not null,
+  constraint temporary_files_pkey primary key (id),
+  constraint temporary_files_path_is_unique unique (path),
+  -- Files of documents are in the folders of their cases, so that none can ever be listed here.
+  constraint temporary_files_has_no_documents check (path ~ '^(uploads/[0-9a-f-]{36}|exports/[0-9a-f-]{36}/[^/]+)$')
+);
+create index temporary_files_expires_idx on private.temporary_files (expires_at);
+alter table private.temporary_files enable row level security;
+comment on table private.temporary_files is
+  'Files that the store keeps for a limited time, recorded before they are written: staged uploads, and exports for '
+  'download. Retention deletes each file and then its row.';
+
+create table public.pending_uploads (
+  id uuid not null default gen_random_uuid(),
+  case_id uuid not null references public.cases (id) on delete cascade,
+  name public.document_name not null,
+  sha256 public.sha256_hex not null,
+  size_bytes public.file_size not null,
+  engine public.label,
+  language public.label,
+  profile public.label,
+  callback_url text,
+  requested_by uuid references auth.users (id) on delete cascade,
+  expires_at timestamptz not null,
+  document_id uuid references public.documents (id) on delete cascade,
+  existing boolean,
+  created_at timestamptz not null default now(),
+  constraint pending_uploads_pkey primary key (id),
+  constraint pending_uploads_callback_url_is_short check (octet_length(callback_url) <= 2000),
+  constraint pending_uploads_confirmed_has_a_result check ((document_id is null) = (existing is null))
+);
+comment on table public.pending_uploads is
+  'Uploads in two steps. The row of an upload that was not confirmed in time is deleted with its file, the row of a '
+  'confirmed one with its document.';
+comment on column public.pending_uploads.requested_by is 'Null: a service.';
+comment on column public.pending_uploads.expires_at is 'The upload must be confirmed before.';
+comment on column public.pending_uploads.document_id is 'The document of the file; null until the upload is confirmed.';
+comment on column public.pending_uploads.existing is 'Whether the case had the same file already under this name.';
+create index pending_uploads_case_idx on public.pending_uploads (case_id);
+create index pending_uploads_requested_by_idx on public.pending_uploads (requested_by);
+create index pending_uploads_document_idx on public.pending_uploads (document_id);
+alter table public.pending_uploads enable row level security;
+create policy "People see the uploads that they requested"
+  on public.pending_uploads for select to authenticated
+  using (requested_by = (select auth.uid()));
+grant select on public.pending_uploads to authenticated, service_role;
+
+create type public.request_upload_answer as (
+  upload_id uuid,
+  expires_at timestamptz
+);
+comment on type public.request_upload_answer is 'The recorded upload, and until when it can be confirmed.';
+
+create function private.request_upload(
+  p_case_id uuid,
+  p_document_name text,
+  p_sha256 text,
+  p_size_bytes bigint,
+  p_engine text,
+  p_language text,
+  p_profile text,
+  p_callback_url text,
+  p_seconds integer,
+  p_now timestamptz default now()
+)
+returns public.request_upload_answer
+language plpgsql
+volatile
+security definer          -- users have no write privileges on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_answer public.request_upload_answer;
+begin
+  perform private.require_text('p_document_name', p_document_name, 1024);
+  perform private.require_upload(null, 0, coalesce(p_sha256, ''), p_size_bytes);
+  perform private.require_read_options(p_engine, p_language, p_profile);
+  perform private.require_optional_text('p_callback_url', p_callback_url, 2000);
+  if p_size_bytes is null or (p_seconds between 60 and 604800) is not true then
+    raise exception 'p_size_bytes is required, and p_seconds must be between 60 and 604800' using errcode = '22023',
+      hint = 'Send the size of the file in bytes.';
+  end if;
+  perform private.require_uploader(p_case_id, 0, '[]');
+  insert into public.pending_uploads as u (
+    case_id, name, sha256, size_bytes, engine, language, profile, callback_url, requested_by, expires_at, created_at
+  )
+  values (
+    p_case_id, p_document_name, p_sha256, p_size_bytes, p_engine, p_language, p_profile, p_callback_url,
+    case when not private.is_service() then auth.uid() end, p_now + make_interval(secs => p_seconds), p_now
+  )
+  returning u.id, u.expires_at into v_answer;
+  insert into private.temporary_files (path, expires_at)
+  values ('uploads/' || v_answer.upload_id, v_answer.expires_at);
+  return v_answer;
+end;
+$$;
+comment on function private.request_upload(uuid, text, text, bigint, text, text, text, text, integer, timestamptz) is
+  'See public.request_upload.';
+grant execute on function private.request_upload(uuid, text, text, bigint, text, text, text, text, integer, timestamptz)
+  to authenticated, service_role;
+
+create type public.uploaded_document as (
+  document_id uuid,
+  case_id uuid,
+  name text,
+  document_version integer,
+  ocr_status text,
+  existing boolean
+);
+comment on type public.uploaded_document is
+  'The document of a confirmed upload. existing: the case had the same file already under this name.';
+
+create type public.confirm_upload_answer as (
+  success boolean,
+  error text,
+  message text,
+  document public.uploaded_document
+);
+comment on type public.confirm_upload_answer is
+  'The document of a confirmed upload, or why it was not confirmed. Nullable: error, message, document.';
+
+create function private.confirm_upload(
+  p_upload_id uuid,
+  p_new_dropbox_path text,
+  p_file_extension text,
+  p_ocr_status text,
+  p_lane text,
+  p_mime_type text,
+  p_now timestamptz default now()
+)
+returns public.confirm_upload_answer
+language plpgsql
+volatile
+security definer          -- users have no write privileges on tables
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_upload public.pending_uploads;
+  v_created jsonb;
+  v_answer public.confirm_upload_answer;
+begin
+  -- The lock fences concurrent confirmations: one creates the document, the others return it.
+  select u.* into v_upload from public.pending_uploads as u
+  where u.id = p_upload_id and (private.is_service() or u.requested_by = auth.uid())
+  for update;
+  if not found or (v_upload.document_id is null and v_upload.expires_at <= p_now) then
+    v_answer.success := false;
+    v_answer.error := 'UPLOAD_NOT_FOUND';
+    v_answer.message := 'there is no such upload, or its time is over; request another address and upload the file again';
+    return v_answer;
+  end if;
+  if v_upload.document_id is null then
+    perform private.require_text('p_new_dropbox_path', p_new_dropbox_path, 4096);
+    v_created := private.safe_document_reupload_v2(
+      v_upload.case_id, v_upload.name, p_new_dropbox_path, p_file_extension, p_ocr_status, p_lane, v_upload.sha256,
+      v_upload.size_bytes, p_mime_type, 0, v_upload.engine, v_upload.language, v_upload.profile, p_now
+    );
+    update public.pending_uploads as u
+    set document_id = (v_created ->> 'document_id')::uuid, existing = (v_created ->> 'existing')::boolean
+    where u.id = p_upload_id
+    returning u.* into v_upload;
+  end if;
+  v_answer.success := true;
+  select row(d.id, d.case_id, d.name, d.document_version, d.ocr_status, v_upload.existing)::public.uploaded_document
+  into v_answer.document
+  from public.documents as d
+  where d.id = v_upload.document_id;
+  return v_answer;
+end;
+$$;
+comment on function private.confirm_upload(uuid, text, text, text, text, text, timestamptz) is
+  'See public.confirm_upload.';
+grant execute on function private.confirm_upload(uuid, text, text, text, text, text, timestamptz)
   to authenticated, service_role;
 
 create function private.exclude_existing_names(p_case_id uuid, p_documents jsonb)
@@ -671,6 +855,43 @@ comment on function public.safe_document_reupload_v2(uuid, text, text, text, tex
   'type wait for HAC.';
 grant execute on function public.safe_document_reupload_v2(uuid, text, text, text, text, text, text, bigint, text, integer, text, text, text)
   to authenticated, service_role;
+
+create function public.request_upload(
+  p_case_id uuid,
+  p_document_name text,
+  p_sha256 text,
+  p_size_bytes bigint,
+  p_engine text default null,
+  p_language text default null,
+  p_profile text default null,
+  p_callback_url text default null,
+  p_seconds integer default 86400
+)
+returns public.request_upload_answer
+language sql volatile security invoker set search_path = ''
+as $$ select private.request_upload(p_case_id, p_document_name, p_sha256, p_size_bytes, p_engine, p_language, p_profile, p_callback_url, p_seconds) $$;
+comment on function public.request_upload(uuid, text, text, bigint, text, text, text, text, integer) is
+  'Record an upload in two steps, which must be confirmed within p_seconds. The file is staged at uploads/<upload_id> '
+  'of the store, and is removed when the time is over.';
+grant execute on function public.request_upload(uuid, text, text, bigint, text, text, text, text, integer)
+  to authenticated, service_role;
+
+create function public.confirm_upload(
+  p_upload_id uuid,
+  p_new_dropbox_path text default null,
+  p_file_extension text default null,
+  p_ocr_status text default null,
+  p_lane text default null,
+  p_mime_type text default null
+)
+returns public.confirm_upload_answer
+language sql volatile security invoker set search_path = ''
+as $$ select private.confirm_upload(p_upload_id, p_new_dropbox_path, p_file_extension, p_ocr_status, p_lane, p_mime_type) $$;
+comment on function public.confirm_upload(uuid, text, text, text, text, text) is
+  'Create the document of an upload whose file was checked and copied to p_new_dropbox_path, as '
+  'safe_document_reupload_v2 does. Confirming again returns the same document, and needs no path. Unknown, expired and '
+  'other people''s uploads are UPLOAD_NOT_FOUND.';
+grant execute on function public.confirm_upload(uuid, text, text, text, text, text) to authenticated, service_role;
 
 create function public.add_documents(
   p_case_id uuid,

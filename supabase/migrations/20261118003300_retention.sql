@@ -2,8 +2,10 @@
 --
 -- apply_retention removes only data with a configured retention period, in batches; callers repeat it. Erasing a
 -- document lists its files in private.file_removals; a service removes them from the store and confirms
--- with files_removed. unknown_files finds files that no document names; these are reported, never removed,
--- because the database may be a restored one and the file the only copy.
+-- with files_removed. Staged uploads and exports for download are listed in private.temporary_files before they
+-- are written; a service removes those whose time is over (expired_files, expired_files_removed). unknown_files
+-- finds files that neither a document nor that list names; these are reported, never removed, because the
+-- database may be a restored one and the file the only copy.
 --
 -- document_archive is the text that `pagewarden archive` stores. erase_archived_document erases a document
 -- only while that text is still current: it compares the SHA-256 under the lock of the document.
@@ -14,7 +16,8 @@ create type public.file_to_remove as (
   id bigint,
   path text
 );
-comment on type public.file_to_remove is 'A file of an erased document. files_removed takes its id.';
+comment on type public.file_to_remove is
+  'A file of an erased document, or a temporary one. files_removed and expired_files_removed take its id.';
 
 create function public.files_to_remove(p_after bigint default 0, p_limit integer default 100)
 returns setof public.file_to_remove
@@ -62,6 +65,80 @@ comment on function public.files_removed(bigint[]) is
   'listed.';
 grant execute on function public.files_removed(bigint[]) to service_role;
 
+create function public.add_temporary_file(p_path text, p_seconds integer, p_now timestamptz default now())
+returns void
+language plpgsql
+volatile
+security definer          -- services have no privileges on the private table
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if (p_seconds between 60 and 604800 and p_path ~ '^exports/[0-9a-f-]{36}/[^/]+$') is not true then
+    raise exception 'p_path must be exports/<uuid>/<name>, and p_seconds between 60 and 604800' using errcode = '22023',
+      hint = 'Staged uploads are recorded by request_upload.';
+  end if;
+  insert into private.temporary_files (path, expires_at) values (p_path, p_now + make_interval(secs => p_seconds));
+exception
+  when unique_violation then
+    raise exception 'the file % is already recorded', p_path using errcode = '22023', hint = 'Use a new uuid.';
+end;
+$$;
+comment on function public.add_temporary_file(text, integer, timestamptz) is
+  'Record an export before it is written to the store; it is removed after p_seconds.';
+grant execute on function public.add_temporary_file(text, integer, timestamptz) to service_role;
+
+create function public.expired_files(p_after bigint default 0, p_limit integer default 100, p_now timestamptz default now())
+returns setof public.file_to_remove
+language plpgsql
+stable
+security definer          -- services have no privileges on the private table
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if (p_limit between 1 and 1000) is not true then
+    raise exception 'p_limit must be between 1 and 1000' using errcode = '22023', hint = 'Use smaller batches.';
+  end if;
+  return query
+  select f.id, f.path
+  from private.temporary_files as f
+  where f.id > coalesce(p_after, 0) and f.expires_at <= p_now
+  order by f.id
+  limit p_limit;
+end;
+$$;
+comment on function public.expired_files(bigint, integer, timestamptz) is
+  'Staged uploads and exports whose time is over, ordered by id, starting after p_after.';
+grant execute on function public.expired_files(bigint, integer, timestamptz) to service_role;
+
+create function public.expired_files_removed(p_ids bigint[], p_now timestamptz default now())
+returns integer
+language plpgsql
+volatile
+security definer          -- services have no privileges on the private table
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_paths text[];
+begin
+  if p_ids is null then
+    raise exception 'p_ids must not be null' using errcode = '22023', hint = 'List the ids of the removed files.';
+  end if;
+  with gone as (
+    delete from private.temporary_files as f where f.id = any (p_ids) and f.expires_at <= p_now returning f.path
+  )
+  select coalesce(array_agg(g.path), '{}') into v_paths from gone as g;
+  -- A confirmation in progress holds the lock of its row; if it succeeds, the row stays.
+  delete from public.pending_uploads as u
+  where u.id in (select substr(p.path, 9)::uuid from unnest(v_paths) as p (path) where p.path like 'uploads/%')
+    and u.document_id is null;
+  return cardinality(v_paths);
+end;
+$$;
+comment on function public.expired_files_removed(bigint[], timestamptz) is
+  'Confirm that files returned by expired_files were removed from the store; uploads that were never confirmed are '
+  'forgotten. Returns the number of files that were still listed.';
+grant execute on function public.expired_files_removed(bigint[], timestamptz) to service_role;
+
 create function public.unknown_files(p_paths text[])
 returns setof text
 language plpgsql
@@ -74,24 +151,29 @@ begin
     raise exception 'p_paths must be a list of at most 10000 paths'
       using errcode = '22023', hint = 'Use smaller batches.';
   end if;
-  if exists (select 1 from unnest(p_paths) as t (path) where t.path !~ '^[0-9a-f-]{36}/' or t.path is null) then
-    raise exception 'a path in p_paths does not begin with a case id'
+  if exists (
+    select 1 from unnest(p_paths) as t (path) where t.path !~ '^([0-9a-f-]{36}|uploads|exports)/' or t.path is null
+  ) then
+    raise exception 'a path in p_paths does not begin with a case id, uploads or exports'
       using errcode = '22023', hint = 'Pass paths of uploads only: <case>/<upload>/<name>.';
   end if;
   return query
   with asked as materialized (
-    select distinct left(t.path, 36)::uuid as case_id, t.path from unnest(p_paths) as t (path)
+    select distinct case when t.path ~ '^[0-9a-f-]{36}/' then left(t.path, 36)::uuid end as case_id, t.path
+    from unnest(p_paths) as t (path)
   )
   select a.path
   from asked as a
   where not exists (
     select 1 from public.documents as d
     where d.case_id = a.case_id and ltrim(d.dropbox_path, '/') = a.path
-  );
+  )
+  and not exists (select 1 from private.temporary_files as f where f.path = a.path);
 end;
 $$;
 comment on function public.unknown_files(text[]) is
-  'The given uploaded files that no document refers to. The document for a recent file may still be added.';
+  'The given uploaded files that no document refers to and that are not temporary. The document for a recent file may '
+  'still be added.';
 grant execute on function public.unknown_files(text[]) to service_role;
 
 create function private.require_terms(p_terms jsonb)

@@ -75,6 +75,28 @@ async def test_dropped_files_go_to_the_inbox(site: sites.Site) -> None:
         site.problems.clear()  # the browser tells of what was refused
 
 
+async def test_large_files_are_sent_to_an_address(site: sites.Site, tmp_path: Path) -> None:
+    """In two steps, which look like one; a file that arrives changed is rejected."""
+    person = await site.add_person()
+    large = PNG + bytes(range(256)) * 10_000  # more than one piece of the hash
+    async with site.browser(person) as page:
+        await page.goto(f"/documents?case={person.case}")
+        await page.evaluate("document.getElementById('upload').dataset.maxDirect = 1000")
+        await _choose(page, tmp_path, small=PNG, large=large)
+        rows = page.locator("#uploads li")
+        await expect(rows.locator(".queued")).to_have_count(2)
+        await expect(rows.filter(has_text="large").get_by_role("link")).to_be_visible()
+        stored = {path.read_bytes() for path in site.functions.stored()}
+        assert stored == {PNG, large}
+        await page.evaluate("hashFile = async () => '0'.repeat(64)")
+        await _choose(page, tmp_path, changed=large)
+        await expect(rows.last).to_contain_text("the file is not the announced one")
+        site.problems.clear()  # the browser tells of what was refused
+    assert len(site.functions.stored()) == 2
+    found = await site.functions.used.database.select(tables.documents)
+    assert {row["case_id"] for row in found} == {str(person.case)}
+
+
 async def test_failed_uploads_are_retried(site: sites.Site, tmp_path: Path) -> None:
     """With one click; markup in names is escaped."""
     person = await site.add_person()
@@ -100,6 +122,12 @@ async def test_uploads_from_other_sites_are_rejected(site: sites.Site) -> None:
         answer = await client.post("/documents", content=PNG, headers=headers)
         assert answer.status_code == 403
         headers["X-CSRF-Token"] = await csrf(client)
+        wanted = {"name": "a.png", "size": len(PNG), "sha256": "0" * 64, "case_id": str(other.case)}
+        answer = await client.post("/documents/uploads", json=wanted, headers=headers)
+        assert (answer.status_code, "no such case" in answer.json()["message"]) == (404, True)
+        no_token = headers | {"X-CSRF-Token": ""}
+        answer = await client.post("/documents/uploads", json=wanted, headers=no_token)
+        assert answer.status_code == 403
         answer = await client.post(f"/documents?case_id={other.case}", content=PNG, headers=headers)
         assert (answer.status_code, "no such case" in answer.json()["message"]) == (404, True)
         client.cookies.clear()

@@ -17,11 +17,15 @@ from tests.ocr import samples
 from tests.support import polling
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     import httpx
 
+    from pagewarden.database import Database
+    from pagewarden.settings import Settings
     from tests.functions.house import House
+    from tests.support import databases
 
 
 async def _read(functions: House) -> tuple[uuid.UUID, str]:
@@ -95,6 +99,33 @@ async def test_an_export_removes_what_one_that_was_killed_left_behind(
     (killed / "original").write_bytes(b"a secret")
     assert (await _export(reading_functions, user, document, format="pdf")).status_code == 200
     await polling.wait_until(lambda: not list(tmp_path.glob("pagewarden-files-*")))
+
+
+async def test_large_export_is_a_link_to_the_store(limited: House) -> None:
+    """Small ones stay as they are; the file behind the link is removed after a day."""
+    user, document = await _read(limited)
+    small = await _export(limited, user, document)
+    assert (small.status_code, samples.PROSE[0] in small.text) == (200, True)
+    large = await _export(limited, user, document, format="pdf")
+    assert large.status_code == 303
+    linked = await limited.session.get(large.headers["location"])
+    assert linked.content.startswith(b"%PDF")
+    assert "/Ein%20Brief.pdf?" in large.headers["location"]
+    assert (await limited.serve("retention")).json()["expired"] == 0
+    await limited.factory.conn.execute("update private.temporary_files set expires_at = now()")
+    assert (await limited.serve("retention")).json()["expired"] == 1
+    assert len(limited.stored()) == 1
+    assert (await limited.session.get(large.headers["location"])).status_code == 404
+
+
+@pytest.fixture
+async def limited(
+    database: databases.Database, gateway: Database, chosen: Settings
+) -> AsyncIterator[House]:
+    """Serve all functions as if behind a gateway that limits responses."""
+    settings = chosen.model_copy(update={"max_direct_download": 1000})
+    async with house.opened(database, gateway, settings) as opened:
+        yield opened
 
 
 async def test_a_document_without_text_yet_says_how_far_it_is(functions: House) -> None:

@@ -351,6 +351,46 @@ async def test_signed_url_with_invalid_lifetime_is_refused(store: storage.FileSt
             await store.create_signed_url(PATH, seconds)
 
 
+async def test_copy_is_independent_of_its_source(
+    store: storage.FileStore, backend: stores.Backend
+) -> None:
+    """Nothing else is left; a target is never replaced, and a missing source is an error."""
+    for source, target, pieces in (("a/1", PATH, SMALL), ("a/2", "b/2", LARGE)):
+        await store.write(source, stores.chunks_of(*pieces))
+        await store.copy(source, target)
+        await store.delete(source)
+        assert await stores.read_all(store, target) == b"".join(pieces)
+    assert len(backend.list_all()) == 2
+
+    with pytest.raises(errors.FileExists, match="b/2"):
+        await store.copy(PATH, "b/2")
+    with pytest.raises(errors.FileNotFound, match="a/1"):
+        await store.copy("a/1", "c")
+    assert await stores.list_paths(store) == ["b/2", PATH]
+    assert await stores.read_all(store, "b/2") == b"".join(LARGE)
+
+
+async def test_upload_address_takes_one_file(store: storage.FileStore) -> None:
+    """Without any other credentials, at exactly this path; a folder has no addresses."""
+    content, path = b"from outside", "uploads/50% of Übersicht"
+    sha256 = hashlib.sha256(content).hexdigest()
+
+    address = await store.create_upload_address(path, size=len(content), sha256=sha256, seconds=60)
+
+    origin = await store.get_upload_origin()
+    assert (address is None) == (origin is None) == (not store.has_public_urls)
+    if address is None or origin is None:
+        return
+    assert address.url.startswith(f"{origin}/")
+    async with httpx.AsyncClient() as client:
+        response = await client.request(
+            address.method, address.url, headers=address.headers, content=content
+        )
+    assert response.status_code == 200, response.text
+    assert await stores.list_paths(store) == [path]
+    assert await stores.read_all(store, path) == content
+
+
 async def test_names_are_kept(store: storage.FileStore) -> None:
     """In every script, and with characters that some stores do not allow."""
     paths = sorted(f"{name}/{storage.make_safe_name(name)}" for name in NAMES)
@@ -374,6 +414,8 @@ async def test_unsafe_path_is_refused_by_every_method(
         lambda path: store.write(path, stores.chunks_of(b"x")),
         lambda path: store.fetch(path, tmp_path / "target"),
         lambda path: store.create_signed_url(path, 60),
+        lambda path: store.copy(path, "target"),
+        lambda path: store.copy("source", path),
         lambda path: stores.read_all(store, path),
         store.delete,
         store.stat,

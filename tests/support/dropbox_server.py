@@ -123,6 +123,7 @@ class DropboxServer:
         self.go_on = threading.Event()
         self._token = ""
         self._links: dict[str, str] = {}
+        self._upload_links: dict[str, Any] = {}
 
     def expire_token(self) -> None:
         """Invalidate the issued access token."""
@@ -226,6 +227,37 @@ class DropboxServer:
         self._links[link] = found.path.lower()
         return files.GetTemporaryLinkResult(metadata=found.metadata, link=self.url + link)
 
+    def copy_v2(self, argument: Any, _body: bytes) -> Any:
+        """Copy a file."""
+        kind = files.RelocationError
+        found = self._find(argument.from_path, kind.from_lookup)
+        assert not argument.autorename
+        if reason := self._find_conflict(argument.to_path):
+            raise _Refused(kind.to(files.WriteError.conflict(reason)))
+        copy = self.files[argument.to_path.lower()] = File(argument.to_path, found.content)
+        return files.RelocationResult(metadata=copy.metadata)
+
+    def get_temporary_upload_link(self, argument: Any, _body: bytes) -> Any:
+        """Create a temporary upload link."""
+        link = f"/apitul/1/{secrets.token_hex(8)}"
+        self._upload_links[link] = argument.commit_info
+        return files.GetTemporaryUploadLinkResult(link=self.url + link)
+
+    def upload_to_link(self, link: str, content_type: str, body: bytes) -> tuple[int, Any]:
+        """Store a file that is sent to a temporary upload link, which is then used up."""
+        if content_type != "application/octet-stream":
+            return 400, "invalid Content-Type"
+        commit = self._upload_links.pop(link, None)
+        if commit is None:
+            return 410, "the link has been consumed"
+        if len(body) > _TOO_LARGE_FOR_ONE_REQUEST:
+            return 409, "too large"
+        try:
+            self._commit(commit, body)
+        except _Refused:
+            return 409, "conflict"
+        return 200, {"content-hash": content_hash(body)}
+
     def _commit(self, argument: Any, content: bytes) -> Any:
         assert argument.mode.is_add()
         assert argument.strict_conflict
@@ -323,7 +355,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if fault is WAIT:
             self.server_of_test.reached.set()
             assert self.server_of_test.go_on.wait(_WAIT_SECONDS)
-        if name == "oauth2/token":
+        if name.startswith("apitul/"):
+            kind = self.headers["Content-Type"]
+            self._answer(*self.server_of_test.upload_to_link(self.path, kind, body))
+        elif name == "oauth2/token":
             form = dict(urllib.parse.parse_qsl(body.decode()))
             self._answer(*self.server_of_test.issue_token(form))
         elif not self.server_of_test.is_authorized(self.headers["Authorization"]):

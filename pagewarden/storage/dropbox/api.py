@@ -12,6 +12,7 @@ import json
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import httpx
 import pydantic
@@ -106,6 +107,11 @@ class DropboxApi:
         self._api = api_url.rstrip("/")
         self._content = content_url.rstrip("/")
         self._token = AccessToken(self._client, f"{self._api}/oauth2/token", credentials)
+
+    @property
+    def content_origin(self) -> str:
+        """Scheme and host of uploads and downloads."""
+        return "://".join(urlsplit(self._content)[:2])
 
     async def close(self) -> None:
         """Close the connections."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _HASH_BLOCK_BYTES = 4 * 1024 * 1024  # fixed by Dropbox
 _REQUEST_BYTES = 8 * 1024 * 1024
 _LIST_LIMIT = 2000
+# Of a temporary upload link, which Dropbox treats as an upload in one request.
+_MAX_LINK_BYTES = 150 * 1024 * 1024
+_MIN_LINK_SECONDS = 60
 
 
 class DropboxFileStore:
@@ -125,6 +128,54 @@ class DropboxFileStore:
         argument = {"path": self._to_dropbox_path(path)}
         return str((await self._call(path, "files/get_temporary_link", argument))["link"])
 
+    async def copy(self, source: str, target: str) -> None:
+        """Copy a file inside the Dropbox."""
+        argument = {
+            "from_path": self._to_dropbox_path(source),
+            "to_path": self._to_dropbox_path(target),
+            "autorename": False,
+        }
+        attempts = 0
+
+        async def attempt() -> None:
+            nonlocal attempts
+            attempts += 1
+            try:
+                await self._api.call("files/copy_v2", argument)
+            except DropboxError as refusal:
+                if "conflict" not in refusal.tags:
+                    raise
+                # An earlier attempt may have succeeded although its response was lost.
+                if attempts == 1 or not await self._have_equal_content(source, target):
+                    raise errors.FileExists(
+                        f"a file already exists at {target!r}; choose another path"
+                    ) from refusal
+
+        with translate_dropbox_errors(source):
+            await concurrency.finish_or_undo(
+                self._retry.call(attempt), undo=lambda _: self.delete(target)
+            )
+
+    async def create_upload_address(
+        self, path: str, *, size: int, sha256: str, seconds: int
+    ) -> base.UploadAddress | None:
+        """Return a temporary upload link, which can be used once; None for large files."""
+        del sha256
+        base.check_url_seconds(seconds)
+        argument = {
+            "commit_info": _make_commit_info(self._to_dropbox_path(path)),
+            "duration": float(max(seconds, _MIN_LINK_SECONDS)),
+        }
+        if size > _MAX_LINK_BYTES:
+            return None
+        answer = await self._call(path, "files/get_temporary_upload_link", argument)
+        headers = {"Content-Type": "application/octet-stream"}
+        return base.UploadAddress(str(answer["link"]), "POST", headers)
+
+    async def get_upload_origin(self) -> str | None:
+        """Return scheme and host of Dropbox's content server."""
+        return self._api.content_origin
+
     async def ping(self) -> None:
         """List the folder, which may not exist yet."""
         argument = {"path": self._root, "limit": 1}
@@ -157,6 +208,11 @@ class DropboxFileStore:
         except errors.FileNotFound:
             return None
         return dict(metadata) if metadata[".tag"] == "file" else None
+
+    async def _have_equal_content(self, first: str, second: str) -> bool:
+        found = [await self._fetch_metadata(path) for path in (first, second)]
+        hashes = {entry["content_hash"] if entry else None for entry in found}
+        return len(hashes) == 1 and None not in hashes
 
     async def _call(self, path: str, route: str, argument: Mapping[str, Any]) -> Any:  # noqa: ANN401
         async def attempt() -> Any:  # noqa: ANN401  # JSON
@@ -194,7 +250,10 @@ class UploadSession:
         first = await self._read_next_block(blocks) or b""
         block = await self._read_next_block(blocks)
         if block is None:
-            argument = {**self._make_commit_info(), "content_hash": self._hash.hexdigest()}
+            argument = {
+                **_make_commit_info(self._dropbox_path),
+                "content_hash": self._hash.hexdigest(),
+            }
             return CommitRequest("files/upload", argument, first)
         session = await self._start(first)
         sent = len(first)
@@ -203,7 +262,7 @@ class UploadSession:
             sent += len(block)
             block = await self._read_next_block(blocks)
         cursor = {"session_id": session, "offset": sent}
-        argument = {"cursor": cursor, "commit": self._make_commit_info()}
+        argument = {"cursor": cursor, "commit": _make_commit_info(self._dropbox_path)}
         return CommitRequest("files/upload_session/finish", argument, b"")
 
     async def commit(self, request: CommitRequest) -> None:
@@ -262,14 +321,15 @@ class UploadSession:
             return False
         return bool(metadata.get("content_hash") == self._hash.hexdigest())
 
-    def _make_commit_info(self) -> dict[str, Any]:
-        return {
-            "path": self._dropbox_path,
-            "mode": "add",
-            "autorename": False,
-            "strict_conflict": True,  # otherwise the same content could be written twice
-            "mute": True,
-        }
+
+def _make_commit_info(dropbox_path: str) -> dict[str, Any]:
+    return {
+        "path": dropbox_path,
+        "mode": "add",
+        "autorename": False,
+        "strict_conflict": True,  # otherwise the same content could be written twice
+        "mute": True,
+    }
 
 
 async def _hash_block(block: bytes) -> str:
