@@ -121,7 +121,7 @@ class Client:
         return await upload(path, name or path.name, options, on_sent)
 
     async def _fetch_max_direct_bytes(self) -> int:
-        """Return how large a file the server takes in one request; it is asked once."""
+        """Return the maximum size of an upload in one request; the server is asked once."""
         if self._max_direct_bytes is None:
             response = await self._request("GET", _UPLOAD)
             limits = http.UploadLimits.model_validate_json(response.content)

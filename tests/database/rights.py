@@ -39,6 +39,7 @@ ocr_system_health    no   no     no       no     no     no    all   all     no
 page_corrections     no   none   none     case   case   case  all   all     no
 page_doubts          no   none   none     case   case   case  all   all     no
 page_texts           no   none   none     case   case   case  all   all     no
+pending_uploads      no   none   none     none   none   own   none  all     no
 tasks                no   none   none     none   none   none  all   all     no
 user_roles           no   none   none     none   none   own   all   all     no
 volume_jobs          no   none   none     none   none   case  all   all     no
@@ -76,7 +77,7 @@ OF_THE_CASE = {
     "volume_tasks": "job_id = %(job)s",
     "volumes": "id in (select volume_id from volume_tasks where job_id = %(job)s)",
 }
-OWN = {"user_roles": "user_id = %(owner)s"}
+OWN = {"pending_uploads": "requested_by = %(owner)s", "user_roles": "user_id = %(owner)s"}
 
 # Everything else that writes is refused: rows change by the functions below.
 WRITES = {
@@ -116,6 +117,7 @@ CALLS = """
 acquire_document_lock     no   no     no       no     no     no    no    yes     yes
 acquire_document_lock_v7  no   no     no       no     no     no    no    yes     yes
 add_documents             no   no     no       no     yes    yes   yes   yes     no
+add_temporary_file        no   no     no       no     no     no    no    yes     no
 apply_retention           no   no     no       no     no     no    no    yes     no
 assign_pool               no   no     no       no     no     no    no    yes     yes
 assign_task               no   no     no       no     no     no    yes   yes     no
@@ -134,6 +136,7 @@ claim_webhooks            no   no     no       no     no     no    no    yes    
 complete_check            no   no     no       no     no     no    no    yes     yes
 complete_documents        no   no     no       no     no     no    no    yes     yes
 complete_volume_stage     no   no     no       no     no     no    no    yes     yes
+confirm_upload            no   yes    yes      yes    yes    yes   yes   yes     no
 correct_page              no   no     no       no     yes    yes   yes   yes     no
 count_dead_letters        no   yes    yes      yes    yes    yes   yes   yes     no
 count_old_check_jobs      no   no     no       no     no     no    no    yes     no
@@ -161,6 +164,8 @@ extend_volume_message     no   no     no       no     no     no    no    yes    
 fail_document             no   no     no       no     no     no    no    yes     yes
 fail_volume_stage         no   no     no       no     no     no    no    yes     yes
 files_removed             no   no     no       no     no     no    no    yes     no
+expired_files             no   no     no       no     no     no    no    yes     no
+expired_files_removed     no   no     no       no     no     no    no    yes     no
 files_to_remove           no   no     no       no     no     no    no    yes     no
 get_check                 no   no     no       no     no     no    no    yes     yes
 give_back_documents       no   no     no       no     no     no    yes   yes     no
@@ -203,6 +208,7 @@ report_conflict           no   no     no       no     yes    yes   yes   yes    
 report_gauge              no   no     no       no     no     no    no    yes     no
 report_pool               no   no     no       no     no     no    no    yes     yes
 republish_volumes         no   no     no       no     no     no    no    yes     yes
+request_upload            no   no     no       no     yes    yes   yes   yes     no
 request_webhook           no   no     no       no     yes    yes   yes   yes     no
 rerun_check_job           no   no     no       no     yes    yes   yes   yes     no
 rerun_volumes             no   no     no       no     no     yes   yes   yes     no
@@ -307,6 +313,11 @@ ARGUMENTS = {
     "fail_document": "%(claimed)s, %(token)s, 'broken'",
     "files_removed": "array[1]",
     "files_to_remove": "",
+    "expired_files": "",
+    "expired_files_removed": "array[1]",
+    "add_temporary_file": "'exports/' || %(completed)s || '/a.txt', 60",
+    "confirm_upload": "%(stranger)s",
+    "request_upload": "%(case)s, 'another', repeat('0', 64), 1",
     "give_back_documents": """
         jsonb_build_array(jsonb_build_object(
           'document_id', %(claimed)s::text,

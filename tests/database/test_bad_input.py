@@ -54,11 +54,19 @@ async def _populate(factory: factories.Factory) -> dict[str, uuid.UUID | int | s
     owner = await factory.user()
     case = await factory.case(owner)
     claim, letter = await factory.claimed(case), await factory.dead_letter(case)
+    upload = await factory.call(
+        "request_upload",
+        p_case_id=case,
+        p_document_name="new",
+        p_sha256="0" * 64,
+        p_size_bytes=1,
+    )
     return await volumes.fill(factory, owner) | {
         "gone": uuid.UUID(int=0),
         "owner": owner,
         "admin": await factory.user(admin=True),
         "case": case,
+        "upload": upload["upload_id"],
         "claimed": claim.document_id,
         "token": claim.lock_token,
         "dlq": letter.dlq_id,

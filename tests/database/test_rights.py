@@ -76,6 +76,12 @@ async def _populate(factory: factories.Factory) -> Ids:
     case = await factory.case(ids["owner"], viewer=ids["viewer"], editor=ids["editor"])
     await volumes.fill(factory, await factory.user())
     filled = await _fill(factory, case)
+    for user in (ids["owner"], None):
+        await factory.conn.execute(
+            "insert into pending_uploads (case_id, name, sha256, size_bytes, requested_by, "
+            "expires_at) values (%s, 'new', repeat('0', 64), 1, %s, now())",
+            (case, user),
+        )
     return ids | jobs | filled | await volumes.fill(factory, ids["owner"])
 
 
