@@ -47,6 +47,15 @@ COMMANDS = {
         "benchmarks.load",
         "Load a temporary system with a full database up to saturation, then soak it.",
     ),
+    "functions": cli.LazyCommand(
+        "benchmarks.functions",
+        "Have documents of a second each read by one invocation each, and one after another.",
+    ),
+    "dispatch": cli.LazyCommand(
+        "benchmarks.functions",
+        "Kill dispatchers and invocations at random while they read documents.",
+        "kill",
+    ),
     "volumes": cli.LazyCommand(
         "benchmarks.volumes",
         "Measure the stages of volumes: detected lines, text, speed, memory.",

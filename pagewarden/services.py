@@ -76,9 +76,12 @@ class Services:
     def public_url(self, request: Request, route: str, **params: object) -> str:
         """Return the URL of a route: below the site URL if that is set, else as requested."""
         path = request.app.url_path_for(route, **params)
+        return f"{self.public_base(request)}{path}"
+
+    def public_base(self, request: Request) -> str:
+        """Return the site URL if that is set, else the base of the requested URL."""
         has_site_url = "site_url" in self.settings.model_fields_set
-        base = self.settings.site_url if has_site_url else str(request.base_url).rstrip("/")
-        return f"{base}{path}"
+        return self.settings.site_url if has_site_url else str(request.base_url).rstrip("/")
 
 
 @contextlib.asynccontextmanager

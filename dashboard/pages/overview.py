@@ -23,8 +23,8 @@ router = APIRouter(route_class=route.Route, include_in_schema=False)
 POLL_SECONDS = 1.5
 # The browser reconnects, with an access token that is valid for the next stream.
 STREAM_SECONDS = sessions.RENEW_SECONDS - 60
-# Running workers claim a waiting document within seconds.
-_MAX_WAIT_SECONDS = 60
+# Workers claim a waiting document within seconds, functions on their schedule at the latest.
+_MAX_WAIT_SECONDS = 90
 _DAY, _WEEK = 24, 168
 
 
@@ -111,7 +111,7 @@ def assess_health(health: rows.OcrSystemHealth, lanes: Sequence[rows.Lanes]) -> 
         waiting = f"{_count_documents(health['queued'])} waiting"
         return Verdict(
             "stalled",
-            f"{waiting}, but no worker is processing them; start one with `pagewarden work`",
+            f"{waiting}, but nothing reads them; check the pages Workers and Functions",
         )
     if health["processing"] or health["queued"]:
         return Verdict("running", f"{_count_documents(health['processing'])} being read")

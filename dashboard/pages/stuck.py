@@ -128,6 +128,8 @@ def _describe_failure(row: rows.StuckDocument) -> str:
 
 
 def _describe_rescue(row: rows.StuckDocument) -> str:
+    if row["new_pages"]:
+        return "it returns to the queue with its new pages, and no rescue is counted"
     number, limit = row["rescues"] + 1, row["max_rescues"]
     if number > limit:
         return f"it moves to dead letters, because all {limit} rescues have been used"

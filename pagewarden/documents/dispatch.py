@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+RETRY_SECONDS = DISABLED_SECONDS
+"""Time until a document that could not be handed over is claimed again."""
+
 _CONNECT_SECONDS = 10.0
 _CANCEL_SECONDS = 5.0
 _EXCERPT_LENGTH = 200
@@ -106,7 +109,7 @@ class DispatchLease:
     async def fail(self, failure: leases.Failure) -> Outcome:
         """Give back a document that could not be handed over, for another time."""
         outcome = await self.lease.release(
-            failure.message, unless_begun=True, retry_after=DISABLED_SECONDS
+            failure.message, unless_begun=True, retry_after=RETRY_SECONDS
         )
         is_disabled = isinstance(failure.error, errors.FunctionDisabled)
         if outcome is Outcome.GIVEN_BACK and not is_disabled:

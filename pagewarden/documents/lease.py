@@ -31,7 +31,9 @@ MAX_RETRY_SECONDS = 86_400
 DISABLED_SECONDS = 60
 """Time until a document is claimed again whose function is disabled or cannot be called."""
 
-_CLAIM_COLUMNS = "id,lock_token,name,lane,dropbox_path,engine,language,profile,attempts,mime_type"
+_CLAIM_COLUMNS = (
+    "id,case_id,lock_token,name,lane,dropbox_path,engine,language,profile,attempts,mime_type"
+)
 
 
 async def acquire_claim(

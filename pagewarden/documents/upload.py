@@ -84,7 +84,7 @@ class Uploader:
                 profile=file.fields.get("profile"),
             )
             answer = await databases.retry_on_conflict(
-                create_version, database=database, case_id=case_id
+                create_version, database=self.service_database, case_id=case_id
             )
         _record_upload(answer, lane, stored.size, began)
         if answer["existing"]:

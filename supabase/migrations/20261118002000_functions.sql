@@ -49,6 +49,7 @@ values
   ('jobs', null, '{}', 'Submits check jobs, shows their status, cancels and reruns them'),
   ('pubsub', null, '{}', 'Reads the pictures of a check job that Pub/Sub pushes'),
   ('volume-orchestrator', '30 seconds', '{}', 'Moves volumes from stage to stage and recovers stuck ones'),
+  ('pool-manager', '30 seconds', '{}', 'Assigns the workers of the pool to lanes where no program of the pool leads it'),
   ('alerts', '* * * * *', '{}', 'Checks disk space and services, and sends alert notices');
 
 create function public.is_function_enabled(p_function_name text)
@@ -64,7 +65,7 @@ as $$
 $$;
 comment on function public.is_function_enabled(text) is
   'Whether edge_function_config enables a function; functions without a row are enabled.';
-grant execute on function public.is_function_enabled(text) to authenticated, service_role, pagewarden_worker;
+grant execute on function public.is_function_enabled(text) to service_role, pagewarden_worker;
 
 create function private.disable_lanes()
 returns trigger
@@ -118,6 +119,7 @@ declare
   v_id bigint;
 begin
   perform private.require_text('p_function_name', p_function_name, 200);
+  perform private.count_event('function_starts', array[p_function_name]);
   insert into private.function_runs as f (function_name, started_at) values (p_function_name, clock_timestamp())
   returning f.id into v_id;
   delete from private.function_runs as f
@@ -147,6 +149,8 @@ volatile
 security definer          -- the service role has no privileges on schema private
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_run private.function_runs;
 begin
   if (p_outcome in ('completed', 'refused', 'failed')) is not true then
     raise exception 'unknown outcome %', coalesce(p_outcome, 'null')
@@ -154,8 +158,15 @@ begin
   end if;
   update private.function_runs as f
   set ended_at = clock_timestamp(), outcome = p_outcome, error = left(p_error, 1000), result = p_result
-  where f.id = p_run_id and f.ended_at is null;
-  return found;
+  where f.id = p_run_id and f.ended_at is null
+  returning f.* into v_run;
+  if not found then
+    return false;
+  end if;
+  perform private.count_event(
+    'functions', array[v_run.function_name, p_outcome], extract(epoch from v_run.ended_at - v_run.started_at)
+  );
+  return true;
 end;
 $$;
 comment on function public.end_function_run(bigint, text, text, jsonb) is

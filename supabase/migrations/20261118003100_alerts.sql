@@ -31,6 +31,9 @@ values
   ('retry_rate', 'share', true, 'Share of ended attempts that failed'),
   ('seconds_to_text', 'seconds', true, 'Time from upload to text, 95th percentile'),
   ('queue_age_seconds', 'seconds', false, 'Waiting time of the next document, across all lanes that are not paused'),
+  ('awaiting_file_seconds', 'seconds', false, 'Waiting time of the registry document that has waited longest for its file'),
+  ('extracting_seconds', 'seconds', false, 'Duration of the longest extraction in progress'),
+  ('extraction_failures', 'extractions', true, 'Failed and expired extractions of registry documents'),
   ('paused_lanes', 'lanes', false, 'Lanes paused by an outage'),
   ('silent_workers', 'workers', false, 'Workers with no report for 2 minutes that have not signed off'),
   ('pool_switches', 'switches', true, 'Changes of lane by the worker of the pool that changed most often'),
@@ -89,6 +92,9 @@ values
   ('slow-warning', 'processing_seconds', '>', 60, 3600, 0, 600, 5, 'warning', 'Reading is slow: check the Workers page and the load of the machine.'),
   ('retries-warning', 'retry_rate', '>', 0.4, 3600, 0, 600, 10, 'warning', 'Check the latest document errors.'),
   ('waiting-warning', 'queue_age_seconds', '>', 3600, null, 600, 300, 0, 'warning', 'No workers, or too few, are claiming documents: start more.'),
+  ('awaiting-file-warning', 'awaiting_file_seconds', '>', 3600, null, 600, 300, 0, 'warning', 'No extractors, or too few, are fetching files: start more. Failed extractions are in ocr_errors.'),
+  ('extracting-warning', 'extracting_seconds', '>', 3600, null, 600, 300, 0, 'warning', 'An extractor renews its lease but does not deliver: check its log. Status 1 returns the document.'),
+  ('extractions-warning', 'extraction_failures', '>', 10, 3600, 0, 600, 0, 'warning', 'Check error_message in extraction_queue, and the logs of the extractors.'),
   ('lane-paused-critical', 'paused_lanes', '>', 0, null, 300, 60, 0, 'critical', 'An engine, the GPU service or the file store is unavailable; the Lanes page shows which.'),
   ('silent-workers-warning', 'silent_workers', '>', 0, null, 300, 120, 0, 'warning', 'A worker died: check its log. The sweep has returned its documents to the queue.'),
   ('pool-thrashing-warning', 'pool_switches', '>', 20, 3600, 0, 600, 0, 'warning', 'Workers change lanes too often: raise OCR_REBALANCE_INTERVAL_MS; the Pool page shows the reasons.'),
@@ -347,6 +353,21 @@ begin
       ) as o
       where l.paused_at is null;
       v_value := coalesce(v_value, 0);
+    when 'awaiting_file_seconds', 'extracting_seconds' then
+      select extract(epoch from p_now - o.since), o.name into v_value, v_detail
+      from (
+        select d.name, case p_metric when 'extracting_seconds' then d.extraction_started_at else d.created_at end as since
+        from private.queue_parked as k
+        join public.documents as d on d.id = k.document_id
+        where k.ocr_status = case p_metric when 'extracting_seconds' then 'extracting' else 'awaiting_file' end
+      ) as o
+      order by o.since, o.name
+      limit 1;
+      v_value := coalesce(v_value, 0);
+    when 'extraction_failures' then
+      select count(*), mode() within group (order by e.error_group) into v_value, v_detail
+      from public.ocr_errors as e
+      where e.kind = 'extraction' and e.created_at > v_since and e.created_at <= p_now;
     when 'paused_lanes' then
       select count(*), string_agg(format('%s: %s', l.lane, l.pause_reason), '; ' order by l.lane) into v_value, v_detail
       from public.lanes as l where l.pause_kind = 'outage';

@@ -194,7 +194,7 @@ async def _release(
     listed = json.dumps([{"document_id": claim[0], "lock_token": claim[1]}])
     query = (
         "select to_jsonb(r)"
-        " from public.release_documents(%s, 'the engine is unavailable', true, %s) as r"
+        " from public.release_documents(%s, 'the engine is unavailable', true, p_now => %s) as r"
     )
     answer = await crowd.fetch_value(conn, query, listed, now)
     assert answer["success"]

@@ -24,7 +24,7 @@ PAUSED = {"lane": "pdf", "paused_at": "2026-01-01T00:00:00Z", "pause_reason": "t
         ({}, [], "idle", "no documents are waiting"),
         ({"processing": 1}, [], "running", "1 document is being read"),
         ({"queued": 2, "oldest_waiting_seconds": 5}, [], "running", "0 documents are"),
-        ({"queued": 2, "oldest_waiting_seconds": 90}, [], "stalled", "no worker is processing"),
+        ({"queued": 2, "oldest_waiting_seconds": 100}, [], "stalled", "nothing reads them"),
         ({"queued": 2}, [PAUSED], "stalled", "lane pdf is paused (the GPU is away)"),
         ({"processing": 3, "stuck": 1}, [], "stalled", "1 document is stuck"),
     ],

@@ -169,7 +169,23 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         {"p_document_id": "%(queued)s", "p_worker_id": "'w'"},
         {"p_worker_id": ["null", "''", LONG], "p_lock_timeout": ["null", "0", "-1"]},
     ),
+    (
+        "acquire_document_lock_v7",
+        {"p_document_id": "%(queued)s", "p_worker_id": "'w'"},
+        {"p_worker_id": ["null", "''", LONG], "p_lock_timeout": ["null", "0", "-1"]},
+    ),
     ("extend_document_lock", LOCK, {"p_lock_timeout": ["null", "0", "-1"]}),
+    ("extend_dispatch", LOCK, {"p_lock_timeout": ["null", "0", "-1"]}),
+    (
+        "begin_dispatch",
+        LOCK | {"p_invocation_id": "gen_random_uuid()", "p_worker_id": "'w'"},
+        {
+            "p_lock_token": ["null"],
+            "p_invocation_id": ["null"],
+            "p_worker_id": ["null", "''", LONG],
+            "p_lock_timeout": ["null", "0", "-1"],
+        },
+    ),
     (
         "save_document_pages",
         LOCK | {"p_engine": "'rapid'", "p_version": "'1'", "p_pages": "'[]'"},
@@ -251,6 +267,7 @@ SENSELESS: list[tuple[str, dict[str, str], dict[str, list[str]]]] = [
         {
             "p_documents": ["null", "'null'", "'{}'", "'[1]'"],
             "p_reason": ["null", "''", "repeat('x', 10001)"],
+            "p_retry_after": ["null", "-1", "86401"],
         },
     ),
     (
@@ -623,6 +640,12 @@ GONE = {
     "rerun_check_job(%(gone)s)": "JOB_NOT_FOUND",
     "rerun_check_job(%(check)s)": "WRONG_STATE",
     "acquire_document_lock(%(gone)s, 'w')": "DOCUMENT_NOT_FOUND",
+    "acquire_document_lock_v7(%(gone)s, 'w')": "DOCUMENT_NOT_FOUND",
+    "begin_dispatch(%(gone)s, %(token)s, %(token)s, 'w')": "DOCUMENT_NOT_FOUND",
+    "begin_dispatch(%(claimed)s, %(gone)s, %(token)s, 'w')": "LOCK_LOST",
+    "extend_dispatch(%(gone)s, %(token)s)": "DOCUMENT_NOT_FOUND",
+    "extend_dispatch(%(claimed)s, %(gone)s)": "LOCK_LOST",
+    "fail_document(%(completed)s, null, 'broken')": "WRONG_STATE",
     "cancel_case(%(gone)s)": "CASE_NOT_FOUND",
     "grant_role(%(gone)s)": "PERSON_NOT_FOUND",
     "restore_case(%(case)s)": "WRONG_STATE",
@@ -768,6 +791,8 @@ TAKES_ANYTHING = {
     ("page_versions", "p_page_number"),
     ("recover_stuck_documents", "p_document_ids"),
     ("release_documents", "p_outage"),
+    ("release_documents", "p_unless_begun"),
+    ("is_function_enabled", "p_function_name"),
     ("search_documents", "p_case_id"),
     ("search_documents", "p_language"),
     ("set_function", "p_enabled"),

@@ -113,10 +113,12 @@ SERVICE_REFUSED_WRITES = [
 CALLS = """
                           anon nobody stranger viewer editor owner admin service worker
 acquire_document_lock     no   no     no       no     no     no    no    yes     yes
+acquire_document_lock_v7  no   no     no       no     no     no    no    yes     yes
 add_documents             no   no     no       no     yes    yes   yes   yes     no
 apply_retention           no   no     no       no     no     no    no    yes     no
 assign_pool               no   no     no       no     no     no    no    yes     yes
 assign_task               no   no     no       no     no     no    yes   yes     no
+begin_dispatch            no   no     no       no     no     no    no    yes     yes
 begin_function_run        no   no     no       no     no     no    no    yes     no
 cancel_case               no   no     no       no     no     yes   yes   yes     no
 cancel_check_job          no   no     no       no     yes    yes   yes   yes     no
@@ -151,6 +153,7 @@ erase_archived_document   no   no     no       no     no     no    no    yes    
 erase_case                no   no     no       no     no     yes   yes   yes     no
 erase_document            no   no     no       no     no     yes   yes   yes     no
 evaluate_alerts           no   no     no       no     no     no    no    yes     no
+extend_dispatch           no   no     no       no     no     no    no    yes     yes
 extend_document_lock      no   no     no       no     no     no    no    yes     yes
 extend_volume_lock        no   no     no       no     no     no    no    yes     yes
 extend_volume_message     no   no     no       no     no     no    no    yes     yes
@@ -162,6 +165,7 @@ get_check                 no   no     no       no     no     no    no    yes    
 give_back_documents       no   no     no       no     no     no    yes   yes     no
 grant_role                no   no     no       no     no     no    yes   yes     no
 has_role                  no   yes    yes      yes    yes    yes   yes   yes     no
+is_function_enabled       no   no     no       no     no     no    no    yes     yes
 lead_pool                 no   no     no       no     no     no    no    yes     yes
 list_action_types         no   yes    yes      yes    yes    yes   yes   yes     no
 list_acts                 no   yes    yes      yes    yes    yes   yes   yes     no
@@ -270,6 +274,8 @@ ARGUMENTS = {
     """,
     "take_engine_call": "'gemini', 4",
     "acquire_document_lock": "%(queued)s, 'w'",
+    "acquire_document_lock_v7": "%(queued)s, 'w'",
+    "begin_dispatch": "%(claimed)s, %(token)s, gen_random_uuid(), 'w'",
     "add_documents": """%(case)s, '[{"name": "another"}]', 'pdf'""",
     "assign_task": "%(task)s, %(admin)s",
     "cancel_case": "%(case)s",
@@ -295,6 +301,7 @@ ARGUMENTS = {
       %(completed)s, private.archive_sha256(public.document_archive(%(completed)s))
     """,
     "erase_document": "%(completed)s",
+    "extend_dispatch": "%(claimed)s, %(token)s",
     "extend_document_lock": "%(claimed)s, %(token)s",
     "fail_document": "%(claimed)s, %(token)s, 'broken'",
     "files_removed": "array[1]",
@@ -306,6 +313,7 @@ ARGUMENTS = {
         ))
     """,
     "has_role": "%(admin)s, 'admin'",
+    "is_function_enabled": "'ocr-universal'",
     "list_dead_letters": "",
     "list_documents": "",
     "list_doubts": "",

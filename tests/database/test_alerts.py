@@ -330,8 +330,32 @@ async def _given_up(watch: Watch) -> None:
     )
 
 
+async def _without_extractors(watch: Watch) -> None:
+    await watch.run("delete from documents")
+    since = watch.now - 61 * MINUTE
+    await watch.document(ocr_status="awaiting_file", lane="acte", created_at=since)
+
+
+async def _extracting_for_hours(watch: Watch) -> None:
+    await watch.run("delete from documents")
+    since = watch.now - 61 * MINUTE
+    await watch.document(ocr_status="extracting", lane="acte", extraction_started_at=since)
+
+
+async def _failing_extractions(watch: Watch) -> None:
+    await watch.run("delete from ocr_errors")
+    await watch.run(
+        "insert into ocr_errors (kind, error_message, created_at) "
+        "select 'extraction', 'no login', %s from generate_series(1, 11)",
+        watch.now,
+    )
+
+
 OTHERS = {
     "waiting-warning": _late,
+    "awaiting-file-warning": _without_extractors,
+    "extracting-warning": _extracting_for_hours,
+    "extractions-warning": _failing_extractions,
     "lane-paused-critical": _paused,
     "silent-workers-warning": _silent,
     "pool-thrashing-warning": _thrashing,
@@ -398,7 +422,7 @@ async def test_every_metric_can_be_measured(watch: Watch) -> None:
     """
     rows = await queries.rows(watch.conn, query, (watch.now,))
     assert {row["value"] for row in rows} <= {None, 0}
-    assert len(rows) == 16
+    assert len(rows) == 19
 
 
 async def test_a_silence_keeps_quiet_and_what_is_still_broken_is_told_after_it(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     import psycopg
 
     from tests.support import databases
+
+TOKEN_REQUIRED = ("extend_document_lock", "extend_dispatch", "begin_dispatch")
 
 
 async def _sweep(admin: psycopg.AsyncConnection) -> None:
@@ -94,6 +97,8 @@ def _calls(claim: factories.Claim) -> list[tuple[str, dict[str, Any]]]:
     text, summary = Jsonb({"text": "late"}), Jsonb({"pages_read": 1})
     return [
         ("extend_document_lock", key),
+        ("extend_dispatch", key),
+        ("begin_dispatch", key | {"p_invocation_id": uuid.uuid4(), "p_worker_id": "late"}),
         ("save_document_pages", key | run | {"p_pages": Jsonb([page])}),
         ("process_ocr_atomic", key | figures | {"p_ocr_data": text}),
         ("process_ocr_atomic", key | figures | {"p_ocr_data": summary}),
@@ -139,7 +144,7 @@ async def test_a_call_without_a_token_is_refused_while_somebody_holds_the_docume
     claim = await factory.claimed()
     before = await fingerprint.take(admin)
     for name, params in _calls(claim):
-        if "p_lock_token" in params and name != "extend_document_lock":
+        if "p_lock_token" in params and name not in TOKEN_REQUIRED:
             answer = await factory.call(name, **params | {"p_lock_token": None})
             assert answer["error"] == "DOCUMENT_LOCKED", name
     assert await fingerprint.take(admin) == before

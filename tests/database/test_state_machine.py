@@ -38,6 +38,7 @@ LETTERS = {
     "manual": "manual",
     "abandon": "abandoned",
 }
+INVOCATIONS = [str(uuid.UUID(int=number)) for number in (1, 2)]
 PAGES = ["read", "read", "unread", "failed"]
 NAMES = st.sampled_from(["a.png", "b.png", "c.pdf", "d.bin"])
 SHOWN = """
@@ -259,6 +260,35 @@ class Engine(RuleBasedStateMachine):
             assert doc is not None
             doc.locked_at, doc.expires = self.now, self.now + model.LOCK
 
+    @rule(claim=claims, invocation=st.sampled_from(INVOCATIONS))
+    def begin(self, claim: tuple[str, str], invocation: str) -> None:
+        """Begin to read as an invocation, perhaps as the second one."""
+        document, token = claim
+        doc, refusal = self.model.documents.get(document), self.model.refusal(*claim)
+        if refusal is None and doc is not None and doc.deadline is not None:
+            refusal = "DEADLINE_EXCEEDED" if doc.deadline < self.now else None
+        if refusal is None and doc is not None and doc.is_begun(token):
+            refusal = "ALREADY_BEGUN" if doc.begun != (token, invocation) else None
+        if self.expect(self.call("begin_dispatch", document, token, invocation, "w", 20), refusal):
+            assert doc is not None
+            doc.locked_at, doc.expires = self.now, self.now + model.LOCK
+            doc.begun = token, invocation
+
+    @rule(claim=claims)
+    def hold(self, claim: tuple[str, str]) -> None:
+        """Renew the lock as a dispatcher, until an invocation has begun."""
+        document, token = claim
+        doc = self.model.documents.get(document)
+        begun = doc is not None and doc.is_begun(token)
+        refusal = None if begun else self.model.refusal(*claim)
+        if refusal is None and not begun and doc is not None and doc.deadline is not None:
+            refusal = "DEADLINE_EXCEEDED" if doc.deadline < self.now else None
+        answer = self.call("extend_dispatch", document, token, 20)
+        assert answer["begun"] is begun
+        if self.expect(answer, refusal) and not begun:
+            assert doc is not None
+            doc.locked_at, doc.expires = self.now, self.now + model.LOCK
+
     @rule(
         claim=claims,
         page=st.sampled_from([1, 1, 2, 3]),
@@ -281,6 +311,7 @@ class Engine(RuleBasedStateMachine):
         pages = doc.pages.setdefault((doc.reading, "null"), {})
         if status != "failed" or pages.get(page, "failed") == "failed":
             pages[page] = status
+            doc.saved_at[doc.reading, page] = self.now
         assert answer["saved"] == sorted(n for n, kept in pages.items() if kept != "failed")
 
     @rule(document=documents, page=st.integers(1, 3))
@@ -337,24 +368,27 @@ class Engine(RuleBasedStateMachine):
         """Report a failure."""
         document, token = claim[0], claim[1] if with_token else None
         refusal = self.model.refusal(document, token)
-        if refusal is None and self.model.documents[document].status != "processing":
+        known = ("processing", *model.QUEUED)  # queued: conflicts prevented the claim
+        if refusal is None and self.model.documents[document].status not in known:
             refusal = "WRONG_STATE"
         answer = self.call("fail_document", document, token, "broken", "{}", category, None)
         if self.expect(answer, refusal):
             self.model.fail(self.model.documents[document], category, self.now)
             self.adopt(document)
 
-    @rule(claim=consumes(claims), outage=st.booleans())
-    def release(self, claim: tuple[str, str], outage: bool) -> None:
+    @rule(claim=consumes(claims), outage=st.booleans(), unless_begun=st.booleans())
+    def release(self, claim: tuple[str, str], outage: bool, unless_begun: bool) -> None:
         """Give a document back unread."""
         document, token = claim
-        refusal = self.model.refusal(document, token)
+        doc, refusal = self.model.documents.get(document), self.model.refusal(document, token)
+        if unless_begun and doc is not None and doc.is_begun(token):
+            refusal = "ALREADY_BEGUN"
         listed = json.dumps([{"document_id": document, "lock_token": token}])
-        answer = self.call("release_documents", listed, "stop", outage)
+        answer = self.call("release_documents", listed, "stop", outage, unless_begun, 0)
         assert [lost["error"] for lost in answer["lost"]] == ([refusal] if refusal else [])
         if refusal is not None:
             return
-        doc = self.model.documents[document]
+        assert doc is not None
         if outage:
             self.model.outage(doc, self.now)
             self.adopt(document)
@@ -373,7 +407,9 @@ class Engine(RuleBasedStateMachine):
                 refusal = "WRONG_STATE"
         answer = self.call("move_to_dead_letter_queue", document, "bad", "{}", "unknown", token)
         if self.expect(answer, refusal):
-            self.model.bury(self.model.documents[document], self.now)
+            doc = self.model.documents[document]
+            doc.retry_count += token is not None
+            self.model.bury(doc, self.now)
 
     # Time ----------------------------------------------------------------------------------
 

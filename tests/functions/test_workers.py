@@ -84,13 +84,8 @@ async def test_a_second_call_while_the_first_is_at_work_returns_at_once(
     await functions.upload(await functions.factory.user(), house.PNG)
     first = asyncio.create_task(functions.serve("ocr-worker", json={"budget_seconds": 1}))
     await recorder.next()
-    assert (await functions.serve("ocr-worker")).json() == {
-        "completed": 0,
-        "failed": 0,
-        "given_back": 0,
-        "lost": 0,
-        "busy": True,
-    }
+    second = (await functions.serve("ocr-worker")).json()
+    assert {name: value for name, value in second.items() if value} == {"busy": True}
     # When its time is up, the first gives back what it could not finish, uncounted.
     assert (await first).json()["given_back"] == 1
     (document,) = await functions.documents()
@@ -114,6 +109,23 @@ async def test_a_claimed_document_is_read_and_completed(
     assert (again.status_code, again.json()["error"]) == (409, "LOCK_LOST")
 
 
+@pytest.mark.parametrize("recorder", [readers.Recorder(stuck=True)])
+async def test_a_second_invocation_with_the_same_token_is_refused(
+    functions: House, recorder: readers.Recorder
+) -> None:
+    """A retry of a gateway must not read the document twice at once."""
+    await functions.upload(await functions.factory.user(), house.PNG)
+    (claim,) = await functions.used.database.claim_documents(worker_id="w")
+    held = {"document_id": claim["id"], "lock_token": claim["lock_token"]}
+    first = asyncio.create_task(functions.serve("ocr-universal", json=held))
+    await recorder.next()
+    second = await functions.serve("ocr-universal", json=held)
+    assert (second.status_code, second.json()["error"]) == (409, "ALREADY_BEGUN")
+    functions.used.stopping.set()
+    assert (await first).json()["outcome"] == "given_back"
+    assert recorder.asked.empty()
+
+
 async def test_a_claimed_document_of_another_lane_is_refused_and_stays_claimed(
     functions: House,
 ) -> None:
@@ -125,6 +137,62 @@ async def test_a_claimed_document_of_another_lane_is_refused_and_stays_claimed(
     assert (answer.status_code, answer.json()["error"]) == (409, "WRONG_LANE")
     (document,) = await functions.documents()
     assert document["lock_token"] == claim["lock_token"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("ocr-universal", house.PNG), ("pdf-extract", house.PDF)]
+)
+async def test_a_document_is_read_by_its_id_alone(
+    functions: House, name: str, content: bytes
+) -> None:
+    """The function claims it itself, and refuses what another worker holds or has read."""
+    await functions.upload(await functions.factory.user(), content)
+    (document,) = await functions.documents()
+    answer = await functions.serve(name, json={"document_id": document["id"]})
+    assert answer.json() == {"document_id": document["id"], "outcome": "completed"}
+    (document,) = await functions.documents()
+    assert (document["ocr_status"], document["attempts"]) == ("completed", 1)
+    again = await functions.serve(name, json={"document_id": document["id"]})
+    assert (again.status_code, again.json()["error"]) == (409, "WRONG_STATE")
+
+
+async def test_an_id_that_is_unknown_held_or_of_another_lane_is_refused(
+    functions: House, recorder: readers.Recorder
+) -> None:
+    """Each with its own reason, and nothing is claimed."""
+    user = await functions.factory.user()
+    await functions.upload(user, house.PDF, "letter.pdf")
+    await functions.upload(user, house.PNG)
+    await functions.used.database.claim_documents(worker_id="w", lanes=["image"])
+    pdf, held = await functions.documents()
+    for document, status, error in (
+        (str(uuid.uuid4()), 404, "DOCUMENT_NOT_FOUND"),
+        (pdf["id"], 409, "WRONG_LANE"),
+        (held["id"], 409, "DOCUMENT_LOCKED"),
+    ):
+        answer = await functions.serve("ocr-universal", json={"document_id": document})
+        assert (answer.status_code, answer.json()["error"]) == (status, error)
+    assert recorder.asked.empty()
+    assert [row["attempts"] for row in await functions.documents()] == [0, 1]
+
+
+async def test_a_disabled_function_is_obeyed_in_the_process_too(
+    functions: House, recorder: readers.Recorder
+) -> None:
+    """Its lanes are not claimed, by any worker."""
+    await functions.upload(await functions.factory.user(), house.PNG)
+    await functions.factory.conn.execute(
+        "update edge_function_config set enabled = false where function_name = 'ocr-universal'"
+    )
+    assert (await functions.serve("ocr-worker")).json()["completed"] == 0
+    (document,) = await functions.documents()
+    answer = await functions.factory.call(
+        "acquire_document_lock_v7", p_document_id=document["id"], p_worker_id="w"
+    )
+    assert answer["error"] == "LANE_PAUSED"
+    assert recorder.asked.empty()
+    await functions.factory.conn.execute("update edge_function_config set enabled = true")
+    assert (await functions.serve("ocr-worker")).json()["completed"] == 1
 
 
 async def test_a_forged_lock_token_reads_nothing(
@@ -193,11 +261,11 @@ async def test_functions_of_services_want_the_secret_key_and_obey_their_switch(
 )
 async def test_a_large_body_is_not_taken_in(functions: House, name: str) -> None:
     """Bodies are read before anybody asks who sends them, so strangers could fill the memory."""
-    answer = await functions.post(name, json={"engine": "x" * 20_000})
+    answer = await functions.post(name, json={"engine": "x" * 70_000})
     assert (answer.status_code, answer.json()["error"]) == (413, "REQUEST_ENTITY_TOO_LARGE")
 
 
 def test_the_answer_has_a_count_for_every_outcome() -> None:
     """A new way to end would otherwise not be told."""
-    counted = set(document_workers.WorkResult.model_fields) - {"busy"}
+    counted = set(document_workers.WorkResult.model_fields) - {"busy", "ignored"}
     assert counted == {str(outcome) for outcome in documents.Outcome}

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
+import structlog
 from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, Field
 
@@ -165,6 +166,7 @@ async def create_job(
         )
     except (errors.SettingsError, errors.InvalidArgument, errors.Forbidden) as exc:
         return await _render_list(request, user, Filter(), form, str(exc))
+    structlog.contextvars.bind_contextvars(job=job.job_key)
     message = f"Job created: {flash.format_count(job.volumes, 'volume')}."
     return flash.redirect_with_notice(access.job_url(job.job_key), message)
 
