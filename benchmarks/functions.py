@@ -10,8 +10,8 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
-import functools
 import multiprocessing
+import os
 import random
 import secrets
 import socket
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 FAN_OUT_SECONDS = 1.0
 _INVOCATION_PROCESSES = 4
 _DISPATCHERS = 2
-_TIMEOUT_SECONDS = 600.0
+_TIMEOUT_SECONDS = 1800.0
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 
@@ -57,7 +57,7 @@ _QUEUED = 30
 _LOCK_SECONDS = 2.0
 _HEARTBEAT_SECONDS = 0.5
 _SWEEP_SECONDS = 0.5
-_PAUSE_SECONDS = (0.05, 0.6)
+_PAUSE_SECONDS = (0.0, 0.4)
 _GIVEN_BACK_SECONDS = 1
 
 out = Console(highlight=False)
@@ -111,6 +111,10 @@ class ServerOptions:
         """The file with a line for each reading that began."""
         return self.home / "journal"
 
+    def get_mark(self, pid: int) -> Path:
+        """Return the file that tells that a process accepts calls."""
+        return self.home / f"ready-{pid}"
+
 
 @dataclass(frozen=True, slots=True)
 class SleepingReader:
@@ -140,7 +144,8 @@ class SleepingReader:
 
 def serve(options: ServerOptions) -> None:
     """Serve all functions until the process is killed."""
-    logs.configure(log_format="json", level="error")
+    os.environ.setdefault("PAGEWARDEN_LOG_LEVEL", "error")
+    logs.configure()
     # What could not be handed over is tried again within the test.
     dispatch.RETRY_SECONDS = _GIVEN_BACK_SECONDS
     asyncio.run(_serve(options))
@@ -157,12 +162,12 @@ async def _serve(options: ServerOptions) -> None:
         functions_url=f"http://127.0.0.1:{options.functions_port}",
         lock_seconds=options.lock_seconds,
         heartbeat_seconds=options.heartbeat_seconds,
-        log_level="error",
     )
     async with services.open_services(settings) as opened:
         sleeping = dataclasses.replace(opened, reader=SleepingReader(options))
         config = uvicorn.Config(app.create_app(sleeping), log_config=None, access_log=False)
         with _listen(options.port) as listener:
+            options.get_mark(os.getpid()).touch()
             await uvicorn.Server(config).serve(sockets=[listener])
 
 
@@ -196,6 +201,15 @@ class Servers:
         process = context.Process(target=serve, args=(self.options[number],), daemon=True)
         process.start()
         self.processes[number] = process
+
+    def is_ready(self, number: int) -> bool:
+        """Tell whether a process accepts calls."""
+        pid = self.processes[number].pid
+        return pid is not None and self.options[number].get_mark(pid).exists()
+
+    def find_ready(self) -> list[int]:
+        """Return the processes that accept calls."""
+        return [number for number in range(len(self.options)) if self.is_ready(number)]
 
     def kill(self, number: int) -> None:
         """Kill a process."""
@@ -248,15 +262,25 @@ class Functions:
 
     async def wait_until_ready(self) -> None:
         """Wait until every process answers."""
-        async with asyncio.timeout(_START_SECONDS):
-            for options in self.servers.options:
-                await _wait_until(functools.partial(self._is_ready, options.port))
+        for number in range(len(self.servers.options)):
+            await self.wait_until_started(number)
 
-    async def _is_ready(self, port: int) -> bool:
-        try:
-            return (await self.client.get(f"http://127.0.0.1:{port}/healthz")).is_success
-        except httpx.HTTPError:
-            return False
+    async def wait_until_started(self, number: int) -> None:
+        """Wait until a process answers."""
+
+        async def is_ready() -> bool:
+            return self.servers.is_ready(number)
+
+        async with asyncio.timeout(_START_SECONDS):
+            await _wait_until(is_ready)
+
+    async def is_reading(self) -> bool:
+        """Tell whether a process is there to be killed; see that there is something to read."""
+        if await self.count(b"listed_in = 'queue'") < _QUEUED:
+            await self.add(_QUEUED)
+        return (
+            bool(self.servers.find_ready()) and await self.count(b"ocr_status = 'processing'") > 0
+        )
 
 
 async def _wait_until(is_so: Callable[[], Awaitable[bool]]) -> None:
@@ -370,10 +394,9 @@ async def kill_processes(functions: Functions, kills: int, choices: random.Rando
     )
     async with asyncio.timeout(_TIMEOUT_SECONDS):
         for _ in range(kills):
-            if await functions.count(b"listed_in = 'queue'") < _QUEUED:
-                await functions.add(_QUEUED)
+            await _wait_until(functions.is_reading)
             await asyncio.sleep(choices.uniform(*_PAUSE_SECONDS))
-            number = choices.randrange(len(servers.options))
+            number = choices.choice(servers.find_ready())
             await asyncio.to_thread(servers.kill, number)
             servers.start(number)
             dead[number < len(servers.dispatchers)] += 1
