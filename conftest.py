@@ -32,6 +32,7 @@ hypothesis.settings.load_profile("untimed")
 # Tests that start whole programs, a browser, models or servers; make quick omits them.
 SLOW = (
     *("client/test_client.py", "functions/test_jobs.py", "functions/test_upload.py"),
+    "functions/test_alert_routes.py",
     *("cli/test_deferred.py", "cli/test_docs.py", "relay/test_deploying.py"),
     *("database/test_migrations.py", "database/test_upgrades.py"),
     *("chaos", "dashboard", "gpu_service", "local", "volumes", "docs/test_tutorial.py"),

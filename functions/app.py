@@ -6,9 +6,9 @@ import asyncio
 import collections
 import contextlib
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 
 from pagewarden import settings
 from pagewarden.auth.embedded import routes
@@ -22,6 +22,7 @@ from pagewarden.functions import (
     ocr_worker,
     pdf_extract,
     pdf_worker,
+    pool_manager,
     pubsub,
     retention,
     stale_monitor,
@@ -29,7 +30,14 @@ from pagewarden.functions import (
     volume_orchestrator,
     webhooks,
 )
-from pagewarden.functions.http import authentication, downloads, errors, middleware, monitoring
+from pagewarden.functions.http import (
+    authentication,
+    downloads,
+    errors,
+    middleware,
+    monitoring,
+    openapi,
+)
 from pagewarden.services import Services, open_services
 
 if TYPE_CHECKING:
@@ -45,12 +53,26 @@ FUNCTIONS = (
     pdf_extract,
     pubsub,
     alerts,
+    pool_manager,
     retention,
     stale_monitor,
     volume_orchestrator,
     webhooks,
 )
 PREFIX = "/functions/v1"
+ROOT_FUNCTIONS = (jobs, pubsub)
+"""Functions whose address is below /, as the clients of the checker call them."""
+
+
+class Application(FastAPI):
+    """A FastAPI app with a complete OpenAPI document."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document, which is made once."""
+        if self.openapi_schema is None:
+            names = [function.NAME for function in ROOT_FUNCTIONS]
+            openapi.complete(super().openapi(), root_functions=names, prefix=PREFIX)
+        return super().openapi()
 
 
 def create_app(services: Services | None = None) -> FastAPI:
@@ -75,7 +97,7 @@ def create_app(services: Services | None = None) -> FastAPI:
                 app.include_router(routes.make_router(current.sign_in))
             yield
 
-    app = FastAPI(
+    app = Application(
         title="Pagewarden", summary="Document OCR: upload files, get text.", lifespan=lifespan
     )
     app.state.rate_limiter = authentication.RateLimiter()
@@ -92,13 +114,13 @@ def create_app(services: Services | None = None) -> FastAPI:
 @functools.cache
 def _collect_routes() -> APIRouter:
     """Collect all routes, once per process: FastAPI takes 0.1 s to analyse them."""
-    router = APIRouter()
+    router = APIRouter(dependencies=[Depends(middleware.bind_units)])
+    for function in ROOT_FUNCTIONS:
+        router.include_router(function.router)
     api = APIRouter(prefix=PREFIX)
     for function in FUNCTIONS:
-        api.include_router(function.router)
+        api.include_router(function.router, include_in_schema=function not in ROOT_FUNCTIONS)
     router.include_router(api)
-    for function in (jobs, pubsub):  # existing clients of the checker use URLs without the prefix
-        router.include_router(function.router, include_in_schema=False)
     router.include_router(downloads.router)
     router.include_router(downloads.page_images_router)
     router.include_router(monitoring.router)

@@ -158,7 +158,7 @@ _FILE: dict[int | str, dict[str, Any]] = {
     "/export", response_class=FileResponse, responses=errors.error_responses(409, 422) | _FILE
 )
 async def export(file: Annotated[scratch.LocalCopy, Depends(_export_file)]) -> FileResponse:
-    """Download the text of a document as plain text, JSON, searchable PDF, hOCR, ALTO or PAGE."""
+    """Download the text of a document in an export format."""
     return FileResponse(file.path, media_type=file.media_type, filename=file.name)
 
 

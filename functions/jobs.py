@@ -169,7 +169,8 @@ async def submit(
     """
     database = authentication.database_for(caller, services)
     job = await job_form.submit_job(request, services.check_jobs, database)
-    url = services.public_url(request, "check_job_status", job_id=job.job_id)
+    # As the caller has addressed the jobs: /jobs, or the function of this name.
+    url = f"{services.public_base(request)}{request.url.path.rstrip('/')}/{job.job_id}"
     response.headers["Location"] = url
     return AcceptedJob(job_id=uuid.UUID(job.job_id), status_url=url, existing=job.existing)
 

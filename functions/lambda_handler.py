@@ -15,11 +15,13 @@ from mangum.protocols import LifespanCycle
 from pagewarden import settings
 from pagewarden.auth import keys
 from pagewarden.functions import (
+    alerts,
     app,
     ocr_universal,
     ocr_worker,
     pdf_extract,
     pdf_worker,
+    pool_manager,
     retention,
     stale_monitor,
     volume_orchestrator,
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 WORKERS = frozenset({ocr_worker.NAME, pdf_worker.NAME})
 READERS = WORKERS | {ocr_universal.NAME, pdf_extract.NAME}
 SCHEDULED = WORKERS | {
+    alerts.NAME,
+    pool_manager.NAME,
     retention.NAME,
     stale_monitor.NAME,
     volume_orchestrator.NAME,

@@ -11,11 +11,12 @@ import base64
 import binascii
 import time
 import uuid
-from typing import Any
+from typing import Annotated, Any
 
 import jwt
 import pydantic
-from fastapi import APIRouter, Depends, Request, Response
+import structlog
+from fastapi import APIRouter, Depends, Request, Response, Security, security
 
 from pagewarden import services
 from pagewarden.auth import tokens
@@ -54,7 +55,21 @@ class Body(pydantic.BaseModel):
     job_id: uuid.UUID = pydantic.Field(validation_alias=pydantic.AliasChoices("job_id", "jobId"))
 
 
-async def _check_caller(request: Request, services: services.Current) -> None:
+# Only for the OpenAPI document, as in authentication.
+_PUSH_TOKEN = security.HTTPBearer(
+    scheme_name="PushToken",
+    bearerFormat="JWT",
+    auto_error=False,
+    description="The OIDC token of the push subscription.",
+)
+
+
+async def _check_caller(
+    request: Request,
+    services: services.Current,
+    _token: Annotated[security.HTTPAuthorizationCredentials | None, Security(_PUSH_TOKEN)],
+    _key: Annotated[str | None, Security(authentication.SECRET_KEY)],
+) -> None:
     """Allow pushes by the configured service account, or without one by holders of the secret key.
 
     With PAGEWARDEN_PUBSUB_AUDIENCE set, a token of that account is required.
@@ -129,6 +144,7 @@ def _parse_job_id(envelope: Envelope) -> uuid.UUID:
 async def push(envelope: Envelope, services: services.Current) -> Response:
     """Read pictures until the job of the message has ended."""
     job_id = _parse_job_id(envelope)
+    structlog.contextvars.bind_contextvars(job=str(job_id))
     deadline = time.monotonic() + BUDGET_SECONDS
     worker = document_workers.make_worker(services, NAME, (lanes.CHECK,), BUDGET_SECONDS)
     while not await _has_ended(services, job_id):

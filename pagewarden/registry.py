@@ -8,7 +8,8 @@
             await registry.attach(entry.id, "registry/1874-23.pdf")
 
 It uses the view extraction_queue, as clients in any language may. A change takes effect only if the
-status of the document is the expected one; otherwise the method returns False.
+status of the document is the expected one; otherwise the method returns False. An extraction is a
+lease of ten minutes: a download that takes longer calls `renew` now and then.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class RegistryEntry:
     """A document of the registry.
 
     error_message is the error of the extractor, ocr_error that of OCR; they are independent.
+    worker_id is the extractor while it extracts, extracted_by the one that delivered the file.
     """
 
     id: str
@@ -57,6 +59,8 @@ class RegistryEntry:
     priority: int
     path: str | None
     worker_id: str | None
+    extracted_by: str | None
+    extraction_failures: int
     ocr_worker_id: str | None
     ocr_attempts: int
     ocr_max_attempts: int
@@ -74,6 +78,8 @@ class RegistryEntry:
             priority=row["priority"],
             path=row["dropbox_path"],
             worker_id=row["worker_id"],
+            extracted_by=row["extracted_by"],
+            extraction_failures=row["extraction_failures"],
             ocr_worker_id=row["ocr_worker_id"],
             ocr_attempts=row["ocr_attempts"],
             ocr_max_attempts=row["ocr_max_attempts"],
@@ -125,9 +131,13 @@ class Registry:
         return [RegistryEntry.from_row(row) for row in waiting]
 
     async def begin(self, document_id: str) -> bool:
-        """Begin the extraction; return False if another extractor has begun."""
+        """Begin the extraction, for ten minutes; return False if another extractor has begun."""
         values = {"status_id": RegistryStatus.EN_TRAITEMENT.value, "worker_id": self.worker_id}
         return await self._update_if_status(document_id, RegistryStatus.EN_ATTENTE, values)
+
+    async def renew(self, document_id: str) -> bool:
+        """Hold the document for ten more minutes; return False if its lease was lost."""
+        return await self._update_own_entry(document_id, {"worker_id": self.worker_id})
 
     async def attach(self, document_id: str, path: str, *, sha256: str | None = None) -> bool:
         """Attach the file at this path of the store; the document is then queued for OCR."""
@@ -141,7 +151,7 @@ class Registry:
         return await self._update_own_entry(document_id, values)
 
     async def fail(self, document_id: str, message: str) -> bool:
-        """Record why the extraction failed."""
+        """Record why the extraction failed; it is tried again after a backoff, or given to HAC."""
         values: dict[str, object] = {
             "status_id": RegistryStatus.ERREUR.value,
             "error_message": message,
@@ -157,7 +167,7 @@ class Registry:
         )
 
     async def retry(self, document_id: str) -> bool:
-        """Return a document to the queue after a failed extraction."""
+        """Return a document to the queue after a failed extraction, before its backoff ends."""
         return await self._update_if_status(
             document_id,
             RegistryStatus.ERREUR,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pagewarden.documents.claim import ReaderSelector
     from pagewarden.settings import Settings
     from pagewarden.storage.base import FileStore
-    from pagewarden.volumes.page_view import VolumePages
+    from pagewarden.volumes.page_view import VolumeReader
 
 # Exports and page images parse originals but recognise nothing.
 _EXPORT_ENGINE = "null"
@@ -53,7 +53,7 @@ class Services:
     reader: ReaderSelector
     exporter: concurrency.LazyResource[Reader]
     page_images: page_images.PageImageRenderer
-    volumes: concurrency.LazyResource[VolumePages]
+    volumes: concurrency.LazyResource[VolumeReader]
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -76,9 +76,12 @@ class Services:
     def public_url(self, request: Request, route: str, **params: object) -> str:
         """Return the URL of a route: below the site URL if that is set, else as requested."""
         path = request.app.url_path_for(route, **params)
+        return f"{self.public_base(request)}{path}"
+
+    def public_base(self, request: Request) -> str:
+        """Return the site URL if that is set, else the base of the requested URL."""
         has_site_url = "site_url" in self.settings.model_fields_set
-        base = self.settings.site_url if has_site_url else str(request.base_url).rstrip("/")
-        return f"{base}{path}"
+        return self.settings.site_url if has_site_url else str(request.base_url).rstrip("/")
 
 
 @contextlib.asynccontextmanager
@@ -127,16 +130,16 @@ def make_exporter() -> Reader:
 
 def open_volumes(
     settings: Settings,
-) -> contextlib.AbstractAsyncContextManager[concurrency.LazyResource[VolumePages]]:
+) -> contextlib.AbstractAsyncContextManager[concurrency.LazyResource[VolumeReader]]:
     """Open the published volumes on first use."""
 
-    def open_volume_pages() -> contextlib.AbstractAsyncContextManager[VolumePages]:
+    def open_volume_reader() -> contextlib.AbstractAsyncContextManager[VolumeReader]:
         # Reading Parquet takes 45 MB of memory, and few processes need it.
         from pagewarden.volumes import page_view  # noqa: PLC0415
 
-        return page_view.open_volume_pages(settings)
+        return page_view.open_volume_reader(settings)
 
-    return concurrency.open_lazily(open_volume_pages)
+    return concurrency.open_lazily(open_volume_reader)
 
 
 def from_request(request: Request) -> Services:

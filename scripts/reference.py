@@ -11,14 +11,18 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
 from psycopg.rows import dict_row
 
 from pagewarden import cli
+from pagewarden.auth.embedded import routes
 from pagewarden.functions import app
 from pagewarden.local import bootstrap, cluster, migrations, server
+
+if TYPE_CHECKING:
+    from pagewarden.auth.embedded.service import AuthService
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -91,25 +95,36 @@ def _format_cell(text: str | None) -> str:
 
 def render_routes_page() -> str:
     """Render the page of the routes from the OpenAPI document."""
-    document = app.create_app().openapi()
+    application = app.create_app()
+    # A server adds these when it starts, unless Supabase signs users in.
+    application.include_router(routes.make_router(cast("AuthService", None)))
+    document = application.openapi()
     lines = [
         "# Routes",
         "",
         "Written by `scripts/reference.py` from the OpenAPI document (`/openapi.json`, shown",
         "under `/docs`); a test compares them. Refusals are explained in",
-        "[functions](functions.md#refusals).",
+        "[functions](functions.md#refusals). The routes below `/jobs` and `/pubsub` are also below",
+        "`/functions/v1`, which is their address on hosted Supabase. The routes below `/auth/v1`",
+        "exist where Pagewarden signs users in itself. The credentials are the security schemes of",
+        "the document: one of them suffices.",
         "",
-        "| route | what it does | answers |",
-        "|---|---|---|",
+        "| route | what it does | credentials | answers |",
+        "|---|---|---|---|",
     ]
     for path, methods in sorted(document["paths"].items()):
         for method, operation in methods.items():
-            description = operation.get("description", operation.get("summary", ""))
             statuses = ", ".join(sorted(operation["responses"]))
-            lines.append(
-                f"| `{method.upper()} {path}` | {_get_first_sentence(description)} | {statuses} |"
-            )
+            callers = ", ".join(_describe_callers(operation["security"]))
+            summary = _format_cell(operation["summary"])
+            lines.append(f"| `{method.upper()} {path}` | {summary} | {callers} | {statuses} |")
     return "\n".join([*lines, ""])
+
+
+def _describe_callers(security: list[dict[str, Any]]) -> list[str]:
+    """Return the credentials of a route; the empty requirement means that none are needed."""
+    names = [", ".join(requirement) or "none" for requirement in security] or ["none"]
+    return [name if name == "none" else f"`{name}`" for name in names]
 
 
 def _get_first_sentence(text: str) -> str:

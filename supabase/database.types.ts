@@ -448,6 +448,7 @@ export type Database = {
           attempt_deadline: string | null
           attempts: number
           case_id: string
+          claim_lost_at: string | null
           claimed_at: string | null
           claimed_by: string | null
           created_at: string
@@ -456,6 +457,10 @@ export type Database = {
           dropbox_path: string | null
           engine: string | null
           error_message: string | null
+          extracted_by: string | null
+          extraction_due_at: string | null
+          extraction_failures: number
+          extraction_started_at: string | null
           file_extension: string | null
           id: string
           lane: string
@@ -491,6 +496,7 @@ export type Database = {
           attempt_deadline?: string | null
           attempts?: number
           case_id: string
+          claim_lost_at?: string | null
           claimed_at?: string | null
           claimed_by?: string | null
           created_at?: string
@@ -499,6 +505,10 @@ export type Database = {
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string
           lane?: string
@@ -534,6 +544,7 @@ export type Database = {
           attempt_deadline?: string | null
           attempts?: number
           case_id?: string
+          claim_lost_at?: string | null
           claimed_at?: string | null
           claimed_by?: string | null
           created_at?: string
@@ -542,6 +553,10 @@ export type Database = {
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string
           lane?: string
@@ -650,11 +665,13 @@ export type Database = {
           backoff_cap_seconds: number
           backoff_seconds: number
           description: string
+          extraction_seconds: number
           failed_pages_allowed: number
           functions: string[]
           is_disabled: boolean
           lane: string
           max_attempts: number
+          max_extraction_failures: number
           max_rescues: number
           outage_document_id: string | null
           pause_kind: string | null
@@ -672,11 +689,13 @@ export type Database = {
           backoff_cap_seconds?: number
           backoff_seconds?: number
           description: string
+          extraction_seconds?: number
           failed_pages_allowed?: number
           functions: string[]
           is_disabled?: boolean
           lane: string
           max_attempts?: number
+          max_extraction_failures?: number
           max_rescues?: number
           outage_document_id?: string | null
           pause_kind?: string | null
@@ -694,11 +713,13 @@ export type Database = {
           backoff_cap_seconds?: number
           backoff_seconds?: number
           description?: string
+          extraction_seconds?: number
           failed_pages_allowed?: number
           functions?: string[]
           is_disabled?: boolean
           lane?: string
           max_attempts?: number
+          max_extraction_failures?: number
           max_rescues?: number
           outage_document_id?: string | null
           pause_kind?: string | null
@@ -1539,21 +1560,28 @@ export type Database = {
       extraction_queue: {
         Row: {
           case_id: string | null
+          claim_token: string | null
           created_at: string | null
           document_name: string | null
           document_source: string | null
           dropbox_path: string | null
           engine: string | null
           error_message: string | null
+          extracted_by: string | null
+          extraction_due_at: string | null
+          extraction_failures: number | null
+          extraction_started_at: string | null
           file_extension: string | null
           id: string | null
           language: string | null
           lock_token: string | null
           ocr_attempts: number | null
           ocr_completed_at: string | null
+          ocr_confidence: number | null
           ocr_error: string | null
           ocr_max_attempts: number | null
           ocr_started_at: string | null
+          ocr_text: string | null
           ocr_worker_id: string | null
           priority: number | null
           sha256: string | null
@@ -1563,21 +1591,28 @@ export type Database = {
         }
         Insert: {
           case_id?: string | null
+          claim_token?: string | null
           created_at?: string | null
           document_name?: string | null
           document_source?: string | null
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number | null
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string | null
           language?: string | null
           lock_token?: string | null
           ocr_attempts?: number | null
           ocr_completed_at?: string | null
+          ocr_confidence?: number | null
           ocr_error?: string | null
           ocr_max_attempts?: number | null
           ocr_started_at?: string | null
+          ocr_text?: string | null
           ocr_worker_id?: string | null
           priority?: number | null
           sha256?: string | null
@@ -1587,21 +1622,28 @@ export type Database = {
         }
         Update: {
           case_id?: string | null
+          claim_token?: string | null
           created_at?: string | null
           document_name?: string | null
           document_source?: string | null
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number | null
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string | null
           language?: string | null
           lock_token?: string | null
           ocr_attempts?: number | null
           ocr_completed_at?: string | null
+          ocr_confidence?: number | null
           ocr_error?: string | null
           ocr_max_attempts?: number | null
           ocr_started_at?: string | null
+          ocr_text?: string | null
           ocr_worker_id?: string | null
           priority?: number | null
           sha256?: string | null
@@ -1640,13 +1682,28 @@ export type Database = {
         }
         Relationships: []
       }
+      ocr_success_criteria: {
+        Row: {
+          comparison: string | null
+          criterion: string | null
+          events: number | null
+          met: boolean | null
+          threshold: number | null
+          unit: string | null
+          value: number | null
+        }
+        Relationships: []
+      }
       ocr_system_health: {
         Row: {
           avg_processing_seconds: number | null
           avg_retries: number | null
+          awaiting_file: number | null
           completed: number | null
           completed_24h: number | null
           dead_lettered_24h: number | null
+          extracting: number | null
+          extraction_failed: number | null
           failed: number | null
           in_dlq: number | null
           max_retries: number | null
@@ -3350,6 +3407,12 @@ export type Database = {
         corrected_by: string | null
         corrected_at: string | null
       }
+      counted_events: {
+        counter: string | null
+        labels: string[] | null
+        events: number | null
+        seconds: number | null
+      }
       create_volume_job_answer: {
         success: boolean | null
         error: string | null
@@ -3527,6 +3590,8 @@ export type Database = {
         processing: number | null
         stuck: number | null
         oldest_seconds: number | null
+        assigned_workers: number | null
+        reading_workers: number | null
       }
       lead_pool_answer: {
         term: number | null
@@ -3586,7 +3651,7 @@ export type Database = {
         created_at: string | null
         documents: number | null
         completed: number | null
-        are_more: boolean | null
+        has_more: boolean | null
         attention: number | null
       }
       listed_dead_letter: {
@@ -3963,6 +4028,7 @@ export type Database = {
         max_attempts: number | null
         rescues: number | null
         max_rescues: number | null
+        new_pages: number | null
       }
       submit_check_job_answer: {
         success: boolean | null
@@ -3981,6 +4047,16 @@ export type Database = {
           | null
         open_tasks: number | null
         workers: Database["public"]["CompositeTypes"]["labelled_count"][] | null
+        open_check_jobs: number | null
+        volume_stages:
+          | Database["public"]["CompositeTypes"]["volume_stage_metrics"][]
+          | null
+        counters:
+          | Database["public"]["CompositeTypes"]["counted_events"][]
+          | null
+        extractions:
+          | Database["public"]["CompositeTypes"]["labelled_count"][]
+          | null
       }
       task_answer: {
         success: boolean | null
@@ -4067,6 +4143,13 @@ export type Database = {
         stage: string | null
         handle: number | null
         message: Json | null
+      }
+      volume_stage_metrics: {
+        stage: string | null
+        queued: number | null
+        processing: number | null
+        later: number | null
+        oldest_seconds: number | null
       }
       worker_document: {
         document_id: string | null

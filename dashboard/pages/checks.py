@@ -19,6 +19,7 @@ from pagewarden.checks import report as checks_report
 from pagewarden.checks.report import MEDIA_TYPES, ReportFormat, render
 from pagewarden.checks.rules import languages
 from pagewarden.dashboard import csrf, flash, lists, rendering, route, sessions
+from pagewarden.database import tables
 from pagewarden.database.rows import CheckJobChange, CheckJobDetails, CheckJobResult
 from pagewarden.web import job_form
 
@@ -195,6 +196,7 @@ async def show_job(
     return rendering.render_page(
         request,
         "check_job.html",
+        has_file=await _make_file_check(user, job_id),
         is_fragment=request.headers.get("HX-Target") == "job",
         job=job,
         languages=LANGUAGES,
@@ -280,6 +282,17 @@ def _list_actions(job: CheckJobDetails) -> list[Action]:
     return [Action.RERUN_ALL] if is_complete else [Action.RERUN, Action.RERUN_ALL]
 
 
+async def _make_file_check(
+    user: sessions.CurrentUser, job_id: uuid.UUID
+) -> Callable[[CheckJobResult], bool]:
+    """Return a function that tells whether there is a file of a picture."""
+    found = await user.database.select(
+        tables.documents, columns="id", where={"case_id": str(job_id), "dropbox_path": None}
+    )
+    missing = {row["id"] for row in found}
+    return lambda result: result["documentId"] not in missing
+
+
 picture_router = APIRouter(
     prefix=f"{PAGE.path}/{{job_id}}/pictures/{{position}}",
     route_class=route.Route,
@@ -316,6 +329,8 @@ async def show_picture(
     result = _get_result(job, position)
     shown = [other["position"] for other in job["results"] if show.includes(other)]
     waiting = next_undecided(job["results"], position)
+    has_file = await _make_file_check(user, job_id)
+    following = _get_result(job, waiting) if waiting else None
     frame = checks_report.frame_issues(result) if result["width"] and result["height"] else None
     return rendering.render_page(
         request,
@@ -329,7 +344,8 @@ async def show_picture(
         back=filtered_job_url(job_id, show),
         before=next((_picture_url(job, n, show) for n in reversed(shown) if n < position), None),
         after=next((_picture_url(job, n, show) for n in shown if n > position), None),
-        following=_get_result(job, waiting)["documentId"] if waiting else None,
+        following=following["documentId"] if following and has_file(following) else None,
+        has_file=has_file,
         may_decide=result["verdict"] and await sessions.may_edit(user, str(job_id)),
     )
 

@@ -231,7 +231,7 @@ async def _read_document(
             tables.ocr_runs, where={"document_id": str(document_id)}, order="id.desc"
         ),
         "versions": await _list_versions(user, document),
-        "formats": exports.FORMATS if document["run_id"] and not document["deleted_at"] else {},
+        "formats": list_formats(document) if document["run_id"] else [],
         "actions": _list_actions(document),
         "is_open": status in _OPEN and not document["deleted_at"],
     }
@@ -268,13 +268,21 @@ async def _list_versions(user: sessions.CurrentUser, document: Documents) -> Seq
     return found if len(found) > 1 else []
 
 
+def list_formats(document: Documents) -> list[str]:
+    """List the export formats; some need the original file."""
+    if document["deleted_at"]:
+        return []
+    has_file = document["dropbox_path"] is not None
+    return [name for name, form in exports.FORMATS.items() if has_file or not form.needs_original]
+
+
 def _list_actions(document: Documents) -> list[Action]:
     """List the actions that apply to the state of a document; the database checks permissions."""
     if document["deleted_at"]:
         return [Action.RESTORE, Action.ERASE]
     status = document["ocr_status"]
     applies = {
-        Action.READ_AGAIN: status in _READABLE_AGAIN,
+        Action.READ_AGAIN: status in _READABLE_AGAIN and document["dropbox_path"] is not None,
         Action.CANCEL: status not in _ENDED,
         Action.DELETE: True,
         Action.ERASE: True,
@@ -308,13 +316,15 @@ async def show_file(
 async def find_file_path(user: sessions.CurrentUser, document_id: uuid.UUID) -> str:
     """Return the path of a document's file in the store."""
     rows = await user.database.select(
-        tables.documents, columns="dropbox_path", where={"id": str(document_id)}
+        tables.documents, columns="dropbox_path,ocr_status", where={"id": str(document_id)}
     )
     if not rows:
         raise HTTPException(404, "the document does not exist, or you have no access to it")
     path: str | None = rows[0]["dropbox_path"]
     if not path:
-        raise HTTPException(404, "the file has not been uploaded yet")
+        awaited = rows[0]["ocr_status"] in {"awaiting_file", "extracting"}
+        reason = "its extractor has not fetched it yet" if awaited else "upload it to see its pages"
+        raise HTTPException(404, f"the document has no file; {reason}")
     return path.removeprefix("/")
 
 

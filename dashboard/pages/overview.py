@@ -21,10 +21,12 @@ PAGE = route.Page("Overview", "/overview", route.Audience.ADMIN)
 router = APIRouter(route_class=route.Route, include_in_schema=False)
 
 POLL_SECONDS = 1.5
+# Counts a whole day, which changes slowly.
+CRITERIA_SECONDS = 60.0
 # The browser reconnects, with an access token that is valid for the next stream.
 STREAM_SECONDS = sessions.RENEW_SECONDS - 60
-# Running workers claim a waiting document within seconds.
-_MAX_WAIT_SECONDS = 60
+# Workers claim a waiting document within seconds, functions on their schedule at the latest.
+_MAX_WAIT_SECONDS = 90
 _DAY, _WEEK = 24, 168
 
 
@@ -36,12 +38,21 @@ class Verdict:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """A success criterion: its value and target as text, and "met", "missed" or "unknown"."""
+
+    name: str
+    value: str
+    target: str
+    state: str
+
+
 @router.get(PAGE.path)
 async def show_overview(request: Request, user: sessions.Admin) -> Response:
     """Show the state of the system."""
-    return rendering.render_page(
-        request, "overview.html", is_fragment=False, **await _read_values(user)
-    )
+    values = {**await _read_values(user), "criteria": await _read_criteria(user)}
+    return rendering.render_page(request, "overview.html", is_fragment=False, **values)
 
 
 @router.get(f"{PAGE.path}/live")
@@ -59,12 +70,18 @@ async def _stream_events(
 ) -> AsyncIterator[str]:
     clock = asyncio.get_running_loop().time
     end, last = clock() + STREAM_SECONDS, None
+    criteria, criteria_expire = list[Criterion](), clock()
     while clock() < end and not services.stopping.is_set():
         try:
             values = await _read_values(user)
+            if clock() >= criteria_expire:
+                criteria = await _read_criteria(user)
+                criteria_expire = clock() + CRITERIA_SECONDS
         except errors.PagewardenError:
             return  # the page shows that it is disconnected, and reconnects
-        content = rendering.render_html(request, "overview.html", is_fragment=True, **values)
+        content = rendering.render_html(
+            request, "overview.html", is_fragment=True, criteria=criteria, **values
+        )
         if content != last:
             yield _format_event(content)
             last = content
@@ -99,6 +116,27 @@ async def _read_values(user: sessions.CurrentUser) -> dict[str, Any]:
     }
 
 
+async def _read_criteria(user: sessions.CurrentUser) -> list[Criterion]:
+    return [make_criterion(row) for row in await user.database.select(tables.ocr_success_criteria)]
+
+
+def make_criterion(row: rows.OcrSuccessCriteria) -> Criterion:
+    """Format a success criterion."""
+    target = _format_amount(row["threshold"], row["unit"])
+    return Criterion(
+        row["criterion"],
+        "—" if row["value"] is None else _format_amount(row["value"], row["unit"]),
+        target if row["comparison"] == "=" else f"{row['comparison']} {target}",
+        "unknown" if row["met"] is None else "met" if row["met"] else "missed",
+    )
+
+
+def _format_amount(value: float, unit: str) -> str:
+    if unit == "share":
+        return f"{value * 100:.3g} %"
+    return f"{value:.3g} s" if unit == "seconds" else f"{value:,.0f}"
+
+
 def assess_health(health: rows.OcrSystemHealth, lanes: Sequence[rows.Lanes]) -> Verdict:
     """Tell whether documents are being read, and if not, why."""
     paused = [f"lane {x['lane']} is paused ({x['pause_reason']})" for x in lanes if x["paused_at"]]
@@ -111,7 +149,7 @@ def assess_health(health: rows.OcrSystemHealth, lanes: Sequence[rows.Lanes]) -> 
         waiting = f"{_count_documents(health['queued'])} waiting"
         return Verdict(
             "stalled",
-            f"{waiting}, but no worker is processing them; start one with `pagewarden work`",
+            f"{waiting}, but nothing reads them; check the pages Workers and Functions",
         )
     if health["processing"] or health["queued"]:
         return Verdict("running", f"{_count_documents(health['processing'])} being read")

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Query, Request, Response
 from starlette.exceptions import HTTPException
 
-from pagewarden import database, exports
+from pagewarden import database
 from pagewarden.dashboard import csrf, flash, lists, rendering, review_form, route, sessions
 from pagewarden.dashboard.pages import documents
 from pagewarden.database import rows, tables
@@ -187,7 +187,7 @@ async def _render_review(  # noqa: PLR0913  # values of the template
         else None,
         "url": review_url(document["id"], number, waiting=waiting),
         "waiting": waiting,
-        "formats": exports.FORMATS,
+        "formats": documents.list_formats(document),
     }
     if row is not None and displayed is not None:
         values |= await _read_text(user, document, row, displayed, form)

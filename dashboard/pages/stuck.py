@@ -128,6 +128,8 @@ def _describe_failure(row: rows.StuckDocument) -> str:
 
 
 def _describe_rescue(row: rows.StuckDocument) -> str:
+    if row["new_pages"]:
+        return "it returns to the queue with its new pages, and no rescue is counted"
     number, limit = row["rescues"] + 1, row["max_rescues"]
     if number > limit:
         return f"it moves to dead letters, because all {limit} rescues have been used"
@@ -138,7 +140,11 @@ def _describe_sweep(row: rows.StuckDocument, now: dt.datetime) -> str:
     swept = row["swept_at"]
     if swept and (now - _parse_time(swept)).total_seconds() < _SWEEP_SECONDS:
         return ""
-    last_run = f"it last ran {_format_time_since(swept, now)}" if swept else "it has never run"
+    last_run = (
+        f"the sweep last ran {_format_time_since(swept, now)}"
+        if swept
+        else "the sweep has never run"
+    )
     return f" But {last_run}: check that pagewarden up or a schedule is running."
 
 

@@ -77,13 +77,17 @@ function createViewer({ onReady = () => {}, onClick = () => {}, onLayout = () =>
   }
 
   function watchPicture() {
+    new ResizeObserver(() => { if (isFitted) fit(); }).observe(view);
+    fit();
+    if (!picture.hasAttribute("src")) {   // a document without a file
+      layer.classList.add("empty");
+      return onReady();
+    }
     picture.addEventListener("load", handleLoad);
     picture.addEventListener("error", showError);
     if (picture.complete) {
       if (picture.naturalWidth) handleLoad(); else showError();
     }
-    fit();
-    new ResizeObserver(() => { if (isFitted) fit(); }).observe(view);
   }
 
   // A press that moves pans the picture; one that does not is a click.

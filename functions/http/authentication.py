@@ -53,9 +53,14 @@ class RateLimiter:
 
 
 # The verifier reads the headers itself; these only add them to the OpenAPI document.
-_BEARER = security.HTTPBearer(auto_error=False, description="A user's access token.")
-_KEY = security.APIKeyHeader(
-    name="apikey", auto_error=False, description="The secret key, for services."
+_BEARER = security.HTTPBearer(
+    scheme_name="UserToken", auto_error=False, description="A user's access token."
+)
+SECRET_KEY = security.APIKeyHeader(
+    name="apikey",
+    scheme_name="SecretKey",
+    auto_error=False,
+    description="The secret key, for services.",
 )
 
 
@@ -63,7 +68,7 @@ async def _authenticate_caller(
     request: Request,
     services: services.Current,
     _bearer: Annotated[security.HTTPAuthorizationCredentials | None, Security(_BEARER)],
-    _key: Annotated[str | None, Security(_KEY)],
+    _key: Annotated[str | None, Security(SECRET_KEY)],
 ) -> tokens.Caller:
     caller = await services.verifier.caller(request.headers)
     structlog.contextvars.bind_contextvars(user=caller.user_id or str(caller.role))
@@ -100,7 +105,7 @@ async def _require_service_or_event(
     request: Request,
     services: services.Current,
     bearer: Annotated[security.HTTPAuthorizationCredentials | None, Security(_BEARER)],
-    key: Annotated[str | None, Security(_KEY)],
+    key: Annotated[str | None, Security(SECRET_KEY)],
 ) -> None:
     """Allow services, and Database Webhooks with their secret; these may only report events."""
     given = request.headers.get(EVENT_HEADER)

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from pagewarden import errors
 from pagewarden.errors import Problem
-from pagewarden.web.errors import get_status
+from pagewarden.web.errors import MEANINGS, get_status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,9 @@ class ErrorResponse(BaseModel):
 
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Document the error statuses of a route in OpenAPI."""
-    return {status: {"model": ErrorResponse} for status in statuses}
+    return {
+        status: {"model": ErrorResponse, "description": MEANINGS[status]} for status in statuses
+    }
 
 
 def require_success(answer: Answer) -> Answer:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 import uuid
 from typing import TYPE_CHECKING
 
 import structlog
+from fastapi import Request
 from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
 
@@ -51,6 +53,9 @@ _WELL_FORMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 # Frequent and uninteresting requests, logged at level debug.
 _DEBUG_ROUTES = ("/healthz", "/readyz", "/metrics", "/static/")
+UNITS = ("document", "job", "volume")
+"""Log fields for what a request is about."""
+_VOLUME_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,400}")
 # No response was sent: the client disconnected.
 _NO_STATUS = 0
 
@@ -71,7 +76,7 @@ class RequestLogMiddleware:
             try:
                 await self._run(_RequestRecord(scope, send, request_id), receive)
             finally:
-                structlog.contextvars.unbind_contextvars("user", "document")
+                structlog.contextvars.unbind_contextvars("user", *UNITS)
 
     async def _run(self, exchange: _RequestRecord, receive: Receive) -> None:
         try:
@@ -119,12 +124,12 @@ class _RequestRecord:
             "route": route,
             "status": self.status,
             "seconds": round(seconds, 4),
-            "document": _document_id(self.scope),
+            **find_units(self.scope),
         }
         write = log.debug if route.startswith(_DEBUG_ROUTES) else log.info
         if self.status >= 500:
             write = log.warning
-        write("request", **{key: value for key, value in fields.items() if value is not None})
+        write("request", **fields)
 
 
 def _request_id(scope: Scope) -> str:
@@ -133,12 +138,38 @@ def _request_id(scope: Scope) -> str:
     return client_id if _WELL_FORMED.fullmatch(client_id) else uuid.uuid4().hex
 
 
-def _document_id(scope: Scope) -> str | None:
-    """Return the document id in a path if it is a UUID; other text is not safe to log."""
-    try:
-        return str(uuid.UUID(scope.get("path_params", {}).get("document_id", "")))
-    except ValueError:
-        return None
+def _parse_uuid(text: str) -> str:
+    return str(uuid.UUID(text))
+
+
+def _parse_name(text: str) -> str:
+    if not _VOLUME_NAME.fullmatch(text):
+        raise ValueError(text)
+    return text
+
+
+_UNIT_PARAMS = {
+    "document_id": ("document", _parse_uuid),
+    "job_id": ("job", _parse_uuid),
+    "job_key": ("job", _parse_name),
+    "volume": ("volume", _parse_name),
+}
+
+
+async def bind_units(request: Request) -> None:
+    """Add the document, job and volume in the path to all log lines of a request."""
+    structlog.contextvars.bind_contextvars(**find_units(request.scope))
+
+
+def find_units(scope: Scope) -> dict[str, str]:
+    """Return the document, job and volume in a path, as log fields; other text is not logged."""
+    found = {}
+    for name, value in scope.get("path_params", {}).items():
+        if name in _UNIT_PARAMS:
+            field, parse = _UNIT_PARAMS[name]
+            with contextlib.suppress(ValueError):
+                found[field] = parse(str(value))
+    return found
 
 
 def find_route(scope: Scope) -> str:

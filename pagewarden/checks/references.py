@@ -71,7 +71,7 @@ def is_unstorable(text: str) -> bool:
 def decode(name: str, data: bytes) -> str:
     """Decode UTF-8, with or without a byte order mark."""
     if len(data) > MAX_BYTES:
-        raise InvalidReferences(f"{name}: the file has more than {MAX_BYTES:,} bytes; split it")
+        raise InvalidReferences(f"{name}: the file is larger than {MAX_BYTES:,} bytes; split it")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:

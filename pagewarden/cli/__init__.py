@@ -68,7 +68,7 @@ class _CommandStub(core.TyperCommand):
 COMMANDS = {
     "ocr": LazyCommand(
         "pagewarden.cli.ocr",
-        "Read images and PDFs: text, JSON, searchable PDF, hOCR, ALTO, PAGE-XML.",
+        "Read images and PDFs, and write text, searchable PDFs or other formats.",
     ),
     "check": LazyCommand(
         "pagewarden.cli.check",
@@ -85,7 +85,7 @@ COMMANDS = {
     ),
     "schedule": LazyCommand(
         "pagewarden.cli.schedule",
-        "Call functions on schedule until Ctrl-C, for databases without pg_cron.",
+        "Call functions on schedule until Ctrl-C, for databases without pg_cron and pg_net.",
     ),
     "pool": LazyCommand(
         "pagewarden.cli.pool",

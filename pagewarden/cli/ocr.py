@@ -286,7 +286,10 @@ def command(  # noqa: PLR0913  # each is an option of the command
     ] = engines.BALANCED,
     lang: Annotated[str, typer.Option(help="Languages of the text, such as deu,fra.")] = "",
     formats: Annotated[
-        str, typer.Option("--format", help=f"Output formats: {','.join(exports.FORMATS)}.")
+        str,
+        typer.Option(
+            "--format", help=f"Output formats, comma-separated: {', '.join(exports.FORMATS)}."
+        ),
     ] = "txt",
     output: Annotated[
         str,
@@ -307,7 +310,7 @@ def command(  # noqa: PLR0913  # each is an option of the command
         typer.Option("-j", min=1, help="Number of OCR processes. Default: one per core."),
     ] = None,
 ) -> None:
-    """Read images and PDFs: text, JSON, searchable PDF, hOCR, ALTO, PAGE-XML.
+    """Read images and PDFs, and write text, searchable PDFs or other formats.
 
     Without -o, the command prints the text of any number of files, or one
     file in one other format. With -o, it writes the results to that folder

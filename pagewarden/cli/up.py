@@ -11,11 +11,12 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import httpx
 import structlog
+import typer
 from psycopg import pq
 from rich.console import Console
 from rich.text import Text
@@ -52,14 +53,24 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
-def command() -> None:
+def command(
+    *,
+    serverless: Annotated[
+        bool,
+        typer.Option(
+            "--serverless",
+            help="Run no workers: the schedule and notifications call the functions over HTTP, as "
+            "pg_cron and pg_net do on Supabase.",
+        ),
+    ] = False,
+) -> None:
     """Run the whole system on this machine until Ctrl-C."""
     settings = load_settings()
     with program.serve_metrics(_with_metrics_port(settings, _OWN_PORT)):
-        asyncio.run(_run_all(settings))
+        asyncio.run(_run_all(settings, is_serverless=serverless))
 
 
-async def _run_all(settings: Settings) -> None:
+async def _run_all(settings: Settings, *, is_serverless: bool) -> None:
     stop = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
@@ -78,34 +89,60 @@ async def _run_all(settings: Settings) -> None:
         async with asyncio.TaskGroup() as group:
             if found.server is not None:
                 group.create_task(_restart_database(found.server, stop))
-            timetable = scheduler.Scheduler(connection, server_url, server_keys.secret_key)
+            timetable = scheduler.Scheduler(
+                connection,
+                server_url,
+                server_keys.secret_key,
+                is_serverless=is_serverless,
+                excluded=frozenset() if is_serverless else scheduler.PROGRAMS_OF_UP,
+            )
+            await resources.enter_async_context(timetable.listen(found.url))
             group.create_task(
                 worker.sweep_periodically(connection, stop, seconds=settings.sweep_seconds)
             )
             group.create_task(scheduler.evaluate_alerts_periodically(connection, stop))
-            group.create_task(timetable.run(stop))
-            programs = list_programs(settings, gpu_url, with_gpu_service=with_gpu_service)
+            group.create_task(_run_timetable(timetable, stop))
+            programs = list_programs(
+                settings,
+                gpu_url,
+                with_gpu_service=with_gpu_service,
+                functions_url=server_url if is_serverless else None,
+            )
             print_line = _print_line if logs.get_output_format() == "console" else print_json_line
             group.create_task(supervisor.run_programs(programs, stop, print_line))
-            group.create_task(_run_volumes(connection, found.url, settings, stop, print_line))
-            group.create_task(_print_urls_when_ready(server_url, gpu_url, stop))
+            if not is_serverless:
+                group.create_task(_run_volumes(connection, found.url, settings, stop, print_line))
+            group.create_task(
+                _print_urls_when_ready(server_url, gpu_url, stop, is_serverless=is_serverless)
+            )
         out.print("stopped")
 
 
 def list_programs(
-    settings: Settings, gpu_url: str, *, with_gpu_service: bool
+    settings: Settings, gpu_url: str, *, with_gpu_service: bool, functions_url: str | None = None
 ) -> Sequence[supervisor.Program]:
-    """List the programs to start; a remote GPU service is not one of them."""
+    """List the programs to start; a remote GPU service is not one of them.
+
+    With functions_url, functions call each other there, and no worker runs.
+    """
     shared = {"PAGEWARDEN_GPU_SERVICE_URL": gpu_url, **_make_log_environment()}
-    for_worker = {**shared, **_make_metrics_environment(_with_metrics_port(settings, _WORKER_PORT))}
+    dispatching = _make_dispatch_environment(functions_url) if functions_url else {}
     programs = [
         supervisor.Program(
-            "functions", supervisor.make_program_command("pagewarden.functions"), shared
-        ),
-        supervisor.Program(
-            "worker", supervisor.make_program_command("pagewarden", "work"), for_worker
-        ),
+            "functions",
+            supervisor.make_program_command("pagewarden.functions"),
+            {**shared, **dispatching},
+        )
     ]
+    if functions_url is None:
+        with_port = _make_metrics_environment(_with_metrics_port(settings, _WORKER_PORT))
+        programs.append(
+            supervisor.Program(
+                "worker",
+                supervisor.make_program_command("pagewarden", "work"),
+                {**shared, **with_port},
+            )
+        )
     if with_gpu_service:
         programs.append(
             supervisor.Program(
@@ -113,6 +150,17 @@ def list_programs(
             )
         )
     return programs
+
+
+async def _run_timetable(timetable: scheduler.Scheduler, stop: asyncio.Event) -> None:
+    """Call functions when they are due, once their server responds."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        await _wait_until_ready(client, timetable.url, stop)
+    await timetable.run(stop)
+
+
+def _make_dispatch_environment(functions_url: str) -> Mapping[str, str]:
+    return {"PAGEWARDEN_DISPATCH": "http", "PAGEWARDEN_FUNCTIONS_URL": functions_url}
 
 
 async def _run_volumes(
@@ -204,13 +252,18 @@ async def _restart_database(local_server: server.LocalServer, stop: asyncio.Even
             await asyncio.wait_for(stop.wait(), WATCH_SECONDS)
 
 
-async def _print_urls_when_ready(server_url: str, gpu_url: str, stop: asyncio.Event) -> None:
+async def _print_urls_when_ready(
+    server_url: str, gpu_url: str, stop: asyncio.Event, *, is_serverless: bool
+) -> None:
     """Print the URLs once they respond."""
     async with httpx.AsyncClient(trust_env=False) as client:
         for name, url in (("dashboard and functions", server_url), ("GPU service", gpu_url)):
             if not await _wait_until_ready(client, url, stop):
                 return
             out.print(f"[green]●[/] {name} at {url}")
+    if is_serverless:
+        out.print("[green]●[/] serverless: no worker runs; schedule and events call the functions")
+        out.print("  Volumes also need a stage worker: [bold]pagewarden volumes work[/]")
     out.print("Pagewarden is up. Press Ctrl-C to stop it. To upload a file, run:")
     out.print(f"  [bold]{_get_command_name()} upload FILE --wait[/]")
 

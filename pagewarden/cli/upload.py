@@ -242,7 +242,10 @@ def command(  # noqa: PLR0913  # each is an option of the command
         bool, typer.Option("--wait", help="Wait until the files are read, and print the text.")
     ] = False,
     formats: Annotated[
-        str, typer.Option("--format", help=f"Output formats: {','.join(exports.FORMATS)}.")
+        str,
+        typer.Option(
+            "--format", help=f"Output formats, comma-separated: {', '.join(exports.FORMATS)}."
+        ),
     ] = "txt",
     output: Annotated[
         Path | None,

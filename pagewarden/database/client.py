@@ -1753,8 +1753,9 @@ class Client(abc.ABC):
     async def system_metrics(self) -> rows.SystemMetricsAnswer:
         """Values for /metrics: waiting, claimed and stuck documents in each lane, dead …
 
-        … letters, open alerts and tasks, and workers. Waiting documents are counted up to 100,000
-        in each lane.
+        … letters, open alerts and tasks, workers and the pool, check jobs, volumes at each stage,
+        registry documents without a file, and counters. Waiting documents and volumes are counted
+        up to 100,000 in each lane, state and stage.
         """
         returned: rows.SystemMetricsAnswer = await self.rpc("system_metrics")
         return returned

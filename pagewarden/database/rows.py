@@ -414,6 +414,15 @@ class CorrectPageAnswer(TypedDict):
     corrected_at: str | None
 
 
+class CountedEvents(TypedDict):
+    """A counter with its labels: the number of events so far, and their duration."""
+
+    counter: str
+    labels: list[str]
+    events: int
+    seconds: float
+
+
 class CreateVolumeJobAnswer(TypedDict):
     """The new job, its key and its number of volumes; or an error."""
 
@@ -573,7 +582,12 @@ class Documents(TypedDict):
     claimed_by: str | None
     claimed_at: str | None
     attempt_deadline: str | None
+    claim_lost_at: str | None
     worker_id: str | None
+    extracted_by: str | None
+    extraction_started_at: str | None
+    extraction_due_at: str | None
+    extraction_failures: int
     error_message: str | None
     ocr_error: str | None
     created_at: str
@@ -643,7 +657,9 @@ class ExtractionQueue(TypedDict):
     """Documents of the registry: 1 EN_ATTENTE, 2 EN_TRAITEMENT, 3 COMPLETE, 4 …
 
     … OCR_PROCESSING, 5 EXTRACTION_COMPLETE, 6 ERREUR. Changing status_id changes the state of a
-    document, unless another caller has changed it first.
+    document, unless another caller has changed it first. ocr_text has the pages, separated by form
+    feeds; set together with status 5, it is the result. claim_token is always null; set it to the
+    lock_token of a claim to name the claim that an update belongs to.
     """
 
     id: str
@@ -653,17 +669,24 @@ class ExtractionQueue(TypedDict):
     status_id: int
     priority: int
     worker_id: str | None
+    extracted_by: str | None
+    extraction_started_at: str | None
+    extraction_due_at: str | None
+    extraction_failures: int
     dropbox_path: str | None
     file_extension: str | None
     sha256: str | None
     ocr_worker_id: str | None
     lock_token: str | None
+    claim_token: str | None
     ocr_started_at: str | None
     ocr_completed_at: str | None
     ocr_attempts: int
     ocr_max_attempts: int
     error_message: str | None
     ocr_error: str | None
+    ocr_text: str | None
+    ocr_confidence: float | None
     engine: str | None
     language: str | None
     created_at: str
@@ -770,7 +793,8 @@ class LabelledCount(TypedDict):
 class LaneMetrics(TypedDict):
     """The numbers of documents in a lane: waiting for a worker (queued) or for a retry …
 
-    … (later), being read, and, among those, stuck; and how long the next one has been waiting.
+    … (later), being read, and, among those, stuck; how long the next one has been waiting; and how
+    many workers of the pool are assigned to the lane, and are reading in it.
     """
 
     lane: str
@@ -780,6 +804,8 @@ class LaneMetrics(TypedDict):
     processing: int
     stuck: int
     oldest_seconds: float
+    assigned_workers: int
+    reading_workers: int
 
 
 class Lanes(TypedDict):
@@ -804,6 +830,8 @@ class Lanes(TypedDict):
     failed_pages_allowed: float
     functions: list[str]
     is_disabled: bool
+    extraction_seconds: int
+    max_extraction_failures: int
     updated_at: str
 
 
@@ -860,8 +888,9 @@ class ListedAlertRule(TypedDict):
 class ListedCase(TypedDict):
     """A case in a list.
 
-    role is the caller's role; documents and completed count its newest 100 documents, are_more is
-    true if it has more, and attention is the number of open tasks, up to 100.
+    role is the caller's role; documents and completed are counts over the 100 newest documents of
+    the case; has_more is true if it may have more; attention is the number of open tasks, capped at
+    100.
     """
 
     case_id: str
@@ -873,7 +902,7 @@ class ListedCase(TypedDict):
     created_at: str
     documents: int
     completed: int
-    are_more: bool
+    has_more: bool
     attention: int
 
 
@@ -1106,11 +1135,27 @@ class OcrRuns(TypedDict):
     created_at: str
 
 
+class OcrSuccessCriteria(TypedDict):
+    """One row for each of the five success criteria: its value over the last 24 hours (stuck …
+
+    … documents: now), what it should be, and whether that is met; events is the sample of a share
+    or an average.
+    """
+
+    criterion: str
+    value: float | None
+    unit: str
+    comparison: str
+    threshold: float
+    met: bool | None
+    events: int | None
+
+
 class OcrSystemHealth(TypedDict):
     """One row for HAC: the numbers of documents that are waiting, being read, completed in …
 
-    … the last seven days, or awaiting a decision. queued is exact up to 10,000 and estimated above
-    that.
+    … the last seven days, or awaiting a decision, and those of the registry whose file has not been
+    delivered yet. queued is exact up to 10,000 and estimated above that.
     """
 
     queued: int
@@ -1132,6 +1177,9 @@ class OcrSystemHealth(TypedDict):
     completed_24h: int
     dead_lettered_24h: int
     oldest_waiting_id: str | None
+    awaiting_file: int
+    extracting: int
+    extraction_failed: int
 
 
 class OrchestrateVolumesAnswer(TypedDict):
@@ -1474,7 +1522,8 @@ class StartVolumeStageAnswer(TypedDict):
 class StuckDocument(TypedDict):
     """A document that a worker has held for too long, or whose worker has been silent for …
 
-    … too long.
+    … too long. new_pages: pages that its claim has saved; with any, releasing it does not count as
+    a rescue.
     """
 
     document_id: str
@@ -1496,6 +1545,7 @@ class StuckDocument(TypedDict):
     max_attempts: int
     rescues: int
     max_rescues: int
+    new_pages: int
 
 
 class SubmitCheckJobAnswer(TypedDict):
@@ -1689,6 +1739,19 @@ class VolumeStageMessage(TypedDict):
     stage: str
     handle: int
     message: Any
+
+
+class VolumeStageMetrics(TypedDict):
+    """The numbers of volumes at a stage: waiting for a worker (queued), in progress, and …
+
+    … waiting for a retry (later); and how long the first one has been waiting.
+    """
+
+    stage: str
+    queued: int
+    processing: int
+    later: int
+    oldest_seconds: float
 
 
 class VolumeTasks(TypedDict):
@@ -1947,7 +2010,8 @@ class RouteDocumentsAnswer(TypedDict):
 class SystemMetricsAnswer(TypedDict):
     """Current values: by lane, open dead letters by category, open alerts by severity, open …
 
-    … tasks, workers by state.
+    … tasks, workers by state, open check jobs, volumes by stage, registry documents without a file
+    by state; and all counters.
     """
 
     lanes: list[LaneMetrics]
@@ -1955,6 +2019,10 @@ class SystemMetricsAnswer(TypedDict):
     open_alerts: list[LabelledCount]
     open_tasks: int
     workers: list[LabelledCount]
+    open_check_jobs: int
+    volume_stages: list[VolumeStageMetrics]
+    counters: list[CountedEvents]
+    extractions: list[LabelledCount]
 
 
 class VolumeBoardAnswer(TypedDict):

@@ -32,6 +32,7 @@ class Claim:
     language: str | None
     profile: str | None
     attempts: int
+    case_id: str | None = None
     mime_type: str | None = None
 
     @classmethod
@@ -47,8 +48,14 @@ class Claim:
             language=row["language"],
             profile=row["profile"],
             attempts=row["attempts"],
+            case_id=row["case_id"],
             mime_type=row["mime_type"],
         )
+
+    @property
+    def job_id(self) -> str | None:
+        """Id of the check job, which is its case; None for other documents."""
+        return self.case_id if self.lane == "check" else None
 
     @property
     def store_path(self) -> str:

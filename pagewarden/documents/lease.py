@@ -31,7 +31,9 @@ MAX_RETRY_SECONDS = 86_400
 DISABLED_SECONDS = 60
 """Time until a document is claimed again whose function is disabled or cannot be called."""
 
-_CLAIM_COLUMNS = "id,lock_token,name,lane,dropbox_path,engine,language,profile,attempts,mime_type"
+_CLAIM_COLUMNS = (
+    "id,case_id,lock_token,name,lane,dropbox_path,engine,language,profile,attempts,mime_type"
+)
 
 
 async def acquire_claim(
@@ -186,7 +188,7 @@ class DocumentLease:
             raise errors.LockLost("the lock token does not hold this document")
         if answer["failed"]:  # the outage affects this document only, so the attempt is counted
             return Outcome.FAILED
-        log.info("given_back", reason=reason)
+        log.info("document_released", reason=reason)
         return Outcome.GIVEN_BACK
 
     def is_outage(self, failure: Failure) -> bool:

@@ -186,10 +186,12 @@ class Worker:
 
     @contextlib.contextmanager
     def _log_context(self, claim: Claim | None = None) -> Iterator[None]:
-        """Add worker and document to all log lines and spans within."""
+        """Add worker, document and check job to all log lines and spans within."""
         context: dict[str, object] = {"worker": self.worker_id}
         if claim is not None:
             context |= {"document": claim.id, "lane": claim.lane, "attempt": claim.attempts}
+            if claim.job_id is not None:
+                context["job"] = claim.job_id
         with structlog.contextvars.bound_contextvars(**context):
             yield
 

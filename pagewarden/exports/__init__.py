@@ -1,4 +1,4 @@
-"""Exports of OCR results: text, JSON, searchable PDF, hOCR, ALTO and PAGE-XML.
+"""Exports of OCR results.
 
 Begin with `write` and `FORMATS`. Each format is a module of the same name with a `FORMAT`; adding
 one adds it to the command line, the API and the dashboard.
@@ -27,14 +27,23 @@ _SHARED = frozenset({"base", "sandbox", "xml"})
 
 def _find_formats() -> Mapping[str, base.Format]:
     """Return the format of each module by the module's name, in the order of menus."""
-    names = [module.name for module in pkgutil.iter_modules(__path__)]
-    found = {
-        name: importlib.import_module(f"{__name__}.{name}").FORMAT
-        for name in names
-        if name not in _SHARED
-    }
+    names = {module.name for module in pkgutil.iter_modules(__path__)} - _SHARED
+    found = {name: _load_format(name) for name in names}
+    suffixes = [export.suffix for export in found.values()]
+    if len(set(suffixes)) < len(suffixes):
+        raise ValueError(f"two export formats have the same suffix: {sorted(suffixes)}")
     ordered = sorted(found.items(), key=lambda entry: (entry[1].order, entry[0]))
     return MappingProxyType(dict(ordered))
+
+
+def _load_format(name: str) -> base.Format:
+    found = getattr(importlib.import_module(f"{__name__}.{name}"), "FORMAT", None)
+    if not isinstance(found, base.Format):
+        raise TypeError(
+            f"pagewarden/exports/{name}.py has no FORMAT; if several formats share it, add it to "
+            "_SHARED in pagewarden/exports/__init__.py"
+        )
+    return found
 
 
 FORMATS = _find_formats()

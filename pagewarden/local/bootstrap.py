@@ -175,7 +175,7 @@ async def _require_superuser(conn: psycopg.AsyncConnection) -> None:
         raise errors.Forbidden(
             f"the role {conn.info.user} does not have the privileges to set up this database",
             sqlstate="42501",
-            hint="use the URL of a superuser once; afterwards an ordinary role is enough",
+            hint="connect once as a superuser; after that, an ordinary role is enough",
         )
 
 

@@ -163,6 +163,8 @@ async def migrate(
     async with _connect(url) as conn:
         while labels := await _apply_next(conn, release, alternative):
             applied += labels
+        if applied:
+            await _announce_schedules(conn)
     return applied
 
 
@@ -392,6 +394,13 @@ async def _apply_next(
             digest = await _verify_digest(conn, digest, others)
         await _record(conn, release, state, state.count + len(labels), digest)
     return labels
+
+
+async def _announce_schedules(conn: psycopg.AsyncConnection) -> None:
+    """Write the jobs of pg_cron again: it misses those of a transaction with so many changes."""
+    query: LiteralString = "select to_regprocedure('private.apply_schedules(boolean)') is not null"
+    if await _query_boolean(conn, query):
+        await conn.execute("select private.apply_schedules(true)")
 
 
 async def _verify_digest(

@@ -47,11 +47,13 @@ class LocalServer:
     def url(self, role: str = "postgres", database: str = "postgres") -> str:
         """Return the URL over the socket, for programs of the same account (and root)."""
         host = quote(str(self.address.folder), safe="")
-        return f"{self._make_login(role)}@/{quote(database)}?host={host}&port={self.address.port}"
+        return (
+            f"{self._make_url_prefix(role)}@/{quote(database)}?host={host}&port={self.address.port}"
+        )
 
     def tcp_url(self, role: str = "postgres", database: str = "postgres") -> str:
         """Return the URL over 127.0.0.1, for programs that cannot use the socket."""
-        return f"{self._make_login(role)}@127.0.0.1:{self.address.port}/{quote(database)}"
+        return f"{self._make_url_prefix(role)}@127.0.0.1:{self.address.port}/{quote(database)}"
 
     async def restart(self, mode: clusters.StopMode = clusters.StopMode.FAST) -> None:
         """Stop the server and start it again at the same address."""
@@ -64,7 +66,7 @@ class LocalServer:
         async with _lock_home(self.cluster.home):
             await self.cluster.ensure_running(port=self.address.port)
 
-    def _make_login(self, role: str) -> str:
+    def _make_url_prefix(self, role: str) -> str:
         return f"postgresql://{quote(role, safe='')}:{quote(self.password, safe='')}"
 
 

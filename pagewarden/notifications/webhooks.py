@@ -84,16 +84,16 @@ def _parse(url: str) -> httpx.URL:
     """Parse a URL; ValueError says why it is invalid."""
     if len(url.encode(errors="replace")) > _MAX_URL_BYTES or not _WEB_URL.fullmatch(url):
         raise ValueError(
-            "it must begin with https:// or http://, contain no spaces, and not exceed "
-            "{_MAX_URL_BYTES} bytes"
+            "must begin with https:// or http://, contain no spaces, and not exceed "
+            f"{_MAX_URL_BYTES} bytes"
         )
     try:
         parsed = httpx.URL(url)
         parsed.host.encode("idna")  # as for the name lookup
     except (httpx.InvalidURL, ValueError) as exc:
-        raise ValueError(f"it is not a valid URL: {exc}") from exc
+        raise ValueError(f"not a valid URL: {exc}") from exc
     if not parsed.host or (parsed.port or 0) > _MAX_PORT:
-        raise ValueError("it is not a valid URL: the host or port is invalid")
+        raise ValueError("not a valid URL: the host or port is invalid")
     return parsed
 
 

@@ -78,7 +78,7 @@ class Line:
 
 
 Edge = tuple[Point, Point]
-"""The points above and below one position along a line."""
+"""The points on the upper and lower outline of a line at one position along it."""
 
 
 @dataclass(frozen=True, slots=True)

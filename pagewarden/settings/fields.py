@@ -264,8 +264,8 @@ class Settings(GeminiSettings):
     gpu_engine: str | None = Field(
         default=None,
         description=(
-            "Engine of the GPU service: `batched`, or an engine of the workers; by default "
-            "`batched` with CUDA and `cascade` without."
+            "Engine of the GPU service: `batched`, or any engine that workers support. "
+            "Default: `batched` with CUDA, `cascade` without."
         ),
     )
     gpu_documents: int = Field(

@@ -97,7 +97,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class VolumePages:
+class VolumeReader:
     """Views of the volumes in a bucket; errors are PagewardenErrors."""
 
     bucket: artifacts.Bucket
@@ -196,12 +196,12 @@ class VolumePages:
 
 
 @contextlib.asynccontextmanager
-async def open_volume_pages(settings: Settings) -> AsyncIterator[VolumePages]:
+async def open_volume_reader(settings: Settings) -> AsyncIterator[VolumeReader]:
     """Open the output bucket of the settings for viewing."""
     async with artifacts.open_bucket(artifacts.get_output_address(settings), settings) as bucket:
         with scratch.open_private_folder() as folder:
             files = file_cache.FileCache(folder, max_bytes=_CACHE_BYTES, seconds=_CACHE_SECONDS)
-            yield VolumePages(bucket, files)
+            yield VolumeReader(bucket, files)
 
 
 @contextlib.asynccontextmanager

@@ -123,7 +123,7 @@ class StageLease:
             await self.queue.extend(self.delivery, self.lock_seconds)
         except errors.PagewardenError as exc:
             # Harmless: a worker that receives the message finds the task locked.
-            log.warning("visibility_extension_failed", task=self.claim.task_id, error=str(exc))
+            log.warning("visibility_extension_failed", error=str(exc))
 
     async def require_lock(self) -> None:
         """Renew the lock; raise LockLost if another worker holds the task."""
@@ -153,7 +153,7 @@ class StageLease:
 
     async def fail(self, failure: leases.Failure) -> Outcome:
         """Store why the stage failed."""
-        log.warning("stage_failed", **self._log_fields(), error=failure.message)
+        log.warning("stage_failed", error=failure.message)
         answer = await retry.retry_until_available(
             self.database.fail_volume_stage,
             task_id=self.claim.task_id,
@@ -186,12 +186,12 @@ class StageLease:
         """Tell whether it is an outage; a fault of this worker's installation is one too."""
         outage = failure.is_outage or isinstance(failure.error, _WORKER_ERRORS)
         if outage:
-            log.warning("stage_outage", **self._log_fields(), error=failure.message)
+            log.warning("stage_outage", error=failure.message)
         return outage
 
     def log_loss(self) -> None:
         """Log the lost lock."""
-        log.warning("lock_lost", **self._log_fields())
+        log.warning("lock_lost")
 
     @property
     def lost_outcome(self) -> Outcome:
@@ -201,9 +201,6 @@ class StageLease:
     def _require(self, *, success: bool) -> None:
         if not success:
             raise errors.LockLost(f"another worker now holds task {self.claim.task_id}")
-
-    def _log_fields(self) -> dict[str, object]:
-        return {"task": self.claim.task_id, "stage": self.delivery.stage}
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,16 +113,22 @@ class StageWorker:
     async def _run_attempt(
         self, claim: stage_attempt.StageClaim, delivery: queues.Delivery, stop: asyncio.Event
     ) -> Outcome:
-        with structlog.contextvars.bound_contextvars(worker=self.worker_id):
+        with structlog.contextvars.bound_contextvars(
+            worker=self.worker_id,
+            job=claim.job_key,
+            volume=claim.volume,
+            task=claim.task_id,
+            stage=delivery.stage,
+        ):
             lease = stage_attempt.StageLease(
                 claim, delivery, self.database, self.queue, self.lock_seconds
             )
             attempt = stage_attempt.StageAttempt(
                 lease, self.load_stage, self.environment, self.heartbeat_seconds
             )
-            log.info("stage_started", task=claim.task_id, stage=delivery.stage, volume=claim.volume)
+            log.info("stage_started")
             outcome = await attempt.run(stop)
-            log.info("stage_ended", task=claim.task_id, stage=delivery.stage, outcome=str(outcome))
+            log.info("stage_ended", outcome=str(outcome))
             return outcome
 
 

@@ -1,4 +1,4 @@
-"""The HTTP status of each error."""
+"""The HTTP status of each error, and what each status means."""
 
 from __future__ import annotations
 
@@ -42,6 +42,22 @@ _REFUSED_STATUS = {
     "STORE_FULL": 507,
 }
 _REFUSED_DEFAULT_STATUS = 409
+
+MEANINGS = {
+    400: "The request is invalid; the message says why.",
+    401: "The token or key is missing, invalid or expired.",
+    403: "The caller may not do this.",
+    404: "It does not exist, or the caller may not see it.",
+    408: "The body took too long to arrive.",
+    409: "The current state does not allow this.",
+    413: "The body is too large.",
+    415: "Files of this type are not accepted.",
+    422: "The content cannot be processed; the message says why.",
+    429: "Rate limit exceeded; `Retry-After` says when to retry.",
+    503: "Out of service or disabled; `Retry-After` says when to retry.",
+    507: "The disk of the file store is full.",
+}
+"""Descriptions of error responses in the OpenAPI document."""
 
 
 def get_status(error: errors.PagewardenError) -> int:

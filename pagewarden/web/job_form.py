@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pydantic
+import structlog
 
 from pagewarden.checks import jobs, submission
 from pagewarden.checks.zip_archive import SUFFIX
@@ -94,7 +95,9 @@ async def submit_job(
         job = await reader.receive(request)
         if check_token is not None:
             check_token(reader.token)
-        return await check_jobs.submit(job, database)
+        queued = await check_jobs.submit(job, database)
+        structlog.contextvars.bind_contextvars(job=queued.job_id)
+        return queued
 
 
 @contextlib.contextmanager

@@ -14,6 +14,9 @@ select public.pause_lane(l.lane, 'rollback of phase 5')
 from public.lanes as l
 where l.pause_kind is distinct from 'manual';
 
+-- Their workers may still be alive: extraction_queue accepts nothing from them without a claim_token.
+update public.documents as d set claim_lost_at = now() where d.lock_token is not null and d.ocr_status = 'processing';
+
 select public.release_documents(b.documents, 'rollback of phase 5')
 from (
   -- In batches of the maximum size that the function accepts.

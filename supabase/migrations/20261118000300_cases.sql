@@ -151,7 +151,7 @@ begin
     raise exception 'you can only create cases for yourself' using errcode = '42501', hint = 'Omit p_owner.';
   end if;
   if v_owner is not null and not exists (select 1 from auth.users as u where u.id = v_owner) then
-    raise exception 'there is no user %', v_owner using errcode = '22023', hint = 'The user has to sign up first.';
+    raise exception 'there is no user %', v_owner using errcode = '22023', hint = 'The user needs an account first.';
   end if;
   if p_inbox and v_owner is null then
     raise exception 'an inbox requires an owner' using errcode = '22023', hint = 'Pass the owner in p_owner.';
@@ -223,7 +223,7 @@ begin
   end if;
   if not exists (select 1 from auth.users as u where u.id = p_user_id) then
     raise exception 'there is no user %', coalesce(p_user_id::text, 'null')
-      using errcode = '22023', hint = 'The user has to sign up first.';
+      using errcode = '22023', hint = 'The user needs an account first.';
   end if;
   if p_role is null then
     delete from public.case_members as m where m.case_id = p_case_id and m.user_id = p_user_id;

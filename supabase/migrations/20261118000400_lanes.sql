@@ -28,6 +28,8 @@ create table public.lanes (
   failed_pages_allowed numeric not null default 0.1,
   functions text[] not null,
   is_disabled boolean not null default false,
+  extraction_seconds integer not null default 600,
+  max_extraction_failures integer not null default 3,
   updated_at timestamptz not null default now(),
   constraint lanes_pkey primary key (lane),
   constraint lanes_pause_is_explained check (
@@ -41,6 +43,9 @@ create table public.lanes (
   constraint lanes_limits_make_sense check (
     max_attempts > 0 and max_rescues >= 0 and backoff_seconds >= 0 and backoff_cap_seconds >= 0
     and attempt_seconds > 0 and probe_seconds >= 0 and failed_pages_allowed between 0 and 1
+  ),
+  constraint lanes_extraction_limits_make_sense check (
+    extraction_seconds between 1 and 86400 and max_extraction_failures > 0
   )
 );
 comment on table public.lanes is 'One row for each lane: whether and why it is paused, and its limits.';
@@ -54,14 +59,18 @@ comment on column public.lanes.outage_document_id is
   'The only document that has reported an outage since recovered_at; the outage counts as a failure of that document. '
   'If a second document reports one, the whole lane is affected.';
 comment on column public.lanes.max_rescues is
-  'How many locks on a document may expire. If one more expires, the document becomes a dead letter, because it '
-  'probably crashes its workers.';
+  'How many locks on a document may expire without a new page. If one more expires, the document becomes a dead letter, '
+  'because it probably crashes its workers.';
 comment on column public.lanes.attempt_seconds is 'Hard time limit for one attempt, even if its worker is still alive.';
 comment on column public.lanes.failed_pages_allowed is 'Share of pages that may fail without failing the document.';
 comment on column public.lanes.functions is
   'The functions that read its documents: images ocr-universal, PDFs pdf-extract.';
 comment on column public.lanes.is_disabled is
   'Whether all of these functions are disabled in edge_function_config; its documents are then not claimed.';
+comment on column public.lanes.extraction_seconds is
+  'Lease of an extractor (registry lanes); each of its updates renews it.';
+comment on column public.lanes.max_extraction_failures is
+  'A registry document becomes a dead letter when its failed and expired extractions reach this number.';
 insert into public.lanes (lane, description, attempt_seconds, failed_pages_allowed, functions)
 values
   ('image', 'Single images, read by ocr-worker', 900, 0.1, '{ocr-universal}'),
@@ -77,7 +86,7 @@ grant select on public.lanes to authenticated, service_role;
 -- An operator's settings; pausing goes through pause_lane and resume_lane.
 grant update (
   max_attempts, max_rescues, backoff_seconds, backoff_cap_seconds, attempt_seconds, probe_seconds,
-  failed_pages_allowed
+  failed_pages_allowed, extraction_seconds, max_extraction_failures
 ) on public.lanes to service_role;
 
 create function private.require_lane(p_lane text)

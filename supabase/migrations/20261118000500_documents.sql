@@ -91,8 +91,13 @@ create table public.documents (
   claimed_by text,
   claimed_at timestamptz,
   attempt_deadline timestamptz,
+  claim_lost_at timestamptz,
   -- Set by the extractor; lanes index and acte.
   worker_id text,
+  extracted_by text,
+  extraction_started_at timestamptz,
+  extraction_due_at timestamptz,
+  extraction_failures public.counter not null default 0,
   error_message text,
   ocr_error text,
   created_at timestamptz not null default now(),
@@ -132,14 +137,25 @@ comment on column public.documents.retry_at is 'Earliest time of the next claim;
 comment on column public.documents.attempts is
   'Number of claims since the document was queued; claims returned unread do not count.';
 comment on column public.documents.retry_count is 'Number of failed attempts.';
-comment on column public.documents.rescues is 'Number of locks that expired because the worker died.';
+comment on column public.documents.rescues is
+  'Number of locks that expired because the worker died, and of resets, without a new page.';
 comment on column public.documents.locked_at is 'Time of the worker''s last heartbeat.';
 comment on column public.documents.claimed_at is 'Time of the last claim; claimed_by is its worker. Both are kept after the claim ends.';
 comment on column public.documents.attempt_deadline is
   'Hard deadline for the attempt, even if its worker is still alive.';
+comment on column public.documents.claim_lost_at is
+  'When a claim last ended without a report of its worker: its lock expired, or the document was reset or cancelled. That '
+  'worker may still be alive, so from then on extraction_queue accepts results of a claim only with its token.';
+comment on column public.documents.worker_id is 'The extractor, while it extracts the document, and after it has failed.';
+comment on column public.documents.extracted_by is 'The extractor that delivered the file.';
+comment on column public.documents.extraction_due_at is
+  'extracting: when the lease of the extractor expires. extraction_failed: when the document awaits its file again.';
+comment on column public.documents.extraction_failures is
+  'Number of failed or expired extractions since the document was inserted or requeued.';
 comment on column public.documents.error_message is 'Last error reported by the extractor; OCR never sets it.';
 comment on column public.documents.ocr_error is 'Last OCR error; the extractor never sets it.';
 create index documents_registry_idx on public.documents (lane, created_at) where lane in ('index', 'acte');
+create index documents_extraction_due_idx on public.documents (extraction_due_at) where extraction_due_at is not null;
 alter table public.documents enable row level security;
 create policy "Documents are visible to the people of their case and to HAC"
   on public.documents for select to authenticated

@@ -260,6 +260,17 @@ end;
 $$;
 comment on function private.leave_list(public.documents) is 'Remove a document from its list.';
 
+create function private.extraction_lease(p_lane text)
+returns interval
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select make_interval(secs => l.extraction_seconds) from public.lanes as l where l.lane = p_lane;
+$$;
+comment on function private.extraction_lease(text) is 'How long an extractor holds a document without an update.';
+
 -- Keep the lists up to date with every change of a document. Bulk upload, claim, heartbeat and completion are
 -- performance-critical and update the lists themselves, which they signal by listed_in or a new version. The
 -- trigger also completes hand-written updates: it sets the status that lane pdf uses for "queued", and clears
@@ -290,6 +301,11 @@ begin
   if new.ocr_status <> 'processing' or new.locked_by is null or new.locked_at is null then
     if tg_op = 'UPDATE' then
       perform private.end_probe(old.lock_token, now());   -- or its lane would stay paused
+      -- The reports of a worker count a failure, uncount the attempt, or end the document. All else is a reset.
+      if old.lock_token is not null and new.retry_count <= old.retry_count and new.attempts >= old.attempts
+        and (new.ocr_status not in ('completed', 'dead_letter', 'failed') or new.rescues > old.rescues) then
+        new.claim_lost_at := now();
+      end if;
     end if;
     new.locked_by := null;
     new.locked_at := null;
@@ -300,6 +316,14 @@ begin
   if new.ocr_status = 'processing' and new.lock_token is null then
     -- No worker holds it; the sweep has to find it.
     insert into private.claims (id, claimed_at, document_ids) values (gen_random_uuid(), now(), array[new.id]);
+  end if;
+  if new.ocr_status in ('extracting', 'extraction_failed') then
+    new.extraction_due_at := coalesce(new.extraction_due_at, now() + private.extraction_lease(new.lane));
+  else
+    new.extraction_due_at := null;
+    if new.ocr_status <> 'awaiting_file' then
+      new.worker_id := null;   -- or claims "where worker_id is null" would not find what an extractor delivered
+    end if;
   end if;
   if new.ocr_status = 'completed' then
     new.ocr_completed_at := coalesce(new.ocr_completed_at, now());

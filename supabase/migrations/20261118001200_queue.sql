@@ -9,7 +9,7 @@
 --     queued ──claim──▶ processing ──complete──▶ completed
 --       ▲                   │
 --       ├── fail, failures left: after a backoff            (retry_count + 1)
---       ├── lock expired, found by the sweep: at once       (rescues + 1)
+--       ├── lock expired, found by the sweep: at once       (rescues + 1, unless pages were saved)
 --       ├── release, because the worker stops or a service is away: not counted
 --       └───────────────────┤
 --                           └── permanent, or a count used up ──▶ dead_letter, with a task for HAC
@@ -718,6 +718,7 @@ declare
   v_dlq_id uuid;
   -- A picture of a check job opens no task: the job fails, and its owner runs it again.
   v_of_job boolean := exists (select 1 from public.check_jobs as j where j.id = (p_document).case_id);
+  v_extraction boolean := (p_document).ocr_status in ('awaiting_file', 'extracting', 'extraction_failed');
   v_status text := case when v_of_job then 'failed' else 'dead_letter' end;
 begin
   if (p_document).deleted_at is not null then
@@ -729,7 +730,9 @@ begin
   set ocr_status = v_status,
       retry_count = (p_document).retry_count,
       rescues = (p_document).rescues,
-      ocr_error = p_message,
+      extraction_failures = (p_document).extraction_failures,
+      error_message = case when v_extraction then p_message else d.error_message end,
+      ocr_error = case when v_extraction then d.ocr_error else p_message end,
       updated_at = p_now
   where d.id = (p_document).id;
   insert into public.ocr_dead_letter as l (
@@ -738,7 +741,9 @@ begin
   )
   values (
     (p_document).id, (p_document).case_id, (p_document).name, coalesce((p_document).dropbox_path, ''),
-    greatest((p_document).retry_count + (p_document).rescues, 1),
+    greatest(
+      case when v_extraction then (p_document).extraction_failures else (p_document).retry_count + (p_document).rescues end, 1
+    ),
     coalesce((select min(e.created_at) from public.ocr_errors as e where e.document_id = (p_document).id), p_now),
     p_now, p_message, p_details, p_category, case when v_of_job then 'abandoned' else 'pending' end
   )
@@ -755,8 +760,13 @@ begin
   perform private.close_tasks((p_document).id, 'cancelled', array['routing', 'review']);
   if not v_of_job then
     perform private.open_task(
-      (p_document).case_id, (p_document).id, 'dead_letter', 'Dead letter: OCR failed',
-      format('"%s" could not be read: %s', (p_document).name, p_message), 'high',
+      (p_document).case_id, (p_document).id, 'dead_letter',
+      case when v_extraction then 'Dead letter: extraction failed' else 'Dead letter: OCR failed' end,
+      format(
+        case when v_extraction then '"%s" could not be extracted: %s' else '"%s" could not be read: %s' end,
+        (p_document).name, p_message
+      ),
+      'high',
       jsonb_build_object('dlq_id', v_dlq_id, 'document_id', (p_document).id, 'error_category', p_category)
     );
   end if;
@@ -838,8 +848,11 @@ declare
   v_max integer := (select l.max_rescues from public.lanes as l where l.lane = p_document.lane);
 begin
   perform private.record_error(p_document, 'lock_expired', p_message, '{}', 'resource', p_now);
-  v_document.rescues := p_document.rescues + 1;
-  if v_document.rescues > v_max then
+  -- A claim that saved pages made progress: the document does not kill its workers.
+  if private.count_new_pages(p_document) = 0 then
+    v_document.rescues := p_document.rescues + 1;
+  end if;
+  if v_document.rescues > greatest(v_max, p_document.rescues) then
     perform private.move_to_dead_letter(
       v_document, format('workers died %s times while reading the document', v_document.rescues), '{}',
       'resource', p_now
@@ -847,7 +860,7 @@ begin
     return (select d.ocr_status from public.documents as d where d.id = p_document.id);
   end if;
   -- The first time it is the worker's fault, and there is no backoff. Later it may be the document's.
-  if v_document.rescues > 1 then
+  if v_document.rescues > greatest(p_document.rescues, 1) then
     v_retry_at := p_now + private.backoff(p_document.lane, v_document.rescues - 1);
   end if;
   return private.return_to_queue(v_document, v_retry_at, p_now);
@@ -1020,6 +1033,7 @@ begin
         format('the attempt did not finish within %s', v_document.attempt_deadline - v_document.claimed_at),
         '{}', 'transient', null, p_now
       );
+      update public.documents as d set claim_lost_at = p_now where d.id = v_document.id;
     else
       perform private.reclaim(
         v_document, format('worker %s stopped sending heartbeats', coalesce(v_document.locked_by, 'unknown')), p_now
@@ -1031,8 +1045,10 @@ begin
     select 1 from public.documents as d
     where d.id = any (c.document_ids) and d.ocr_status = 'processing' and coalesce(d.lock_token, c.id) = c.id
   );
+  perform private.sweep_extractions(v_state.resumed_at, p_now);
   perform private.aggregate_finished_hours(p_now);
   perform private.expire_check_jobs(p_now);
+  perform private.add_up_counters();
   return v_count;
 end;
 $$;

@@ -188,6 +188,21 @@ comment on function private.return_existing_document(public.documents, timestamp
   'Return the existing document for an upload of identical bytes, and requeue it if it had failed or been cancelled.';
 
 -- Counts start at zero, the history is kept, and the document takes the next turn of its case.
+create function private.requeued_status(p_document public.documents)
+returns text
+language sql
+immutable
+security invoker
+set search_path = ''
+as $$
+  -- Without its file a document of the registry has to be extracted first.
+  select case
+    when (p_document).dropbox_path is null and (p_document).lane in ('index', 'acte') then 'awaiting_file'
+    else private.queued_status((p_document).lane)
+  end;
+$$;
+comment on function private.requeued_status(public.documents) is 'The status of a document that is to be read again.';
+
 create function private.requeue(p_document public.documents, p_reason text, p_now timestamptz)
 returns void
 language plpgsql
@@ -195,12 +210,15 @@ volatile
 security invoker
 set search_path = ''
 as $$
+declare
+  v_status text := private.requeued_status(p_document);
 begin
   update public.documents as d
-  set ocr_status = private.queued_status(d.lane),
-      attempts = 0, retry_count = 0, rescues = 0, retry_at = null, ocr_error = null,
+  set ocr_status = v_status,
+      attempts = 0, retry_count = 0, rescues = 0, extraction_failures = 0, retry_at = null, ocr_error = null,
       locked_by = null, locked_at = null, lock_token = null, lock_expires_at = null, attempt_deadline = null,
-      turn = private.reserve_turns(d.case_id, d.lane, d.priority, 1),
+      turn = case v_status
+        when 'awaiting_file' then d.turn else private.reserve_turns(d.case_id, d.lane, d.priority, 1) end,
       updated_at = p_now
   where d.id = p_document.id;
   update public.ocr_dead_letter as l
@@ -209,12 +227,12 @@ begin
   perform private.close_tasks(p_document.id, 'done', array['dead_letter', 'review', 'routing']);
   perform private.log_act(
     p_document.case_id, p_document.id, 'requeued', format('"%s" queued: %s', p_document.name, p_reason),
-    p_document.ocr_status, private.queued_status(p_document.lane)
+    p_document.ocr_status, v_status
   );
 end;
 $$;
 comment on function private.requeue(public.documents, text, timestamptz) is
-  'Return a document to the queue and reset its counts.';
+  'Return a document to the queue, or, without its file, to the extractors, and reset its counts.';
 
 create function private.safe_document_reupload_v2(
   p_case_id uuid,
@@ -620,7 +638,7 @@ begin
   perform private.requeue(v_document, 'to be read again', p_now);
   v_answer.success := true;
   v_answer.document_id := p_document_id;
-  v_answer.ocr_status := private.queued_status(v_document.lane);
+  v_answer.ocr_status := private.requeued_status(v_document);
   return v_answer;
 end;
 $$;

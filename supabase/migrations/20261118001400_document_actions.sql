@@ -293,11 +293,25 @@ create type public.stuck_document as (
   retry_count integer,
   max_attempts integer,
   rescues integer,
-  max_rescues integer
+  max_rescues integer,
+  new_pages bigint
 );
 comment on type public.stuck_document is
-  'A document that a worker has held for too long, or whose worker has been silent for too long. '
+  'A document that a worker has held for too long, or whose worker has been silent for too long. new_pages: pages that '
+  'its claim has saved; with any, releasing it does not count as a rescue. '
   'Nullable: locked_by, claimed_at, silent_seconds, lock_expires_at, attempt_deadline, swept_at, page_count.';
+
+create function private.count_new_pages(p_document public.documents)
+returns bigint
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select count(*) from public.ocr_pages as o
+  where o.run_id = (p_document).open_run_id and o.status <> 'failed' and o.created_at >= (p_document).claimed_at;
+$$;
+comment on function private.count_new_pages(public.documents) is 'The pages that the current claim has saved.';
 
 create function private.stuck_documents(p_limit integer, p_now timestamptz default now())
 returns setof public.stuck_document
@@ -323,7 +337,8 @@ begin
     (
       select count(*) from public.ocr_pages as o where o.run_id = d.open_run_id and o.status <> 'failed'
     ),
-    d.page_count::integer, d.retry_count::integer, d.max_attempts::integer, d.rescues::integer, l.max_rescues
+    d.page_count::integer, d.retry_count::integer, d.max_attempts::integer, d.rescues::integer, l.max_rescues,
+    private.count_new_pages(d)
   from public.documents as d
   join public.cases as c on c.id = d.case_id
   join public.lanes as l on l.lane = d.lane

@@ -161,12 +161,13 @@ create type public.listed_case as (
   created_at timestamptz,
   documents bigint,
   completed bigint,
-  are_more boolean,
+  has_more boolean,
   attention bigint
 );
 comment on type public.listed_case is
-  'A case in a list. role is the caller''s role; documents and completed count its newest 100 documents, are_more is '
-  'true if it has more, and attention is the number of open tasks, up to 100. Nullable: owner_email.';
+  'A case in a list. role is the caller''s role; documents and completed are counts over the 100 newest documents of '
+  'the case; has_more is true if it may have more; attention is the number of open tasks, capped at 100. Nullable: '
+  'owner_email.';
 
 create function private.list_cases(
   p_search text,
@@ -209,13 +210,13 @@ begin
   return query
   select c.id, c.name, c.kind, c.is_inbox, u.email::text,
     case when c.user_id = auth.uid() then 'owner' else coalesce(m.role, 'hac') end,
-    c.created_at, n.documents, n.completed, n.are_more, t.open
+    c.created_at, n.documents, n.completed, n.has_more, t.open
   from public.cases as c
   left join auth.users as u on u.id = c.user_id
   left join public.case_members as m on m.case_id = c.id and m.user_id = auth.uid()
   cross join lateral (
     select count(*) filter (where k.is_there) as documents,
-      count(*) filter (where k.is_there and k.ocr_status = 'completed') as completed, count(*) = 100 as are_more
+      count(*) filter (where k.is_there and k.ocr_status = 'completed') as completed, count(*) = 100 as has_more
     from (
       select d.ocr_status, d.deleted_at is null or c.deleted_at is not null as is_there
       from public.documents as d

@@ -7,7 +7,8 @@
 -- With pg_cron and pg_net (Supabase), the rows become cron jobs that call the functions over HTTP, at
 -- the URL and with the key that Vault has as pagewarden_url and pagewarden_key. Without them, the
 -- scheduler of `pagewarden up` reads the same rows. stale-monitor is SQL only: its job calls
--- sweep_documents() directly.
+-- sweep_documents() directly. pg_cron before 1.5 knows no seconds: a job of less than a minute runs every
+-- minute there (fit_schedule).
 --
 -- Not here: the code of the functions (functions/) and the call when a document is queued (wake_ups).
 
@@ -49,6 +50,7 @@ values
   ('jobs', null, '{}', 'Submits check jobs, shows their status, cancels and reruns them'),
   ('pubsub', null, '{}', 'Reads the pictures of a check job that Pub/Sub pushes'),
   ('volume-orchestrator', '30 seconds', '{}', 'Moves volumes from stage to stage and recovers stuck ones'),
+  ('pool-manager', '30 seconds', '{}', 'Assigns the workers of the pool to lanes where no program of the pool leads it'),
   ('alerts', '* * * * *', '{}', 'Checks disk space and services, and sends alert notices');
 
 create function public.is_function_enabled(p_function_name text)
@@ -118,6 +120,7 @@ declare
   v_id bigint;
 begin
   perform private.require_text('p_function_name', p_function_name, 200);
+  perform private.count_event('function_starts', array[p_function_name]);
   insert into private.function_runs as f (function_name, started_at) values (p_function_name, clock_timestamp())
   returning f.id into v_id;
   delete from private.function_runs as f
@@ -147,6 +150,8 @@ volatile
 security definer          -- the service role has no privileges on schema private
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_run private.function_runs;
 begin
   if (p_outcome in ('completed', 'refused', 'failed')) is not true then
     raise exception 'unknown outcome %', coalesce(p_outcome, 'null')
@@ -154,8 +159,15 @@ begin
   end if;
   update private.function_runs as f
   set ended_at = clock_timestamp(), outcome = p_outcome, error = left(p_error, 1000), result = p_result
-  where f.id = p_run_id and f.ended_at is null;
-  return found;
+  where f.id = p_run_id and f.ended_at is null
+  returning f.* into v_run;
+  if not found then
+    return false;
+  end if;
+  perform private.count_event(
+    'functions', array[v_run.function_name, p_outcome], extract(epoch from v_run.ended_at - v_run.started_at)
+  );
+  return true;
 end;
 $$;
 comment on function public.end_function_run(bigint, text, text, jsonb) is
@@ -424,7 +436,25 @@ as $$
 $$;
 comment on function private.cron_jobs() is 'The jobs that pg_cron should have, by name.';
 
-create function private.apply_schedules()
+create function private.fit_schedule(p_schedule text)
+returns text
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  select case
+    when p_schedule like '% seconds' and exists (
+      select 1 from pg_catalog.pg_extension as e
+      where e.extname = 'pg_cron' and string_to_array(substring(e.extversion from '^\d+\.\d+'), '.')::integer[] < array[1, 5]
+    ) then '* * * * *'
+    else p_schedule
+  end;
+$$;
+comment on function private.fit_schedule(text) is
+  'The schedule as the installed pg_cron can keep it: before 1.5 it knows no seconds, and the job runs every minute.';
+
+create function private.apply_schedules(p_again boolean default false)
 returns integer
 language plpgsql
 volatile
@@ -434,25 +464,31 @@ as $$
 declare
   v_count integer;
 begin
-  if not exists (select 1 from pg_namespace as n where n.nspname = 'cron') then
+  if not exists (select 1 from pg_extension as e where e.extname = 'pg_cron') then
     return 0;
+  end if;
+  if not has_schema_privilege('cron', 'usage') then
+    raise exception 'the role % has no privileges on the schema of pg_cron', current_user
+      using errcode = '42501', hint = format('As a superuser, run "grant usage on schema cron to %I".', current_user);
   end if;
   perform cron.unschedule(j.jobname)
   from cron.job as j
   where j.jobname like 'pagewarden-%' and not exists (
     select 1 from private.cron_jobs() as w where w.name = j.jobname
   );
-  select count(cron.schedule(w.name, w.schedule, w.command)) into v_count
+  select count(cron.schedule(w.name, private.fit_schedule(w.schedule), w.command)) into v_count
   from private.cron_jobs() as w
-  where not exists (
+  where p_again or not exists (
     select 1 from cron.job as j
-    where j.jobname = w.name and j.schedule = w.schedule and j.command = w.command
+    where j.jobname = w.name and j.schedule = private.fit_schedule(w.schedule) and j.command = w.command
   );
   return v_count;
 end;
 $$;
-comment on function private.apply_schedules() is
-  'Update the pg_cron jobs to match private.cron_jobs(), if pg_cron is installed. Returns the number of changed jobs.';
+comment on function private.apply_schedules(boolean) is
+  'Update the pg_cron jobs to match private.cron_jobs(), if pg_cron is installed. p_again also writes those that '
+  'match: pg_cron does not notice jobs of a transaction with thousands of changes to the catalog, as migrating makes '
+  'them. Returns the number of jobs written.';
 
 create function private.apply_changed_schedules()
 returns trigger

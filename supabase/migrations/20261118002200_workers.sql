@@ -403,7 +403,13 @@ begin
       for update of k
     ) as x
     where w.worker_id = x.worker_id
-    returning x.old_lane
+    returning x.old_lane, w.lane as new_lane
+  ),
+  counted as (
+    insert into private.counter_changes (counter, labels, events, seconds)
+    select 'pool_switches', array[c.new_lane], count(*), 0
+    from changed as c where c.old_lane is not null
+    group by c.new_lane
   )
   select count(c.old_lane) into v_answer.switches from changed as c;
   insert into private.pool_history (at, backlog, allocation, switches, leader)
@@ -540,7 +546,7 @@ declare
 begin
   perform private.require_text('p_engine', p_engine, 200);
   if (p_per_second > 0 and p_per_second <= 1e6) is not true then
-    raise exception 'p_per_second must be positive' using errcode = '22023', hint = 'Omit the limit instead.';
+    raise exception 'p_per_second must be positive' using errcode = '22023', hint = 'To read without a limit, leave PAGEWARDEN_ENGINE_CALLS_PER_SECOND unset.';
   end if;
   insert into private.engine_rate_limits as e (engine, next_at)
   values (p_engine, p_now + make_interval(secs => 1 / p_per_second))

@@ -164,10 +164,14 @@ volatile
 security invoker
 set search_path = ''
 as $$
+declare
+  v_seconds double precision;
 begin
   update public.check_jobs as j
   set outcome = p_outcome, error = p_error, ended_at = p_now
-  where j.id = p_job_id;
+  where j.id = p_job_id
+  returning j.seconds - extract(epoch from j.deadline - p_now) into v_seconds;   -- since the run began
+  perform private.count_event('check_jobs', array[p_outcome, private.seconds_bucket(v_seconds)], v_seconds);
   if p_outcome <> 'SUCCEEDED' and not private.cancel_check_documents(p_job_id, p_now) then
     update public.check_jobs as j set cancel_pending = true where j.id = p_job_id;
   end if;

@@ -263,6 +263,8 @@ create index volume_tasks_retry_idx on public.volume_tasks (job_id, current_stag
   where status = 'failed' and attempts < max_attempts;
 create index volume_tasks_queued_idx on public.volume_tasks (job_id, current_stage)
   where status = 'running' and token is null;
+create index volume_tasks_waiting_idx on public.volume_tasks (current_stage, published_at)
+  where status = 'running' and token is null;
 create index volume_tasks_locked_idx on public.volume_tasks (id) where token is not null;
 -- For reading all tasks in pages, in an order that does not change in between.
 create index volume_tasks_job_id_idx on public.volume_tasks (job_id, id);

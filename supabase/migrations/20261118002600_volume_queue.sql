@@ -166,10 +166,15 @@ volatile
 security invoker
 set search_path = ''
 as $$
-  update public.volume_runs as r
-  set ended_at = p_now, outcome = p_outcome, error = p_error, pages = p_pages, failed_pages = p_failed_pages,
-      metrics = p_metrics
-  where r.token = p_token and r.ended_at is null;
+  with ended as (
+    update public.volume_runs as r
+    set ended_at = p_now, outcome = p_outcome, error = p_error, pages = p_pages, failed_pages = p_failed_pages,
+        metrics = p_metrics
+    where r.token = p_token and r.ended_at is null
+    returning r.stage, r.started_at
+  )
+  select private.count_event('volume_stages', array[e.stage, p_outcome], extract(epoch from p_now - e.started_at))
+  from ended as e;
 $$;
 comment on function private.end_volume_run(uuid, text, jsonb, timestamptz, integer, integer, jsonb) is
   'Record how a worker''s attempt at a stage ended.';
@@ -638,7 +643,7 @@ begin
 end;
 $$;
 comment on function private.fail_volume(public.volume_tasks, text, jsonb, boolean, integer, timestamptz) is
-  'Count a failure of a task that the caller has locked; p_is_final prevents a retry.';
+  'Record the failure of a task that the caller has locked; if p_is_final, the task is not retried.';
 
 create function public.fail_volume_stage(
   p_task_id bigint,

@@ -183,10 +183,8 @@ as $$
 declare
   v_count integer;
 begin
-  update public.volume_runs as r
-  set ended_at = p_now, outcome = 'taken_away'
-  from public.volume_tasks as t
-  where t.id = any (p_task_ids) and t.token is not null and r.token = t.token and r.ended_at is null;
+  perform private.end_volume_run(t.token, 'taken_away', null, p_now)
+  from public.volume_tasks as t where t.id = any (p_task_ids) and t.token is not null;
   delete from private.volume_outbox as o where o.task_id = any (p_task_ids);
   update public.volume_tasks as t
   set current_stage = s.stage, status = case s.stage when 'pending' then 'pending' else 'done' end,

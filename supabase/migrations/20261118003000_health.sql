@@ -98,7 +98,10 @@ returns table (
   open_tasks bigint,
   completed_24h bigint,
   dead_lettered_24h bigint,
-  oldest_waiting_id uuid
+  oldest_waiting_id uuid,
+  awaiting_file bigint,
+  extracting bigint,
+  extraction_failed bigint
 )
 language plpgsql
 stable
@@ -123,6 +126,9 @@ begin
     count(*) filter (where d.ocr_status = 'dead_letter') as in_dlq,
     count(*) filter (where d.ocr_status = 'pending') as pending,
     count(*) filter (where d.ocr_status = 'pending_review') as pending_review,
+    count(*) filter (where d.ocr_status = 'awaiting_file') as awaiting_file,
+    count(*) filter (where d.ocr_status = 'extracting') as extracting,
+    count(*) filter (where d.ocr_status = 'extraction_failed') as extraction_failed,
     count(*) filter (where d.retry_count > 0) as retried, coalesce(sum(d.retry_count), 0) as retries,
     max(d.retry_count) as max_retries
   into v_open
@@ -167,6 +173,9 @@ begin
   success_rate_24h_pct := round(100.0 * completed_24h / nullif(completed_24h + dead_lettered_24h, 0), 2);
   pending := v_open.pending;
   pending_review := v_open.pending_review;
+  awaiting_file := v_open.awaiting_file;
+  extracting := v_open.extracting;
+  extraction_failed := v_open.extraction_failed;
   select o.id, extract(epoch from p_now - o.created_at) into oldest_waiting_id, oldest_waiting_seconds
   from public.lanes as l
   cross join lateral (
@@ -193,7 +202,7 @@ as
 select * from private.system_health();
 comment on view public.ocr_system_health is
   'One row for HAC: the numbers of documents that are waiting, being read, completed in the last seven days, or '
-  'awaiting a decision. queued is exact up to 10,000 and estimated above that. Nullable: avg_retries, '
+  'awaiting a decision, and those of the registry whose file has not been delivered yet. queued is exact up to 10,000 and estimated above that. Nullable: avg_retries, '
   'avg_processing_seconds, success_rate_24h_pct, oldest_waiting_seconds, oldest_waiting_id.';
 grant select on public.ocr_system_health to authenticated, service_role;
 

@@ -9,7 +9,11 @@
 -- function alerts claims, sends and settles them, with retries for about a day. A silence delays notices,
 -- not alerts: conditions that are still true at its end are notified then.
 --
+-- A rate needs enough events to mean something: where the window of a rule has fewer than at_least, it grows
+-- back to the last at_least of them, up to a day. So a rate is judged at a few hundred documents a day as well.
+--
 -- Metrics that only a process can measure (free disk, GPU service) arrive through report_gauge.
+-- ocr_success_criteria shows the five criteria by which the system is judged, each of which has a rule as well.
 -- What /metrics exposes is in 03200_metrics; the health view is in 03000_health.
 
 create table public.alert_metrics (
@@ -26,11 +30,15 @@ values
   ('stuck_documents', 'documents', false, 'Documents claimed for more than 10 minutes, or without a heartbeat for 5'),
   ('dead_letter_growth', 'documents', true, 'New dead letters'),
   ('success_rate', 'share', true, 'Share of ended attempts with a result'),
-  ('version_conflict_rate', 'share', true, 'Calls with a lost lock, and serialization conflicts that persisted after all retries, per ended attempt'),
+  ('version_conflict_rate', 'share', true, 'Calls with a lost lock, and conflicts that persisted after all retries, per ended attempt'),
   ('processing_seconds', 'seconds', true, 'Average time to read a document'),
   ('retry_rate', 'share', true, 'Share of ended attempts that failed'),
+  ('retry_success_rate', 'share', true, 'Share of documents completed after one to three failed attempts, of those whose retries have ended'),
   ('seconds_to_text', 'seconds', true, 'Time from upload to text, 95th percentile'),
   ('queue_age_seconds', 'seconds', false, 'Waiting time of the next document, across all lanes that are not paused'),
+  ('awaiting_file_seconds', 'seconds', false, 'Waiting time of the registry document that has waited longest for its file'),
+  ('extracting_seconds', 'seconds', false, 'Duration of the longest extraction in progress'),
+  ('extraction_failures', 'extractions', true, 'Failed and expired extractions of registry documents'),
   ('paused_lanes', 'lanes', false, 'Lanes paused by an outage'),
   ('silent_workers', 'workers', false, 'Workers with no report for 2 minutes that have not signed off'),
   ('failed_webhooks', 'webhooks', true, 'Webhooks that failed after all retries'),
@@ -74,7 +82,9 @@ comment on table public.alert_rules is
 comment on column public.alert_rules.window_seconds is 'The window of a metric that is counted over time.';
 comment on column public.alert_rules.hold_seconds is 'How long the condition must be true without interruption before the alert fires.';
 comment on column public.alert_rules.calm_seconds is 'How long the condition must be false without interruption before the alert is resolved.';
-comment on column public.alert_rules.at_least is 'With fewer events in the window the condition counts as false.';
+comment on column public.alert_rules.at_least is
+  'The sample that a rate or an average needs. With fewer events in the window, the window grows back to the last '
+  'at_least events, up to a day; if the day has fewer, the condition counts as false.';
 comment on column public.alert_rules.advice is 'What to do. Details are in docs/how-to/handbook.md.';
 create index alert_rules_metric_idx on public.alert_rules (metric);
 insert into public.alert_rules
@@ -82,12 +92,20 @@ insert into public.alert_rules
 values
   ('stuck-critical', 'stuck_documents', '>', 10, null, 900, 300, 0, 'critical', 'Open the Stuck page and check that the workers are alive.'),
   ('dead-letters-critical', 'dead_letter_growth', '>', 20, 3600, 0, 600, 0, 'critical', 'Open the Dead letters page, grouped by error.'),
-  ('success-critical', 'success_rate', '<', 0.5, 3600, 0, 600, 10, 'critical', 'Check the Dead letters page and the worker logs.'),
-  ('conflicts-critical', 'version_conflict_rate', '>', 0.25, 600, 0, 600, 10, 'critical', 'Workers lose their locks: check whether they are too slow or were suspended.'),
+  ('success-critical', 'success_rate', '<', 0.5, 3600, 0, 600, 30, 'critical', 'Check the Dead letters page and the worker logs.'),
+  ('conflicts-critical', 'version_conflict_rate', '>', 0.25, 600, 0, 600, 30, 'critical', 'Workers lose their locks: check whether they are too slow or were suspended.'),
   ('stuck-warning', 'stuck_documents', '>', 5, null, 600, 300, 0, 'warning', 'Open the Stuck page.'),
-  ('slow-warning', 'processing_seconds', '>', 60, 3600, 0, 600, 5, 'warning', 'Reading is slow: check the Workers page and the load of the machine.'),
-  ('retries-warning', 'retry_rate', '>', 0.4, 3600, 0, 600, 10, 'warning', 'Check the latest document errors.'),
+  ('slow-warning', 'processing_seconds', '>', 60, 3600, 0, 600, 30, 'warning', 'Reading is slow: check the Workers page and the load of the machine.'),
+  ('retries-warning', 'retry_rate', '>', 0.4, 3600, 0, 600, 30, 'warning', 'Check the latest document errors.'),
+  ('stuck-any-warning', 'stuck_documents', '>', 0, null, 3600, 300, 0, 'warning', 'Open the Stuck page: the sweep did not take these documents back.'),
+  ('dead-letters-warning', 'dead_letter_growth', '>', 2, 86400, 86400, 3600, 0, 'warning', 'Three dead letters a day or more: open the Dead letters page, grouped by error.'),
+  ('retry-success-warning', 'retry_success_rate', '<', 0.9, 86400, 0, 3600, 10, 'warning', 'Retries do not help: the causes last longer than the backoff. Check the Dead letters page.'),
+  ('conflicts-warning', 'version_conflict_rate', '>', 0.01, 86400, 0, 3600, 100, 'warning', 'Workers lose their locks now and then: compare the times with their logs.'),
+  ('slow-day-warning', 'processing_seconds', '>', 40, 86400, 0, 3600, 30, 'warning', 'Reading takes longer than planned: check the Workers page, or the length of the documents.'),
   ('waiting-warning', 'queue_age_seconds', '>', 3600, null, 600, 300, 0, 'warning', 'No workers, or too few, are claiming documents: start more.'),
+  ('awaiting-file-warning', 'awaiting_file_seconds', '>', 3600, null, 600, 300, 0, 'warning', 'No extractors, or too few, are fetching files: start more. Failed extractions are in ocr_errors.'),
+  ('extracting-warning', 'extracting_seconds', '>', 3600, null, 600, 300, 0, 'warning', 'An extractor renews its lease but does not deliver: check its log. Status 1 returns the document.'),
+  ('extractions-warning', 'extraction_failures', '>', 10, 3600, 0, 600, 0, 'warning', 'Check error_message in extraction_queue, and the logs of the extractors.'),
   ('lane-paused-critical', 'paused_lanes', '>', 0, null, 300, 60, 0, 'critical', 'An engine, the GPU service or the file store is unavailable; the Lanes page shows which.'),
   ('silent-workers-warning', 'silent_workers', '>', 0, null, 300, 120, 0, 'warning', 'A worker died: check its log. The sweep has returned its documents to the queue.'),
   ('webhooks-warning', 'failed_webhooks', '>', 0, 3600, 0, 600, 0, 'warning', 'A webhook was not delivered: the webhooks table has its URL and error.'),
@@ -261,26 +279,106 @@ $$;
 comment on function private.report_conflict(text, uuid, uuid) is 'See public.report_conflict.';
 grant execute on function private.report_conflict(text, uuid, uuid) to authenticated, service_role;
 
--- Every claim ends as a result or a failure.
-create function private.count_ended_attempts(p_since timestamptz, p_now timestamptz, out v_results bigint, out v_failures bigint)
+create function private.find_window_start(p_since timestamptz, p_at_least integer, p_kinds text[], p_now timestamptz)
+returns timestamptz
 language sql
 stable
 security invoker
 set search_path = ''
 as $$
-  select
-    (select count(*) from public.ocr_processing_logs as r where r.created_at > p_since and r.created_at <= p_now),
+  -- least() ignores null: without any event the window stays as it is.
+  select least(p_since, min(e.created_at) - interval '1 microsecond')
+  from (
     (
-      select count(*) from public.ocr_errors as e
-      where e.created_at > p_since and e.created_at <= p_now and e.kind in ('failure', 'lock_expired', 'deadline')
-    );
+      select r.created_at from public.ocr_processing_logs as r
+      where r.created_at > p_now - interval '1 day' and r.created_at <= p_now
+      order by r.created_at desc limit p_at_least
+    )
+    union all
+    (
+      select e.created_at from public.ocr_errors as e
+      where e.created_at > p_now - interval '1 day' and e.created_at <= p_now and e.kind = any (p_kinds)
+      order by e.created_at desc limit p_at_least
+    )
+    order by created_at desc limit p_at_least
+  ) as e;
 $$;
-comment on function private.count_ended_attempts(timestamptz, timestamptz) is 'Results and failed attempts between two times.';
+comment on function private.find_window_start(timestamptz, integer, text[], timestamptz) is
+  'p_since, or the time of the last p_at_least results and errors of these kinds if that is earlier; at most a day ago.';
+
+create function private.measure_attempts(
+  p_metric text,
+  p_since timestamptz,
+  p_at_least integer,
+  p_now timestamptz,
+  out v_value double precision,
+  out v_events bigint
+)
+language plpgsql
+stable
+security invoker
+set search_path = ''
+as $$
+declare
+  -- Every claim ends as a result or a failure; one that never came to its claim ends as a conflict.
+  v_kinds constant text[] := array['failure', 'lock_expired', 'deadline']
+    || case when p_metric = 'version_conflict_rate' then array['conflict'] else '{}' end;
+  v_since constant timestamptz := private.find_window_start(p_since, p_at_least, v_kinds, p_now);
+  v_results bigint;
+  v_errors bigint;
+  v_conflicts bigint;
+begin
+  select count(*) into v_results
+  from public.ocr_processing_logs as r where r.created_at > v_since and r.created_at <= p_now;
+  select count(*), count(*) filter (where e.kind = 'conflict') into v_errors, v_conflicts
+  from public.ocr_errors as e where e.created_at > v_since and e.created_at <= p_now and e.kind = any (v_kinds);
+  if p_metric = 'version_conflict_rate' then
+    v_conflicts := v_conflicts + (
+      select count(*) from private.conflicts as c where c.happened_at > v_since and c.happened_at <= p_now
+    );
+  end if;
+  v_events := v_results + v_errors;
+  v_value := case p_metric
+    when 'success_rate' then v_results when 'retry_rate' then v_errors else v_conflicts
+  end / nullif(v_events, 0)::double precision;
+end;
+$$;
+comment on function private.measure_attempts(text, timestamptz, integer, timestamptz) is
+  'Measure success_rate, retry_rate or version_conflict_rate of the attempts that ended since p_since, or of the last '
+  'p_at_least.';
+
+create function private.measure_retries(
+  p_since timestamptz,
+  p_now timestamptz,
+  out v_value double precision,
+  out v_events bigint
+)
+language sql
+stable
+security invoker
+set search_path = ''
+as $$
+  -- A file that was refused for good at its first attempt was not retried.
+  select c.completed / nullif(c.completed + d.dead, 0)::double precision, c.completed + d.dead
+  from (
+    select count(*) as completed from public.ocr_processing_logs as r
+    where r.created_at > p_since and r.created_at <= p_now and r.retry_count between 1 and 3
+  ) as c
+  cross join (
+    select count(*) as dead from public.ocr_dead_letter as l
+    join public.documents as d on d.id = l.document_id
+    where l.last_failed_at > p_since and l.last_failed_at <= p_now
+      and l.status in ('pending', 'investigating', 'manual', 'abandoned') and d.retry_count between 2 and 3
+  ) as d;
+$$;
+comment on function private.measure_retries(timestamptz, timestamptz) is
+  'Measure retry_success_rate: documents whose retries ended since p_since, and how many of them were completed.';
 
 -- v_value is null without a measurement; v_events is the sample size, for rules with at_least.
 create function private.measure_metric(
   p_metric text,
   p_window_seconds integer,
+  p_at_least integer,
   p_now timestamptz,
   out v_value double precision,
   out v_events bigint,
@@ -293,12 +391,7 @@ set search_path = ''
 as $$
 declare
   v_since timestamptz := p_now - make_interval(secs => coalesce(p_window_seconds, 3600));
-  v_ended record;
 begin
-  if p_metric in ('success_rate', 'retry_rate', 'version_conflict_rate') then
-    v_ended := private.count_ended_attempts(v_since, p_now);
-    v_events := v_ended.v_results + v_ended.v_failures;
-  end if;
   case p_metric
     when 'stuck_documents' then
       select count(*), string_agg(d.name, ', ' order by d.claimed_at) filter (where d.row <= 3)
@@ -313,23 +406,17 @@ begin
       select count(*), mode() within group (order by l.error_group) into v_value, v_detail
       from public.ocr_dead_letter as l
       where l.status in ('pending', 'investigating', 'requeued', 'manual') and l.last_failed_at > v_since and l.last_failed_at <= p_now;
-    when 'success_rate' then
-      v_value := v_ended.v_results / nullif(v_events, 0)::double precision;
-    when 'retry_rate' then
-      v_value := v_ended.v_failures / nullif(v_events, 0)::double precision;
-    when 'version_conflict_rate' then
-      v_value := (
-        (select count(*) from private.conflicts as c where c.happened_at > v_since and c.happened_at <= p_now)
-        + (
-          select count(*) from public.ocr_errors as e
-          where e.created_at > v_since and e.created_at <= p_now and e.kind = 'conflict'
-        )
-      ) / nullif(v_events, 0)::double precision;
+    when 'success_rate', 'retry_rate', 'version_conflict_rate' then
+      select m.* into v_value, v_events from private.measure_attempts(p_metric, v_since, p_at_least, p_now) as m;
+    when 'retry_success_rate' then
+      select m.* into v_value, v_events from private.measure_retries(v_since, p_now) as m;
     when 'processing_seconds' then
+      v_since := private.find_window_start(v_since, p_at_least, '{}', p_now);
       select avg(r.processing_time_ms) / 1000, count(*) into v_value, v_events
       from public.ocr_processing_logs as r
       where r.created_at > v_since and r.created_at <= p_now and r.processing_time_ms is not null;
     when 'seconds_to_text' then
+      v_since := private.find_window_start(v_since, p_at_least, '{}', p_now);
       select percentile_cont(0.95) within group (order by r.seconds_to_text), count(*) into v_value, v_events
       from public.ocr_processing_logs as r
       where r.created_at > v_since and r.created_at <= p_now;
@@ -345,6 +432,21 @@ begin
       ) as o
       where l.paused_at is null;
       v_value := coalesce(v_value, 0);
+    when 'awaiting_file_seconds', 'extracting_seconds' then
+      select extract(epoch from p_now - o.since), o.name into v_value, v_detail
+      from (
+        select d.name, case p_metric when 'extracting_seconds' then d.extraction_started_at else d.created_at end as since
+        from private.queue_parked as k
+        join public.documents as d on d.id = k.document_id
+        where k.ocr_status = case p_metric when 'extracting_seconds' then 'extracting' else 'awaiting_file' end
+      ) as o
+      order by o.since, o.name
+      limit 1;
+      v_value := coalesce(v_value, 0);
+    when 'extraction_failures' then
+      select count(*), mode() within group (order by e.error_group) into v_value, v_detail
+      from public.ocr_errors as e
+      where e.kind = 'extraction' and e.created_at > v_since and e.created_at <= p_now;
     when 'paused_lanes' then
       select count(*), string_agg(format('%s: %s', l.lane, l.pause_reason), '; ' order by l.lane) into v_value, v_detail
       from public.lanes as l where l.pause_kind = 'outage';
@@ -380,7 +482,61 @@ begin
   v_events := coalesce(v_events, 0);
 end;
 $$;
-comment on function private.measure_metric(text, integer, timestamptz) is 'Measure a metric now, or over the last p_window_seconds.';
+comment on function private.measure_metric(text, integer, integer, timestamptz) is
+  'Measure a metric now, or over the last p_window_seconds; a rate or an average over p_at_least events or more, if '
+  'the last day had them.';
+
+create function private.success_criteria(p_now timestamptz default now())
+returns table (
+  criterion text,
+  value double precision,
+  unit text,
+  comparison text,
+  threshold double precision,
+  met boolean,
+  events bigint
+)
+language plpgsql
+stable
+security definer          -- checks the caller's role, then reads tables the caller may not
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  -- A connection without a token is an operator's own.
+  if auth.role() is not null and not private.is_service() and not private.is_admin() then
+    raise exception 'the success criteria require the "admin" role (HAC)'
+      using errcode = '42501', hint = 'Ask an administrator to grant you the "admin" role.';
+  end if;
+  return query
+  select c.criterion, m.v_value, a.unit, c.comparison, c.threshold,
+    case c.comparison
+      when '=' then m.v_value = c.threshold when '>' then m.v_value > c.threshold else m.v_value < c.threshold
+    end,
+    case when a.unit <> 'documents' then m.v_events end
+  from (
+    values
+      (1, 'Stuck documents', 'stuck_documents', '=', 0::double precision),
+      (2, 'Successful retries', 'retry_success_rate', '>', 0.9),
+      (3, 'New dead letters', 'dead_letter_growth', '<', 3),
+      (4, 'Version conflicts', 'version_conflict_rate', '<', 0.01),
+      (5, 'Reading time', 'processing_seconds', '<', 40)
+  ) as c (place, criterion, metric, comparison, threshold)
+  join public.alert_metrics as a on a.metric = c.metric
+  cross join lateral private.measure_metric(c.metric, 86400, 0, p_now) as m
+  order by c.place;
+end;
+$$;
+comment on function private.success_criteria(timestamptz) is 'See public.ocr_success_criteria.';
+grant execute on function private.success_criteria(timestamptz) to authenticated, service_role;
+
+create view public.ocr_success_criteria
+with (security_invoker = true)
+as
+select * from private.success_criteria();
+comment on view public.ocr_success_criteria is
+  'One row for each of the five success criteria: its value over the last 24 hours (stuck documents: now), what it '
+  'should be, and whether that is met; events is the sample of a share or an average. Nullable: value, met, events.';
+grant select on public.ocr_success_criteria to authenticated, service_role;
 
 create function private.is_silenced(p_rule text, p_now timestamptz)
 returns boolean
@@ -481,7 +637,9 @@ security invoker
 set search_path = ''
 as $$
 declare
-  v_measured record := private.measure_metric((p_rule).metric, (p_rule).window_seconds, p_now);
+  v_measured record := private.measure_metric(
+    (p_rule).metric, (p_rule).window_seconds, (p_rule).at_least, p_now
+  );
   v_broken boolean := coalesce(
     v_measured.v_events >= (p_rule).at_least and case (p_rule).comparison
       when '>' then v_measured.v_value > (p_rule).threshold else v_measured.v_value < (p_rule).threshold end,

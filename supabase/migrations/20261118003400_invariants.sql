@@ -101,6 +101,14 @@ as $$
   from public.documents as d
   where d.ocr_status in ('queued', 'queued_for_pdf') and d.retry_count >= d.max_attempts
   union all
+  select 'an extraction has an end', d.id, d.ocr_status
+  from public.documents as d
+  where (d.ocr_status in ('extracting', 'extraction_failed')) <> (d.extraction_due_at is not null)
+  union all
+  select 'worker_id is an extractor of a document without its file', d.id, format('%s, %s', d.ocr_status, d.worker_id)
+  from public.documents as d
+  where d.worker_id is not null and d.ocr_status not in ('awaiting_file', 'extracting', 'extraction_failed')
+  union all
   select 'failures and rescues do not exceed claims', d.id, format('%s claims, %s failures, %s rescues', d.attempts, d.retry_count, d.rescues)
   from public.documents as d
   where d.attempts < d.retry_count + d.rescues + (d.lock_token is not null)::integer

@@ -8,9 +8,14 @@
 
 do $$
 begin
-  if exists (select 1 from pg_catalog.pg_available_extensions as e where e.name = 'pg_cron') then
-    create extension if not exists pg_cron;
-  end if;
+  create extension if not exists pg_cron;
+exception
+  when feature_not_supported then
+    null;   -- not on this server
+  when insufficient_privilege or undefined_object or raise_exception or object_not_in_prerequisite_state then
+    raise warning 'pg_cron is unavailable: %', sqlerrm
+      using hint = 'pagewarden schedule does the same. To use pg_cron, add it to shared_preload_libraries, set '
+        'cron.database_name, create the extension as a superuser, and run "select private.apply_schedules()".';
 end;
 $$;
 

@@ -20,7 +20,7 @@ async def test_killed_dispatchers_and_invocations_lose_nothing() -> None:
         lock_seconds=2,
         heartbeat_seconds=0.5,
     ) as opened:
-        figures = await functions.kill_processes(opened, KILLS, random.Random(5))
+        figures = await functions.kill_processes(opened, KILLS, random.Random(5))  # noqa: S311  # no secret
     assert figures.killed_dispatchers + figures.killed_invocations == KILLS
     assert figures.documents >= functions.QUEUED
     assert figures.problems == []

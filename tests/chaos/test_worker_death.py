@@ -55,7 +55,7 @@ async def test_another_worker_resumes_after_a_kill(
                 await workers.wait_until(conn, ENDED)
         print(f"reclaimed {seconds:.1f} s after kill -9, with a lock of {lock:g} s")  # noqa: T201
         counts = await workers.select_documents(conn, "attempts", "rescues", "retry_count")
-        assert counts == [(2, 1, 0)]
+        assert counts == [(2, 0, 0)]  # pages were saved, so it is not counted as a rescue
         texts = await (
             await conn.execute("select text from public.ocr_pages order by page_number")
         ).fetchall()

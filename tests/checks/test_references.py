@@ -54,7 +54,7 @@ def test_csv_has_a_row_for_each_string() -> None:
         ("r.csv", b"image,text\n", "the file lists no pictures"),
         ("r.xlsx", b"PK", "references must be .json or .csv files"),
         ("r.csv", "image,text\na,é".encode("latin-1"), "byte 13 is not valid UTF-8"),
-        ("r.json", b" " * (references.MAX_BYTES + 1), "the file has more than 10,000,000 bytes"),
+        ("r.json", b" " * (references.MAX_BYTES + 1), "the file is larger than 10,000,000 bytes"),
         ("r.json", json.dumps({"a": ["x"] * 1001}).encode(), "more than 1,000 strings"),
         ("r.json", json.dumps({"a": "x" * 5001}).encode(), "more than 5,000 characters"),
     ],

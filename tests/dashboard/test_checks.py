@@ -190,7 +190,7 @@ async def test_everything_but_dropping_works_without_scripts(
         await expect(page.locator("#notice")).to_have_text("The pictures were queued.")
         await site.functions.read()
         await page.reload()
-        await page.get_by_role("link", name="Decide 1 picture").click()
+        await page.get_by_role("link", name="Review 1 picture").click()
         await page.get_by_role("link", name="Issue 1: show it").click()
         assert page.url.endswith("#mark-1")
         await page.get_by_role("button", name="Accept").click()

@@ -24,7 +24,7 @@ PAUSED = {"lane": "pdf", "paused_at": "2026-01-01T00:00:00Z", "pause_reason": "t
         ({}, [], "idle", "no documents are waiting"),
         ({"processing": 1}, [], "running", "1 document is being read"),
         ({"queued": 2, "oldest_waiting_seconds": 5}, [], "running", "0 documents are"),
-        ({"queued": 2, "oldest_waiting_seconds": 90}, [], "stalled", "no worker is processing"),
+        ({"queued": 2, "oldest_waiting_seconds": 100}, [], "stalled", "nothing reads them"),
         ({"queued": 2}, [PAUSED], "stalled", "lane pdf is paused (the GPU is away)"),
         ({"processing": 3, "stuck": 1}, [], "stalled", "1 document is stuck"),
     ],
@@ -78,3 +78,26 @@ async def test_the_overview_is_for_hac(site: sites.Site) -> None:
     async with site.client(person) as client:
         assert (await client.get("/")).headers["location"] == "/documents"
         assert 'href="/overview"' not in (await client.get("/documents")).text
+
+
+async def test_success_criteria_are_a_tile(site: sites.Site) -> None:
+    """Each with its value, its target and whether it is met; also in words."""
+    person = await site.add_person(admin=True)
+    factory = site.functions.factory
+    await factory.completed(person.case)
+    for _ in range(3):
+        await factory.dead_letter(person.case)
+    async with site.browser(person) as page:
+        await page.goto("/overview")
+        tile = page.get_by_role("region", name="Success criteria")
+        await expect(page.locator("#live-state")).to_have_text("Live")
+        await expect(tile.locator(".met")).to_have_text(
+            ["Stuck documents 0 met, target 0", "Version conflicts 0 % met, target < 1 %",
+             "Reading time 0.1 s met, target < 40 s"]
+        )  # fmt: skip
+        await expect(tile.locator(".missed")).to_have_text(
+            ["New dead letters 3 missed, target < 3"]
+        )
+        await expect(tile.locator(".unknown")).to_have_text(
+            ["Successful retries — no data, target > 90 %"]
+        )

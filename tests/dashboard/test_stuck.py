@@ -36,6 +36,7 @@ ALIVE: dict[str, Any] = {
     "max_attempts": 3,
     "rescues": 0,
     "max_rescues": 3,
+    "new_pages": 0,
 }
 SILENT = {"silent_seconds": 600.0, "lock_expires_at": _at(-9), "sweep_due_at": _at(-9)}
 
@@ -48,6 +49,7 @@ SILENT = {"silent_seconds": 600.0, "lock_expires_at": _at(-9), "sweep_due_at": _
         ({"retry_count": 2}, ["failure 3 of 3 and moves to dead letters"]),
         ({}, ["If released now, it returns to the queue as rescue 1 of 3."]),
         ({"rescues": 3}, ["it moves to dead letters, because all 3 rescues have been used"]),
+        ({"rescues": 3, "new_pages": 1}, ["with its new pages, and no rescue is counted"]),
         (
             SILENT,
             ["last seen 10 min ago; its lock has expired", "on its next run: it returns"],

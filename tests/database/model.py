@@ -50,11 +50,20 @@ class Document:
     results: int = 0
     pages: dict[tuple[int, str], dict[int, str]] = field(default_factory=dict)
     page_count: int | None = None
+    saved_at: dict[tuple[int, int], datetime] = field(default_factory=dict)
     begun: tuple[str, str] | None = None  # token and invocation
 
     def is_begun(self, token: str) -> bool:
         """Tell whether an invocation has begun under this token."""
         return self.begun is not None and self.begun[0] == token
+
+    @property
+    def has_new_pages(self) -> bool:
+        """Say whether the current claim saved a page that could be read."""
+        return any(
+            status != "failed" and self.saved_at[self.reading, number] >= _some(self.claimed_at)
+            for number, status in self.open_pages.items()
+        )
 
     @property
     def open_pages(self) -> dict[int, str]:
@@ -164,8 +173,8 @@ class Model:
             self.give_back(doc, now)
 
     def rescue(self, doc: Document, now: datetime) -> None:
-        """Count an expired lock."""
-        doc.rescues += 1
+        """Count an expired lock, unless the document got on."""
+        doc.rescues += not doc.has_new_pages
         if doc.rescues > MAX_RESCUES:
             self.bury(doc, now)
         else:

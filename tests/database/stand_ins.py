@@ -12,6 +12,8 @@ from tests.database import queries
 if TYPE_CHECKING:
     import psycopg
 
+    from tests.support import databases
+
 URL = "https://project.example.org"
 KEY = "sb_secret_stand_in"
 
@@ -69,13 +71,10 @@ async def install_pg_net(conn: psycopg.AsyncConnection, **secrets: str) -> None:
         await conn.execute("insert into vault.secrets values (%s, %s)", (name, secret))
 
 
-async def install_pg_cron(conn: psycopg.AsyncConnection) -> None:
-    """Put pg_cron there."""
-    await conn.execute(_PG_CRON)
-
-
-async def list_pg_cron(admin: psycopg.AsyncConnection) -> None:
-    """Have the catalog say that it is an extension, as on Supabase."""
+async def install_pg_cron(database: databases.Database) -> None:
+    """Put pg_cron there; the catalog lists it as an extension, so that the migrations use it."""
+    await (await database.connect()).execute(_PG_CRON)
+    admin = await database.connect("supabase_admin")
     await admin.execute("set allow_system_table_mods = on")
     await admin.execute(
         "insert into pg_extension"

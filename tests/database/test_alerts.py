@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -14,114 +13,24 @@ from hypothesis import strategies as st
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from tests.database import factories, people, queries, volumes
+from tests.database import people, queries, volumes
+from tests.database.watching import MINUTE, START, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from tests.support import databases
 
-START = datetime(2030, 1, 1, 12, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
-TOKEN = "00000000-0000-0000-0000-000000000001"
 RULES = "select rule, severity, hold_seconds, calm_seconds from alert_rules order by rule"
-
-
-@dataclass(slots=True)
-class Watch:
-    """A database whose clock the test holds."""
-
-    database: databases.Database
-    conn: psycopg.AsyncConnection
-    factory: factories.Factory
-    now: datetime = START
-    case: uuid.UUID | None = None
-    counter: int = 0
-    told: list[str] = field(default_factory=list)
-
-    async def run(self, query: str, *params: object) -> None:
-        """Change something, with all rights."""
-        await self.conn.execute(query.encode(), params)
-
-    async def pass_time(
-        self, minutes: int, each: Callable[[], Any] | None = None
-    ) -> list[tuple[int, str]]:
-        """Evaluate minute by minute; tells which notices came after how many minutes."""
-        told = []
-        for minute in range(1, minutes + 1):
-            self.now += MINUTE
-            if each is not None:
-                await each()
-            await self.run("select public.evaluate_alerts(%s)", self.now)
-            told += [(minute, notice) for notice in await self.news()]
-        return told
-
-    async def news(self) -> list[str]:
-        """Take what has to be told since the last time."""
-        rows = await queries.rows(
-            self.conn, "select * from public.claim_alert_notices(100, 3600, %s)", (self.now,)
-        )
-        for row in rows:
-            await self.run("select public.settle_alert_notice(%s, 1, null, true)", row["id"])
-        return sorted(
-            f"{row['body']['rule']} {row['body']['kind']} {row['channel']}" for row in rows
-        )
-
-    async def open(self) -> list[str]:
-        """Name the rules whose alert is open."""
-        query = "select rule from alerts where resolved_at is null order by rule"
-        return [row["rule"] for row in await queries.rows(self.conn, query)]
-
-    async def document(self, **values: Any) -> None:
-        """Have a document of this kind, with results or errors around it."""
-        self.counter += 1
-        columns = {"case_id": self.case, "name": f"d{self.counter}", "lane": "image"} | values
-        names = ", ".join(columns)
-        marks = ", ".join(["%s"] * len(columns))
-        await self.run(f"insert into documents ({names}) values ({marks})", *columns.values())
-
-    async def result(self, milliseconds: int = 1000) -> None:
-        """Have something been read just now."""
-        await self.run(
-            "insert into ocr_processing_logs (document_id, ocr_data, processing_time_ms, "
-            "seconds_to_text, created_at) values (gen_random_uuid(), '{}', %s, 1, %s)",
-            milliseconds, self.now,
-        )  # fmt: skip
-
-    async def failure(self, kind: str = "failure") -> None:
-        """Have an attempt failed just now."""
-        await self.run(
-            "insert into ocr_errors (kind, error_message, created_at) values (%s, 'x', %s)",
-            kind, self.now,
-        )  # fmt: skip
-
-    async def stuck(self, count: int) -> None:
-        """Have so many documents in hand for a quarter of an hour."""
-        await self.run("delete from documents")
-        for _ in range(count):
-            await self.document(
-                ocr_status="processing", claimed_at=self.now - timedelta(minutes=15),
-                locked_by="w", locked_at=self.now, lock_token=TOKEN,
-                lock_expires_at=self.now + MINUTE, attempt_deadline=self.now + 60 * MINUTE,
-                version=self.counter + 1,
-            )  # fmt: skip
-        await self.run(
-            "insert into private.claims (id, claimed_at, document_ids) "
-            "select gen_random_uuid(), now(), array_agg(id) from documents having count(*) > 0"
-        )
 
 
 @pytest.fixture
 async def watch(database: databases.Database) -> AsyncIterator[Watch]:
     """Watch an empty database, from noon of a day to come."""
-    conn = await database.connect("supabase_admin", claims={"role": "service_role"})
-    await conn.execute("update alert_rules set enabled = true")
-    factory = await factories.Factory.of(database)
-    made = Watch(database, conn, factory)
-    made.case = await factory.case()
+    made = await Watch.of(database)
     yield made
     # Results and documents of these tests come from nowhere; the alerts themselves must be sound.
-    assert await queries.rows(conn, "select * from private.alert_violations()") == []
+    assert await queries.rows(made.conn, "select * from private.alert_violations()") == []
 
 
 def _fires(rule: str, severity: str) -> list[str]:
@@ -169,14 +78,9 @@ async def _nothing() -> None:
 
 async def test_dead_letters_that_grow_page_hac(watch: Watch) -> None:
     """More than 20 in an hour; the task goes when the alert does."""
-    for _ in range(20):
-        await watch.factory.dead_letter(watch.case)
-    await watch.run("update ocr_dead_letter set last_failed_at = %s", watch.now)
-    await watch.run("delete from tasks")
+    await watch.dead_letters(20, attempts=1)
     assert await watch.pass_time(2) == []
-    await watch.factory.dead_letter(watch.case)
-    await watch.run("update ocr_dead_letter set last_failed_at = %s", watch.now)
-    await watch.run("delete from tasks")
+    await watch.dead_letters(1, attempts=1)
 
     told = await watch.pass_time(1)
 
@@ -189,16 +93,15 @@ async def test_dead_letters_that_grow_page_hac(watch: Watch) -> None:
         "dead-letters-critical resolved email",
         "dead-letters-critical resolved webhook",
     ]
-    assert later[0][0] == 59 + 10  # an hour after they came, and ten minutes
+    assert later[0][0] == 57 + 10  # an hour after the first twenty came, and ten minutes
     (task,) = await queries.rows(watch.conn, "select * from tasks")
     assert task["status"] == "done"
 
 
 async def test_a_success_rate_below_half_is_critical(watch: Watch) -> None:
     """With too few attempts nothing is judged."""
-    for _ in range(4):
-        await watch.result()
-    for _ in range(5):
+    await watch.result(count=14)
+    for _ in range(15):
         await watch.failure()
     assert await watch.pass_time(1) == []
 
@@ -212,11 +115,9 @@ async def test_a_success_rate_below_half_is_critical(watch: Watch) -> None:
 
 async def test_conflicts_are_counted_against_attempts(watch: Watch) -> None:
     """More than a quarter in ten minutes: what came too late, and what never went away."""
-    for _ in range(20):
-        await watch.result()
-    for _ in range(4):
+    await watch.result(count=30)
+    for _ in range(7):
         await watch.run("insert into private.conflicts (happened_at) values (%s)", watch.now)
-    await watch.failure("conflict")
     assert await watch.pass_time(1) == []
 
     await watch.failure("conflict")
@@ -226,10 +127,11 @@ async def test_conflicts_are_counted_against_attempts(watch: Watch) -> None:
 
 
 async def test_slow_reading_is_a_warning(watch: Watch) -> None:
-    """More than a minute on average."""
-    for _ in range(5):
-        await watch.result(60_000)
+    """More than a minute on average; more than 40 s over a day."""
+    await watch.result(60_000, count=29)
     assert await watch.pass_time(1) == []
+    await watch.result(60_000)
+    assert await watch.pass_time(1) == [(1, "slow-day-warning fired slack")]
     await watch.result(60_100)
 
     assert [line for _, line in await watch.pass_time(1)] == _fires("slow-warning", "warning")
@@ -237,9 +139,8 @@ async def test_slow_reading_is_a_warning(watch: Watch) -> None:
 
 async def test_a_retry_rate_of_more_than_two_fifths_is_a_warning(watch: Watch) -> None:
     """Counted over an hour."""
+    await watch.result(count=18)
     for _ in range(12):
-        await watch.result()
-    for _ in range(8):
         await watch.failure()
     assert await watch.pass_time(1) == []
     await watch.failure("deadline")
@@ -274,6 +175,30 @@ async def _undelivered(watch: Watch) -> None:
         "values (%s, 'https://example.org', %s, false, 'gone')",
         document, watch.now,
     )  # fmt: skip
+
+
+async def _one_stuck(watch: Watch) -> None:
+    await watch.stuck(1)
+
+
+async def _three_dead(watch: Watch) -> None:
+    if not await queries.rows(watch.conn, "select 1 as one from ocr_dead_letter"):
+        await watch.dead_letters(3)
+
+
+async def _retries_in_vain(watch: Watch) -> None:
+    await watch.result(retry_count=2, count=8)
+    await watch.dead_letters(2)
+
+
+async def _some_conflicts(watch: Watch) -> None:
+    await watch.result(count=100)
+    await watch.failure("conflict")
+    await watch.run("insert into private.conflicts (happened_at) values (%s)", watch.now)
+
+
+async def _slow_day(watch: Watch) -> None:
+    await watch.result(41_000, count=30)
 
 
 async def _failing(watch: Watch) -> None:
@@ -320,10 +245,39 @@ async def _given_up(watch: Watch) -> None:
     )
 
 
+async def _without_extractors(watch: Watch) -> None:
+    await watch.run("delete from documents")
+    since = watch.now - 61 * MINUTE
+    await watch.document(ocr_status="awaiting_file", lane="acte", created_at=since)
+
+
+async def _extracting_for_hours(watch: Watch) -> None:
+    await watch.run("delete from documents")
+    since = watch.now - 61 * MINUTE
+    await watch.document(ocr_status="extracting", lane="acte", extraction_started_at=since)
+
+
+async def _failing_extractions(watch: Watch) -> None:
+    await watch.run("delete from ocr_errors")
+    await watch.run(
+        "insert into ocr_errors (kind, error_message, created_at) "
+        "select 'extraction', 'no login', %s from generate_series(1, 11)",
+        watch.now,
+    )
+
+
 OTHERS = {
     "waiting-warning": _late,
+    "awaiting-file-warning": _without_extractors,
+    "extracting-warning": _extracting_for_hours,
+    "extractions-warning": _failing_extractions,
     "lane-paused-critical": _paused,
     "silent-workers-warning": _silent,
+    "stuck-any-warning": _one_stuck,
+    "dead-letters-warning": _three_dead,
+    "retry-success-warning": _retries_in_vain,
+    "conflicts-warning": _some_conflicts,
+    "slow-day-warning": _slow_day,
     "webhooks-warning": _undelivered,
     "functions-warning": _failing,
     "volume-outages-critical": _bucket_away,
@@ -342,7 +296,8 @@ SEEDS = {
 async def test_each_other_rule_fires_after_its_time_and_resolves_by_itself(
     watch: Watch, rule: str
 ) -> None:
-    """What it watches is broken, then nothing is any more."""
+    """What it watches is broken, then nothing is any more; a day's time is shortened to an hour."""
+    await watch.run("update alert_rules set hold_seconds = least(hold_seconds, 3600)")
     (row,) = [row for row in await queries.rows(watch.conn, RULES) if row["rule"] == rule]
     hold = row["hold_seconds"] // 60
     breaking = OTHERS[rule]
@@ -354,6 +309,7 @@ async def test_each_other_rule_fires_after_its_time_and_resolves_by_itself(
     await watch.run("delete from documents")
     await watch.run("delete from private.workers")
     await watch.run("delete from private.gauges")
+    await watch.run("truncate ocr_processing_logs, ocr_errors, private.conflicts")
     await watch.run(
         "update lanes set paused_at = null, pause_kind = null, pause_reason = null, probe_at = null"
     )
@@ -381,12 +337,12 @@ async def test_every_rule_is_tried_here(watch: Watch) -> None:
 async def test_every_metric_can_be_measured(watch: Watch) -> None:
     """With nothing there it says nothing, or that there is nothing."""
     query = """
-        select m.metric, (private.measure_metric(m.metric, 3600, %s)).v_value as value
+        select m.metric, (private.measure_metric(m.metric, 3600, 30, %s)).v_value as value
         from alert_metrics as m order by 1
     """
     rows = await queries.rows(watch.conn, query, (watch.now,))
     assert {row["value"] for row in rows} <= {None, 0}
-    assert len(rows) == 16
+    assert len(rows) == 20
 
 
 async def test_a_silence_keeps_quiet_and_what_is_still_broken_is_told_after_it(

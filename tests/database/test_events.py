@@ -407,8 +407,7 @@ async def test_migrations_make_the_schedules_of_pg_cron(bare_database: databases
     Alerts have two: SQL evaluates them, and a function sends their messages, if it is to.
     """
     conn = await bare_database.connect()
-    await stand_ins.install_pg_cron(conn)
-    await stand_ins.list_pg_cron(await bare_database.connect("supabase_admin"))
+    await stand_ins.install_pg_cron(bare_database)
     for job in ("pagewarden-sweep", "nightly"):
         await conn.execute("select cron.schedule(%s, '5 seconds', 'select 1')", (job,))
 
@@ -451,7 +450,7 @@ async def test_a_change_of_the_configuration_is_a_change_of_the_schedule(
 ) -> None:
     """As our services make it: another schedule, a switch, a function that goes."""
     conn = await database.connect()
-    await stand_ins.install_pg_cron(conn)
+    await stand_ins.install_pg_cron(database)
 
     async with database.acting_as("service_role") as service:
         change = "update edge_function_config set {} where function_name = 'ocr-worker'"

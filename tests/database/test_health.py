@@ -129,6 +129,11 @@ async def test_open_documents_are_counted_by_what_they_wait_for(
     for letter, action in zip(letters, ("abandon", "manual"), strict=False):
         await factory.call("resolve_dead_letter", p_dlq_id=letter.dlq_id, p_action=action)
     await factory.call("pause_lane", p_lane="check", p_reason="maintenance")
+    for statuses in ((), (), (2,), (2, 6)):
+        document = await factory.awaiting_file(case)
+        for status in statuses:
+            query = "update extraction_queue set status_id = %s where id = %s"
+            await factory.conn.execute(query, (status, document))
     row = await queries.one(factory.conn, HEALTH)
     expected: dict[str, Any] = {
         "queued": 3,
@@ -144,6 +149,9 @@ async def test_open_documents_are_counted_by_what_they_wait_for(
         "paused_lanes": ["check"],
         "open_tasks": 3,  # a dead letter, one to type by hand, one to route
         "dead_lettered_24h": 3,
+        "awaiting_file": 2,
+        "extracting": 1,
+        "extraction_failed": 1,
     }
     assert {name: row[name] for name in expected} == expected
     assert row["oldest_waiting_seconds"] >= 0

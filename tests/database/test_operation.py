@@ -116,7 +116,7 @@ async def test_a_function_is_switched_and_scheduled_and_it_is_written_down(
     factory = await factories.Factory.of(database)
     admin, stranger = await factory.user(admin=True), await factory.user()
     conn = await database.connect()
-    await stand_ins.install_pg_cron(conn)
+    await stand_ins.install_pg_cron(database)
     call = {"p_function_name": "retention"}
 
     (set_,) = await people.call(

@@ -223,8 +223,8 @@ async def test_a_page_of_cases_reads_a_hundred_documents_of_each_at_most(
         async with plans.collected(conn) as found:
             rows = await queries.rows(conn, "select * from list_cases(p_limit => 10)")
         await conn.execute("reset role")
-        assert {(row["documents"], row["are_more"]) for row in rows} == {(100, True)}
-        (listed,) = [plan for plan in found if "as are_more" in plan.statement]
+        assert {(row["documents"], row["has_more"]) for row in rows} == {(100, True)}
+        (listed,) = [plan for plan in found if "as has_more" in plan.statement]
         assert not {"documents", "cases"} & listed.scanned()
         assert listed.read()["documents"] <= 1000
 

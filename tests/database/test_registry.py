@@ -33,11 +33,15 @@ async def test_document_is_extracted_and_read(registry: Registry) -> None:
     assert (entry.status, entry.priority) == (RegistryStatus.EN_ATTENTE, 5)
     assert [waiting.id for waiting in await registry.list_waiting("acte")] == [entry.id, later.id]
 
+    assert not await registry.renew(entry.id)
     assert await registry.begin(entry.id)
+    assert await registry.renew(entry.id)
     assert await registry.attach(entry.id, "registry/urgent.PDF", sha256="a" * 64)
     attached = await registry.get(entry.id)
     assert attached is not None
     assert (attached.status, attached.path) == (RegistryStatus.COMPLETE, "registry/urgent.PDF")
+    assert (attached.worker_id, attached.extracted_by) == (None, "extractor-1")
+    assert not await registry.attach(entry.id, "registry/again.pdf")
 
     (claim,) = await registry.database.rpc(
         "claim_documents", p_worker_id="w", p_lanes=["acte"], p_limit=1, p_lock_timeout=60
@@ -66,6 +70,7 @@ async def test_change_by_another_extractor_makes_a_call_return_false(registry: R
     loser = other if began[0] else registry
     assert not await loser.attach(entry.id, "registry/stolen.pdf")
     assert not await loser.fail(entry.id, "not mine")
+    assert not await loser.renew(entry.id)
     winner = registry if began[0] else other
     assert await loser.release(entry.id, worker_id=winner.worker_id)
     assert not await winner.attach(entry.id, "registry/late.pdf")
@@ -84,7 +89,7 @@ async def test_extraction_error_does_not_change_the_ocr_error(registry: Registry
         RegistryStatus.ERREUR,
         "the site did not answer",
     )
-    assert failed.ocr_error is None
+    assert (failed.ocr_error, failed.extraction_failures) == (None, 1)
     assert await registry.retry(entry.id)
     retried = await registry.get(entry.id)
     assert retried is not None

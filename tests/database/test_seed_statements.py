@@ -28,6 +28,9 @@ MONITORING = {
         *("error_category", "error_group", "documents"),
         *("first_failed_at", "last_failed_at"),
     ],
+    "deployment": [
+        *("minute", "results", "failures", "conflicts", "outages", "latest_error", "stuck_now")
+    ],
     "functions_switched_off": ["function_name", "description", "updated_at"],
     "health": None,  # see test_health
     "lanes": [
@@ -42,6 +45,7 @@ MONITORING = {
         *("ocr_attempts", "ocr_max_attempts"),
     ],
     "stuck_trend": ["hour", "stuck_count", "total_processing"],
+    "success_criteria": ["criterion", "value", "unit", "target", "met", "events"],
 }
 NO_TASK = "a document waiting for a person has an open task"
 
@@ -123,6 +127,32 @@ async def test_workers_of_the_registry_are_seen_and_stale_claims_reset(
         (claimed,) = await _monitor(conn, "claim_one")
         assert (claimed["id"], claimed["ocr_attempts"]) == (stale.document_id, 2)
         assert claimed["lock_token"] is not None
+
+
+async def test_success_criteria_and_the_first_minutes_of_a_deployment(
+    database: databases.Database,
+) -> None:
+    """Each criterion has its target; what failed a moment ago is seen in its minute."""
+    factory = await factories.Factory.of(database)
+    await factory.completed()
+    await _age(factory.conn, (await factory.claimed()).document_id)
+    claim = await factory.claimed()
+    key = {"p_document_id": claim.document_id, "p_lock_token": claim.lock_token}
+    await factory.call("fail_document", **key, p_error_message="no answer after 30 s")
+    async with _service(database) as conn:
+        criteria = await _monitor(conn, "success_criteria")
+        assert [(row["criterion"], row["target"], row["met"]) for row in criteria] == [
+            ("Stuck documents", "= 0", False),
+            ("Successful retries", "> 0.9", None),
+            ("New dead letters", "< 3", True),
+            ("Version conflicts", "< 0.01", True),
+            ("Reading time", "< 40", True),
+        ]
+        minutes = await _monitor(conn, "deployment")
+    assert len(minutes) == 11
+    assert sum(row["results"] for row in minutes) == sum(row["failures"] for row in minutes) == 1
+    assert {row["latest_error"] for row in minutes} == {None, "no answer after <n> s"}
+    assert {row["stuck_now"] for row in minutes} == {1}
 
 
 async def test_stuck_documents_are_counted_by_the_hour(database: databases.Database) -> None:

@@ -311,6 +311,7 @@ class Engine(RuleBasedStateMachine):
         pages = doc.pages.setdefault((doc.reading, "null"), {})
         if status != "failed" or pages.get(page, "failed") == "failed":
             pages[page] = status
+            doc.saved_at[doc.reading, page] = self.now
         assert answer["saved"] == sorted(n for n, kept in pages.items() if kept != "failed")
 
     @rule(document=documents, page=st.integers(1, 3))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pagewarden.local import migrations
+from tests.database import queries
 from tests.support import supabase_cli
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ async def test_supabase_cli_applies_our_migrations_and_finds_nothing_to_criticis
     """`db push` applies everything to a bare database; `db advisors` has no ERROR and no WARN."""
     url = bare_database.tcp_url()
 
-    pushed = await supabase_cli.push(url)
+    pushed = await supabase_cli.push(url, seed=True)
     findings = [
         f"{found['level']} {found['name']}: {found['detail']}"
         for found in await supabase_cli.run_advisors(url)
@@ -31,6 +32,11 @@ async def test_supabase_cli_applies_our_migrations_and_finds_nothing_to_criticis
     assert len(pushed) == len(migrations.list_migrations())
     assert await migrations.list_pending(url) == []
     assert findings == []
+    conn = await bare_database.connect()
+    assert await queries.violations(conn) == []
+    assert await queries.rows(conn, "select distinct ocr_status from documents") == [
+        {"ocr_status": "completed"}
+    ]
 
 
 async def test_supabase_cli_has_nothing_to_push_after_our_own_runner(

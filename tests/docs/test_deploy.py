@@ -8,12 +8,17 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 from pydantic import AliasChoices
 
 from pagewarden import settings
-from pagewarden.functions import lambda_handler
+from pagewarden.functions import app, lambda_handler
+
+if TYPE_CHECKING:
+    from tests.support import databases
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -49,11 +54,71 @@ def test_template_passes_cfn_lint() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_template_schedules_the_functions_of_the_handler() -> None:
-    """Each function is scheduled once, with an event that the handler accepts."""
-    inputs = re.findall(r"Input: '(.+)'", TEMPLATE.read_text("utf-8"))
-    named = [lambda_handler.scheduled_function(json.loads(text)) for text in inputs]
-    assert sorted(named) == sorted(lambda_handler.SCHEDULED)
+async def test_template_schedules_what_the_database_schedules(
+    database: databases.Database,
+) -> None:
+    """At the same times; EventBridge has no intervals of less than a minute."""
+    connection = await database.connect()
+    rows = await connection.execute(
+        "select function_name, schedule from edge_function_config where schedule is not null"
+    )
+    rates = {"* * * * *": "rate(1 minute)", "17 * * * *": "rate(1 hour)"}
+    expected = {
+        name: "rate(1 minute)" if schedule.endswith(" seconds") else rates[schedule]
+        for name, schedule in await rows.fetchall()
+    }
+    events = _load_template()["Workers"]["Events"].values()
+    scheduled = {
+        lambda_handler.scheduled_function(json.loads(event["Input"])): event["ScheduleExpression"]
+        for event in (event["Properties"] for event in events)
+    }
+    assert len(scheduled) == len(events)
+    assert scheduled == expected
+    assert set(expected) == lambda_handler.SCHEDULED
+
+
+def test_template_routes_what_reads_documents_to_the_function_with_time() -> None:
+    """The others have 29 seconds."""
+    resources = _load_template()
+    assert resources["Workers"]["Timeout"] > resources["Functions"]["Timeout"] == 29
+    targets = {
+        part["RouteKey"]: part["Target"] for part in resources.values() if "RouteKey" in part
+    }
+    assert targets.pop("$default") == "integrations/${FunctionsIntegration}"
+    assert set(targets.values()) == {"integrations/${WorkersIntegration}"}
+    pushes = {"POST /pubsub/push", f"POST {app.PREFIX}/pubsub/push"}
+    assert set(targets) == {f"POST {app.PREFIX}/{name}" for name in lambda_handler.READERS} | pushes
+    for name in ("Functions", "Workers"):
+        assert resources[f"{name}Integration"]["IntegrationUri"] == f"{name}.Arn"
+
+
+def test_each_profile_of_compose_has_one_schedule() -> None:
+    """Either workers read, or the schedule calls the functions that do; volumes have workers."""
+    services = yaml.safe_load((DEPLOY / "container" / "compose.yaml").read_text())["services"]
+    by_profile = {
+        profile: {
+            name: part.get("command", [])[1:]
+            for name, part in services.items()
+            if profile in part.get("profiles", [profile])
+        }
+        for profile in ("workers", "serverless")
+    }
+    workers, serverless = by_profile["workers"], by_profile["serverless"]
+    url = services["functions"]["environment"]["PAGEWARDEN_FUNCTIONS_URL"]
+    assert workers.pop("worker") == ["work"]
+    assert workers.pop("schedule") == ["schedule", url]
+    assert serverless.pop("schedule-serverless") == ["schedule", "--serverless", url]
+    assert workers == serverless
+    assert workers["volumes"] == ["volumes", "work"]
+
+
+def _load_template() -> dict[str, Any]:
+    """Return the properties of each resource of the template, by name."""
+    # Functions of CloudFormation, such as !Ref, are read as their arguments.
+    loader: Any = type("TemplateLoader", (yaml.SafeLoader,), {})
+    loader.add_multi_constructor("!", lambda _loader, _name, node: node.value)
+    content = yaml.load(TEMPLATE.read_text("utf-8"), loader)  # noqa: S506  # a safe loader
+    return {name: part["Properties"] for name, part in content["Resources"].items()}
 
 
 def test_image_gets_the_files_it_is_built_from() -> None:

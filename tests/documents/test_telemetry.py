@@ -43,6 +43,15 @@ async def test_every_line_about_a_document_says_which_who_and_which_attempt(
     assert "document" not in structlog.contextvars.get_contextvars()
 
 
+async def test_a_line_about_a_picture_names_its_check_job(desk: readers.Desk) -> None:
+    """So that everything about a job can be found."""
+    job = await desk.factory.check_job(["a.png"])
+    with lines.capture_lines() as found:
+        await desk.drain(readers.Recorder([ValueError("what is this?")]), lanes=["check"])
+    assert {line["job"] for line in found if "document" in line} == {str(job)}
+    assert "job" not in structlog.contextvars.get_contextvars()
+
+
 async def test_attempts_are_counted_by_how_they_end(desk: readers.Desk) -> None:
     """With their pages; what was claimed, what is in hand, how long it took."""
     names = {

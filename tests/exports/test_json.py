@@ -108,7 +108,8 @@ def test_every_format_is_documented() -> None:
     """The table of formats has each name and suffix."""
     text = DOCUMENTATION.read_text("utf-8")
     rows = dict(re.findall(r"^\| `(\w+)` \| `(\.[\w.]+)` \|", text, re.MULTILINE))
-    assert rows == {name: form.suffix for name, form in exports.FORMATS.items()}
+    expected = {name: form.suffix for name, form in exports.FORMATS.items()}
+    assert rows == expected, "add a new format to the table in docs/reference/exports.md"
 
 
 def _rounded(page: pages.ReadPage) -> pages.ReadPage:

@@ -92,8 +92,8 @@ class Post:
         return [(row["channel"], row["outcome"]) for row in rows]
 
 
-@pytest.fixture
-async def post(
+@contextlib.asynccontextmanager
+async def open_post(
     database: databases.Database,
     gateway: gateways.Database,
     chosen: settings_module.Settings,
@@ -117,6 +117,18 @@ async def post(
             database, gateway, chosen.model_copy(update=said), recorder
         ) as functions:
             yield Post(functions, slack, hook, box)
+
+
+@pytest.fixture
+async def post(
+    database: databases.Database,
+    gateway: gateways.Database,
+    chosen: settings_module.Settings,
+    recorder: readers.Recorder,
+) -> AsyncIterator[Post]:
+    """Serve the functions, and everybody who is told."""
+    async with open_post(database, gateway, chosen, recorder) as found:
+        yield found
 
 
 async def test_a_critical_alert_pages_by_email_and_signed_webhook(post: Post) -> None:

@@ -251,6 +251,8 @@ async def test_jobs_are_where_checkers_have_always_been_asked(checker: house.Hou
     )
     assert answer.status_code == 202, answer.text
     job = answer.json()["jobId"]
+    # The address of the status is like the one that was called.
+    assert answer.json()["statusUrl"] == f"{checker.url}/jobs/{job}"
 
     found = await checker.session.get(f"/jobs/{job}", headers=headers)
 

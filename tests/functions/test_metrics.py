@@ -9,6 +9,7 @@ from prometheus_client import parser
 from pydantic import SecretStr
 
 from pagewarden.functions.http import monitoring
+from tests.database import test_metrics
 from tests.documents import readers
 from tests.functions import house
 
@@ -68,12 +69,20 @@ async def test_requests_and_uploads_are_counted_whatever_their_paths(functions: 
     assert _grown(before, after, "pagewarden_upload_bytes_total") == {(): size}
 
 
+def _database_metrics() -> set[str]:
+    return set(monitoring.FAMILIES) - {monitoring.UP}
+
+
 async def test_how_things_stand_is_told_too(functions: House) -> None:
     """By lane, category and so on, as the database counts them."""
     await functions.factory.claimed()
     await functions.factory.queued(lane="pdf")
     await functions.factory.dead_letter(category="permanent")
     await functions.factory.call("pause_lane", p_lane="pdf", p_reason="maintenance")
+    job = await functions.factory.check_job()
+    await functions.factory.conn.execute(test_metrics.STARTED_EARLIER, (100, job))
+    await functions.factory.call("cancel_check_job", p_job_id=job)
+    assert (await functions.serve("stale-monitor")).is_success
     found = await _scraped(functions)
     assert found["pagewarden_database_up"] == {(): 1}
     assert found["pagewarden_queue_documents"]["now", "pdf"] == 1
@@ -83,7 +92,20 @@ async def test_how_things_stand_is_told_too(functions: House) -> None:
         ("pdf",): 1, **dict.fromkeys([("acte",), ("check",), ("image",), ("index",)], 0),
     }  # fmt: skip
     assert found["pagewarden_dead_letters"][("permanent",)] == 1
-    assert set(monitoring.GAUGES) <= set(found)
+    jobs = {
+        limit: n
+        for (limit, outcome), n in found["pagewarden_check_job_seconds_bucket"].items()
+        if outcome == "CANCELLED"
+    }
+    assert jobs == {
+        "1": 0, "5": 0, "15": 0, "60": 0, "300": 1, "900": 1, "3600": 1, "+Inf": 1,
+    }  # fmt: skip
+    assert 100 <= found["pagewarden_check_job_seconds_sum"][("CANCELLED",)] < 200
+    assert found["pagewarden_function_starts_total"] == {("stale-monitor",): 1}
+    assert found["pagewarden_function_seconds_count"]["stale-monitor", "completed"] == 1
+    assert found["pagewarden_volume_stage_seconds_count"]["failed", "ocr"] == 0
+    shown = {name for name in _database_metrics() for one in found if one.startswith(name)}
+    assert shown == _database_metrics()
 
 
 async def test_scrape_without_database_reports_it_down_and_omits_its_gauges(
@@ -95,7 +117,7 @@ async def test_scrape_without_database_reports_it_down_and_omits_its_gauges(
     async with database.refuse_connections():
         found = await _scraped(functions)
     assert found["pagewarden_database_up"] == {(): 0}
-    assert not set(monitoring.GAUGES) & set(found) - {monitoring.UP}
+    assert not {name for name in found for one in _database_metrics() if name.startswith(one)}
     assert "pagewarden_http_requests_total" in found
 
 

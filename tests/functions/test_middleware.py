@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 import structlog
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.responses import StreamingResponse
 
 from pagewarden.functions.http import middleware
@@ -28,6 +28,10 @@ def _app() -> FastAPI:
     @app.get("/broken/{name}")
     async def broken(name: str) -> None:
         raise ValueError(f"nobody thought of {name}")
+
+    @app.get("/{job_key}/{volume}", dependencies=[Depends(middleware.bind_units)])
+    async def about(job_key: str, volume: str) -> None:
+        structlog.get_logger().info("inside", path=f"{job_key}/{volume}")
 
     @app.get("/bound")
     async def bound() -> None:
@@ -86,10 +90,13 @@ async def test_a_line_says_who_asked_for_which_document_and_no_more(functions: H
         )
         await functions.session.get("/sign-in", params={"next": "/hidden"})
         await functions.call("GET", "documents/hidden%0Aline", user=user)
+        await functions.session.get(f"/jobs/{document}")
         # Asked for all the time, so told only to who wants to know.
         for path in ("/healthz", "/readyz", "/metrics", "/static/pagewarden.css"):
             await functions.session.get(path)
-    first, second, third, *others = found
+    first, second, third, job, *others = found
+    assert (job["job"], job["route"], job["status"]) == (document, "/jobs/{job_id}", 401)
+    assert "document" not in job
     assert (third["status"], "document" in third) == (400, False)
     assert [line["log_level"] for line in others] == ["debug"] * 4
     assert first.pop("seconds") > 0
@@ -131,6 +138,18 @@ async def test_what_a_request_binds_is_on_its_line_and_on_no_other() -> None:
         ("ada", "d"), (None, None),
     ]  # fmt: skip
     assert structlog.contextvars.get_contextvars() == {}
+
+
+async def test_what_a_request_is_about_is_on_all_of_its_lines() -> None:
+    """Other text in a path is on none."""
+    async with _client() as client:
+        with lines.capture_lines() as found:
+            await client.get("/run-7/W1-I1")
+            await client.get("/run-7/two words")
+    assert [(line["event"], line["job"], line.get("volume")) for line in found] == [
+        ("inside", "run-7", "W1-I1"), ("request", "run-7", "W1-I1"),
+        ("inside", "run-7", None), ("request", "run-7", None),
+    ]  # fmt: skip
 
 
 async def test_half_an_answer_does_not_look_like_a_whole_one() -> None:

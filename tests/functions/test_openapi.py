@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import schemathesis
+from fastapi import FastAPI
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import checks
 from schemathesis.core import result
 
 from pagewarden.auth.embedded.service import AuthService
+from pagewarden.functions import app
+from pagewarden.web import errors
 from tests.functions import house
 from tests.functions.sign_in import houses
 
@@ -81,6 +84,42 @@ async def _examined(  # what a server is made of
         return await asyncio.to_thread(_examine, opened.url, headers, examples)
 
 
+def _list_operations(document: dict[str, Any]) -> dict[tuple[str, str], Any]:
+    return {
+        (method.upper(), path): operation
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def test_document_lists_every_route_once_and_completely() -> None:
+    """Under the address that callers use, with summary, described errors and credentials."""
+    document = app.create_app().openapi()
+    listed = _list_operations(document)
+    expected = {("GET", path) for path in ("/files/v1/{path}", "/healthz", "/readyz", "/metrics")}
+    for function in app.FUNCTIONS:
+        alone = FastAPI()
+        alone.include_router(function.router)
+        prefix = "" if function.NAME in {"jobs", "pubsub"} else "/functions/v1"
+        expected |= {(method, prefix + path) for method, path in _list_operations(alone.openapi())}
+    assert set(listed) == expected
+    ids = [operation["operationId"] for operation in listed.values()]
+    assert len(set(ids)) == len(ids)
+    schemes = document["components"]["securitySchemes"]
+    for route, operation in listed.items():
+        assert operation["summary"].count(" ") >= 2, route
+        assert all(set(one) <= set(schemes) for one in operation["security"]), route
+        for status, response in operation["responses"].items():
+            if status >= "400":
+                assert response["description"] == errors.MEANINGS[int(status)], route
+    assert listed["POST", "/jobs"]["servers"] == [
+        {"url": "/"},
+        {"url": "/functions/v1", "description": "The same as a function; on hosted Supabase"},
+    ]
+    assert listed["POST", "/functions/v1/ocr-worker"]["security"] == [{"SecretKey": []}]
+    assert listed["GET", "/healthz"]["security"] == []
+
+
 @pytest.mark.parametrize("as_service", [True, False], ids=["service", "person"])
 async def test_no_route_answers_what_its_document_does_not_tell(
     database: databases.Database,
@@ -95,6 +134,8 @@ async def test_no_route_answers_what_its_document_does_not_tell(
         database, gateway, chosen, recorder, examples=EXAMPLES, as_service=as_service
     )
     assert {
+        "POST /jobs",
+        "POST /pubsub/push",
         "POST /functions/v1/upload-to-dropbox",
         "GET /functions/v1/documents/{document_id}/export",
         "POST /functions/v1/ocr-worker",

@@ -8,6 +8,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.functions import house
 from tests.relay import upstream as upstreams
 from tests.support import polling, serving
@@ -20,20 +22,26 @@ if TYPE_CHECKING:
 KEY = "sb_secret_that_is_long_enough_for_a_test"
 
 
+@pytest.mark.parametrize(
+    ("options", "readers"),
+    [([], []), (["--serverless"], ["ocr-worker", "pdf-worker"])],
+    ids=["workers", "serverless"],
+)
 async def test_functions_are_called_when_they_are_due_until_it_is_told_to_stop(
-    database: databases.Database, tmp_path: Path
+    database: databases.Database, tmp_path: Path, options: list[str], readers: list[str]
 ) -> None:
-    """With the secret key, at the address it was given; it ends cleanly."""
+    """With the secret key, at the given URL; at its start it wakes all that events wake."""
     connection = await database.connect()
     # The others have none, or one of them could become due while this runs.
     await connection.execute(
         "update edge_function_config set schedule = "
         "case function_name when 'retention' then '1 seconds' end"
     )
+    paths = {f"/functions/v1/{name}" for name in ("retention", "volume-orchestrator", *readers)}
     server = upstreams.Upstream()
     async with serving.serve_app(server) as url:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "pagewarden", "schedule", url),
+            *(sys.executable, "-m", "pagewarden", "schedule", *options, url),
             env=os.environ
             | {
                 "PAGEWARDEN_DATABASE_URL": database.url(),
@@ -43,10 +51,10 @@ async def test_functions_are_called_when_they_are_due_until_it_is_told_to_stop(
             },
         )
         try:
-            await polling.wait_until(lambda: len(server.requests) > 1)
+            await polling.wait_until(lambda: {each.target for each in server.requests} >= paths)
         finally:
             process.send_signal(signal.SIGTERM)
             code = await process.wait()
     assert code == 0
-    assert {request.target for request in server.requests} == {"/functions/v1/retention"}
+    assert {request.target for request in server.requests} == paths
     assert {request.header("apikey") for request in server.requests} == {KEY}

@@ -192,7 +192,7 @@ async def test_an_address_that_is_none_is_given_up_and_holds_up_no_other(
     webhook, other = [await _requested(factory, it) for it in (url, receiver.url)]
     assert await sender(gateway).deliver_due() == 2
     row = await _row(gateway, webhook)
-    assert (row["delivered"], row["error"].partition(":")[0]) == (False, "it is not a valid URL")
+    assert (row["delivered"], row["error"].partition(":")[0]) == (False, "not a valid URL")
     assert (await _row(gateway, other))["delivered"] is True
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import datetime as dt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -13,7 +14,9 @@ import structlog
 from fastapi import FastAPI
 
 from pagewarden import database as gateways
+from pagewarden.database import listener
 from pagewarden.local import scheduler
+from pagewarden.volumes import orchestrator
 from tests.support import polling
 from tests.support.serving import serve_app
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from tests.support import databases
 
+READERS = {"ocr-worker", "pdf-worker"}
 NOON = dt.datetime(2026, 5, 1, 12, 0, 30, tzinfo=dt.UTC)
 
 
@@ -41,15 +45,17 @@ class Clock:
 
 
 class Functions:
-    """A server of functions; calls to `blocked` wait for `release`."""
+    """A server of functions, and their calls; calls to `blocked` wait for `release`."""
 
     def __init__(self) -> None:
         self.release = asyncio.Event()
         self.blocked: str | None = None
+        self.calls: list[tuple[str, dict[str, Any]]] = []
         self.app = FastAPI()
         self.app.post("/functions/v1/{name}")(self._call)
 
-    async def _call(self, name: str) -> None:
+    async def _call(self, name: str, body: dict[str, Any]) -> None:
+        self.calls.append((name, body))
         if name == self.blocked:
             await self.release.wait()
 
@@ -94,7 +100,19 @@ async def runner(
 ) -> AsyncIterator[scheduler.Scheduler]:
     """Return a scheduler that cancels its calls at the end."""
     del client  # closed after it
-    async with contextlib.aclosing(scheduler.Scheduler(gateway, "", "", now=clock)) as found:
+    scheduled = scheduler.Scheduler(gateway, "", "", now=clock, excluded=scheduler.PROGRAMS_OF_UP)
+    async with contextlib.aclosing(scheduled) as found:
+        yield found
+
+
+@pytest.fixture
+async def serverless(
+    runner: scheduler.Scheduler, client: httpx.AsyncClient
+) -> AsyncIterator[scheduler.Scheduler]:
+    """Return the scheduler of a system without workers; it cancels its calls at the end."""
+    del client  # closed after it
+    scheduled = dataclasses.replace(runner, is_serverless=True, excluded=frozenset())
+    async with contextlib.aclosing(scheduled) as found:
         yield found
 
 
@@ -169,7 +187,7 @@ async def test_disabled_functions_and_those_with_lanes_are_not_called(
     client: httpx.AsyncClient,
     database: databases.Database,
 ) -> None:
-    """A worker of this machine serves the lanes, and the sweep is a SQL call."""
+    """Workers serve the lanes, programs of `up` do the other work, and the sweep is a SQL call."""
     conn = await database.connect()
     await conn.execute("update edge_function_config set schedule = '1 seconds'")
     await conn.execute(
@@ -179,5 +197,63 @@ async def test_disabled_functions_and_those_with_lanes_are_not_called(
     clock.forward(seconds=2)
     due = set(await runner.call_due(client))
     assert "often" in due
-    served = {"ocr-worker", "pdf-worker", "stale-monitor", "volume-orchestrator"}
-    assert not due & {"hourly", *served}
+    assert not due & {"hourly", *READERS, *scheduler.PROGRAMS_OF_UP, "stale-monitor"}
+
+
+async def test_serverless_scheduler_calls_all_functions_but_the_sweep(
+    serverless: scheduler.Scheduler,
+    clock: Clock,
+    client: httpx.AsyncClient,
+    database: databases.Database,
+) -> None:
+    """As pg_cron does; the functions that long-lived programs replace are among them."""
+    conn = await database.connect()
+    await conn.execute("update edge_function_config set schedule = '1 seconds'")
+    assert await serverless.call_due(client) == []
+    clock.forward(seconds=2)
+    due = set(await serverless.call_due(client))
+    assert due >= {*READERS, *scheduler.PROGRAMS_OF_UP, "alerts", "often"}
+    assert "stale-monitor" not in due
+
+
+async def test_notification_calls_the_functions_of_its_lane(
+    serverless: scheduler.Scheduler, client: httpx.AsyncClient, functions: Functions
+) -> None:
+    """With the lanes in the body; one that still runs is called again afterwards, once."""
+    documents, volumes = listener.Listener(), listener.Listener()
+    with serverless.subscribe(documents, volumes):
+        documents.notify("acte")
+        documents.notify("image")
+        functions.blocked = "ocr-worker"
+        assert await serverless.call_due(client) == ["ocr-worker"]
+        volumes.notify(orchestrator.CHANNEL)
+        volumes.notify("ocr")  # for stage workers
+        assert await serverless.call_due(client) == [scheduler.VOLUME_ORCHESTRATOR]
+        await polling.wait_until(lambda: len(functions.calls) == 2)
+        documents.notify("image")
+        documents.notify("image")
+        assert await serverless.call_due(client) == []
+        functions.release.set()
+
+        async def is_called_again() -> bool:
+            return await serverless.call_due(client) == ["ocr-worker"]
+
+        await polling.wait_until(is_called_again)
+        await polling.wait_until(lambda: len(functions.calls) == 3)
+        assert await serverless.call_due(client) == []
+    lanes = [body.get("lanes") for name, body in functions.calls if name == "ocr-worker"]
+    assert lanes == [["acte", "image"], ["image"]]
+
+
+async def test_notification_calls_no_disabled_function(
+    serverless: scheduler.Scheduler, client: httpx.AsyncClient, database: databases.Database
+) -> None:
+    """The document waits until the function is enabled and called again."""
+    conn = await database.connect()
+    await conn.execute(
+        "update edge_function_config set enabled = false where function_name = 'ocr-worker'"
+    )
+    documents = listener.Listener()
+    with serverless.subscribe(documents, listener.Listener()):
+        documents.notify("image")
+        assert await serverless.call_due(client) == []

@@ -57,6 +57,17 @@ def test_a_worker_gets_the_port_for_its_metrics(port: int | None, given: str | N
     assert "PAGEWARDEN_METRICS_PORT" not in parts["functions"].environment
 
 
+def test_without_workers_the_functions_call_each_other() -> None:
+    """The GPU service stays: it is where PDFs are read."""
+    url = "http://127.0.0.1:1"
+    functions, gpu = up.list_programs(
+        settings.Settings(), "http://127.0.0.1:2", with_gpu_service=True, functions_url=url
+    )
+    assert (functions.name, gpu.name) == ("functions", "gpu")
+    dispatch = {"PAGEWARDEN_DISPATCH": "http", "PAGEWARDEN_FUNCTIONS_URL": url}
+    assert functions.environment.items() >= dispatch.items()
+
+
 @pytest.mark.parametrize("chosen_format", logs.FORMATS)
 def test_parts_write_as_the_whole_does(monkeypatch: pytest.MonkeyPatch, chosen_format: str) -> None:
     """They write to a pipe, and would think that nobody looks."""

@@ -164,6 +164,23 @@ def test_everything(checkout: Checkout) -> None:
     assert "npm ci --loglevel=error\n" in calls
 
 
+def test_pg_cron(checkout: Checkout) -> None:
+    """The tests need the pg_cron of the Postgres that Debian has; running the product does not."""
+    checkout.uv()
+    checkout.program("apt-get", "echo apt-get $* >>calls")
+    checkout.program(
+        "dpkg-query",
+        """[[ $2 == *Version* ]] && printf 15+248+deb12u1 && exit
+        printf "%s installed\\n" "${@:3}" | grep -v cron""",
+    )
+
+    for selection in ("up", "all"):
+        result = checkout.run(selection)
+        assert result.returncode == 0
+        needs_cron = "postgresql-15-cron" in result.stdout + checkout.calls()
+        assert needs_cron == (selection == "all")
+
+
 def test_failure(checkout: Checkout) -> None:
     """A set-up that failed is not taken for done."""
     checkout.uv(fails_to="sync")

@@ -22,13 +22,16 @@ _QUIET = {
 }
 
 
-async def push(url: str) -> list[str]:
+async def push(url: str, *, seed: bool = False) -> list[str]:
     """Apply our migrations with `supabase db push`; return the names of the applied ones.
+
+    With `seed`, also the file that config.toml names.
 
     The URL must use TCP and the role postgres: the CLI switches to that role anyway, and it owns
     the objects that the CLI creates.
     """
-    answer = await _run("db", "push", "--yes", "--skip-vault", f"--remote={url}")
+    options = ["--include-seed"] if seed else []
+    answer = await _run("db", "push", "--yes", "--skip-vault", f"--remote={url}", *options)
     return [str(migration) for migration in answer["migrations"]]
 
 

@@ -27,9 +27,13 @@ _FAMILY = re.compile(r"_(bucket|sum|count)$")
 def _counted() -> dict[str, str]:
     """Return the help of each of our metrics by name, without those of Python."""
     gpu = service.Metrics(service.AdmissionControl(slots=1, waiting=1))
-    found = {name: meaning for name, (meaning, _) in monitoring.GAUGES.items()}
-    for registry in (metrics.Metrics().registry, gpu.registry):
-        for family in registry.collect():
+    found = {}
+    in_database = [
+        family.make(name, family.meaning, labels=family.labels)
+        for name, family in monitoring.FAMILIES.items()
+    ]
+    for families in (metrics.Metrics().registry.collect(), gpu.registry.collect(), in_database):
+        for family in families:
             name = f"{family.name}_total" if family.type == "counter" else family.name
             found[name] = family.documentation
     return {name: meaning for name, meaning in found.items() if name.startswith("pagewarden_")}

@@ -7,12 +7,13 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 
 from pagewarden import errors
 from pagewarden.volumes import queues, stage_attempt, stages
 from pagewarden.volumes import worker as workers
 from pagewarden.volumes.queues import base
-from tests.support import polling
+from tests.support import lines, polling
 from tests.volumes import fakes, house
 
 if TYPE_CHECKING:
@@ -68,6 +69,20 @@ async def test_a_job_goes_through_all_stages(home: house.House) -> None:
     query = "select total_images, processing_duration_ms >= 0 from volume_results"
     assert await home.rows(query) == [(4, True)] * 2
     assert await home.violations() == []
+
+
+async def test_every_line_about_a_volume_names_it_and_its_job(home: house.House) -> None:
+    """With stage, task and worker; of an attempt that fails and of one that is done."""
+    await home.order("W1-I1")
+    with lines.capture_lines() as found:
+        await home.work(home.worker(fakes.failing(OSError("a bad disk"), times=1)))
+    about = [line for line in found if line["event"].startswith("stage_")]
+    assert {line["event"] for line in about} == {"stage_started", "stage_failed", "stage_ended"}
+    (job,) = await home.rows("select job_key from volume_jobs")
+    for line in about:
+        assert (line["job"], line["volume"]) == (*job, "W1-I1")
+        assert {"stage", "task", "worker"} <= set(line)
+    assert "volume" not in structlog.contextvars.get_contextvars()
 
 
 async def test_one_step_publishes_all_that_is_ready(home: house.House) -> None:

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
+import structlog
 from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, Field
 
@@ -81,7 +82,7 @@ class SettingsChanges(BaseModel):
     def make_config(self, old: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keys that differ from the current config of the job."""
         values = {name: getattr(self, name) for name in ("engine", "profile", "encoding")}
-        values |= {name: getattr(self, name) == "true" for name in self._list_set_fields()}
+        values |= {name: getattr(self, name) == "true" for name in self._list_answered_flags()}
         changes = {key: value for key, value in values.items() if value not in ("", old.get(key))}
         if self.language and self.language[-1] != old.get("language", ""):
             changes["language"] = self.language[-1]
@@ -90,7 +91,7 @@ class SettingsChanges(BaseModel):
             changes["exports"] = exports
         return changes
 
-    def _list_set_fields(self) -> list[str]:
+    def _list_answered_flags(self) -> list[str]:
         return [name for name in ("use_tps", "merge_lines") if getattr(self, name)]
 
 
@@ -165,6 +166,7 @@ async def create_job(
         )
     except (errors.SettingsError, errors.InvalidArgument, errors.Forbidden) as exc:
         return await _render_list(request, user, Filter(), form, str(exc))
+    structlog.contextvars.bind_contextvars(job=job.job_key)
     message = f"Job created: {flash.format_count(job.volumes, 'volume')}."
     return flash.redirect_with_notice(access.job_url(job.job_key), message)
 

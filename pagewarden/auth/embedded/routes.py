@@ -26,6 +26,7 @@ from starlette.responses import JSONResponse, RedirectResponse
 from pagewarden import errors
 from pagewarden.auth.embedded import schemas, service, sessions
 from pagewarden.web import request_body
+from pagewarden.web.errors import MEANINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -83,7 +84,9 @@ def _refusal(exc: Exception) -> errors.SignInRejected:
     raise exc
 
 
-_BEARER = security.HTTPBearer(auto_error=False, description="The access token of a user.")
+_BEARER = security.HTTPBearer(
+    scheme_name="UserToken", auto_error=False, description="A user's access token."
+)
 
 Bearer = Annotated[security.HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 
@@ -227,7 +230,7 @@ def make_router(auth: service.AuthService) -> APIRouter:
             status_code=status,
             response_class=RedirectResponse if status == 303 else JSONResponse,
             responses={
-                code: {"model": schemas.AuthErrorResponse}
+                code: {"model": schemas.AuthErrorResponse, "description": MEANINGS[code]}
                 for code in (*_COMMON_STATUSES, *statuses)
             },
         )

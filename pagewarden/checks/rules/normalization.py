@@ -48,7 +48,7 @@ def _apply_until_stable(step: Callable[[str], str], text: str) -> str:
 
 
 def _normalize_strict_once(text: str) -> str:
-    text = _PRESENTATION_FORMS.sub(lambda shape: unicodedata.normalize("NFKC", shape[0]), text)
+    text = _PRESENTATION_FORMS.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
     text = _DOUBLE_QUOTES.sub('"', _SINGLE_QUOTES.sub("'", _DASHES.sub("-", text)))
     text = _SPACES.sub(" ", text.replace("…", "..."))
     return unicodedata.normalize("NFC", _INVISIBLE.sub("", text)).strip()

@@ -30,11 +30,11 @@ _SHOW_TEXT = frozenset({"Tj", "TJ", "'"})
 
 def strip_invisible_text(pdf: pikepdf.Pdf, pdf_page: pikepdf.Page) -> None:
     """Remove invisible text from a page and from the forms that it draws directly."""
-    content = _strip_content(pdf_page)
+    content = _remove_invisible_text(pdf_page)
     if content is not None:
         pdf_page.obj.Contents = objects.compress(pdf, content)
     for name, form in _find_forms(pdf_page):
-        content = _strip_content(form)
+        content = _remove_invisible_text(form)
         if content is not None:
             _replace_form(pdf, pdf_page, name, form, content)
 
@@ -60,7 +60,7 @@ def _replace_form(
     objects.copy_dictionary(resources, "/XObject")[name] = stripped
 
 
-def _strip_content(content: pikepdf.Page | pikepdf.Object) -> bytes | None:
+def _remove_invisible_text(content: pikepdf.Page | pikepdf.Object) -> bytes | None:
     """Return the content without invisible text, or None if it has none."""
     try:
         modes = {_get_rendering_mode(each) for each in pikepdf.parse_content_stream(content, "Tr")}

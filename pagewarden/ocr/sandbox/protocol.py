@@ -135,7 +135,7 @@ def unpack_error(data: Any) -> errors.PagewardenError:  # noqa: ANN401  # JSON
         name, message = data
         error = getattr(errors, name)(message)
     except (AttributeError, TypeError, ValueError) as exc:
-        raise ProtocolError("not a known error") from exc
+        raise ProtocolError("the child returned an unknown error") from exc
     if not isinstance(error, errors.PagewardenError) or not isinstance(message, str):
-        raise ProtocolError("not a known error")
+        raise ProtocolError("the child returned an unknown error")
     return error

@@ -81,7 +81,7 @@ class LineExtractor:
         lines = self.build_line_data(pixels, contours, confidences)
         ordered = self.sort_lines_by_threshold2(lines)
         if self._merge_lines:
-            merged = [self._merge(pixels, row) for row in _group_rows(ordered)]
+            merged = [self._merge(pixels, row) for row in _group_into_rows(ordered)]
             ordered = self.sort_lines_by_threshold2(merged)
         facts = [_to_facts(line, block) for line, block in ordered]
         return facts, self.extract_line_images([line for line, _ in ordered])
@@ -127,7 +127,7 @@ class LineExtractor:
         return self._cut(pixels, np.asarray(outline, np.int32), confidence)
 
 
-def _group_rows(ordered_lines: Sequence[tuple[_Line, int]]) -> list[list[_Line]]:
+def _group_into_rows(ordered_lines: Sequence[tuple[_Line, int]]) -> list[list[_Line]]:
     """Group consecutive lines of a block that stand beside each other."""
     rows: list[list[_Line]] = []
     previous_block = None

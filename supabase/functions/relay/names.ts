@@ -7,6 +7,7 @@ export const NAMES: ReadonlySet<string> = new Set([
   "ocr-worker",
   "pdf-extract",
   "pdf-worker",
+  "pool-manager",
   "pubsub",
   "retention",
   "stale-monitor",

@@ -44,7 +44,7 @@ async def test_pages_are_looked_at_over_s3(
     files = file_cache.FileCache(tmp_path, max_bytes=10**8, seconds=60)
     async with artifacts.open_bucket(f"s3://{name}/some/where", chosen) as bucket:
         await _uploaded(finished, bucket)
-        looked = page_view.VolumePages(bucket, files)
+        looked = page_view.VolumeReader(bucket, files)
         pages = await looked.list_pages(first)
         assert [(page.number, page.image_name, page.error) for page in pages] == [
             (1, "page1", None), (2, "page2", None), (3, "page3", None),
@@ -65,7 +65,7 @@ async def test_pages_are_looked_at_over_s3(
         await looked.list_pages(second)
         assert len(moto.requests) > asked
         moto.faults.append(s3_server.Fault("GET .*line_detection", "wait"))
-        hasty = page_view.VolumePages(bucket, files, timeout_seconds=0.2)
+        hasty = page_view.VolumeReader(bucket, files, timeout_seconds=0.2)
         for look in (hasty.list_pages(third), hasty.fetch_rotated_image(second, "page1")):
             with pytest.raises(errors.StoreUnavailable, match="is not responding"):
                 await look
@@ -73,7 +73,7 @@ async def test_pages_are_looked_at_over_s3(
         moto.faults.clear()
     async with artifacts.open_bucket("s3://no-such-bucket", chosen) as bucket:
         with pytest.raises(errors.StoreMisconfigured, match="no-such-bucket"):
-            await page_view.VolumePages(bucket, files).list_pages(third)
+            await page_view.VolumeReader(bucket, files).list_pages(third)
 
 
 async def test_files_are_downloaded_over_s3(
@@ -91,7 +91,7 @@ async def test_files_are_downloaded_over_s3(
             for key in (keys.export(".txt"), f"{keys.folder}/reduce/other.txt"):
                 (scratch / "made").write_bytes(b"text")
                 await bucket.publish(scratch / "made", key)
-        looked = page_view.VolumePages(bucket, files)
+        looked = page_view.VolumeReader(bucket, files)
         sizes = {found.file.name: found.size for found in await looked.list_files(first)}
         texts = (finished.root / "output" / keys.ocr_results).read_bytes()
         assert list(sizes) == [
@@ -108,7 +108,7 @@ async def test_files_are_downloaded_over_s3(
             with pytest.raises(errors.FileNotFound):
                 await looked.open_file(first, wrong).__aenter__()
         moto.faults.append(s3_server.Fault("GET .*", "wait"))
-        hasty = page_view.VolumePages(bucket, files, timeout_seconds=0.2)
+        hasty = page_view.VolumeReader(bucket, files, timeout_seconds=0.2)
         with pytest.raises(errors.StoreUnavailable, match="is not responding"):
             await hasty.list_files(second)
         moto.go_on.set()
