@@ -53,7 +53,7 @@ _POLL_SECONDS = 0.05
 # Of the test with deaths: many short pages, so that processes die everywhere.
 _PAGES = 3
 _PAGE_SECONDS = 0.1
-_QUEUED = 30
+QUEUED = 30
 _LOCK_SECONDS = 2.0
 _HEARTBEAT_SECONDS = 0.5
 _SWEEP_SECONDS = 0.5
@@ -276,8 +276,8 @@ class Functions:
 
     async def is_reading(self) -> bool:
         """Tell whether a process is there to be killed; see that there is something to read."""
-        if await self.count(b"listed_in = 'queue'") < _QUEUED:
-            await self.add(_QUEUED)
+        if await self.count(b"listed_in = 'queue'") < QUEUED:
+            await self.add(QUEUED)
         return (
             bool(self.servers.find_ready()) and await self.count(b"ocr_status = 'processing'") > 0
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -238,6 +239,26 @@ async def test_a_disabled_function_leaves_only_its_own_documents(functions: Hous
     await switch(functions, "ocr-universal", enabled=False)
     assert await counts(functions) == {"completed": 1, "given_back": 1}
     assert await state(functions, "ocr_status", "attempts") == [("queued", 0), ("completed", 1)]
+
+
+async def test_documents_are_read_at_once_up_to_the_limit(functions: House, proxy: Proxy) -> None:
+    """Twice ten, where each waits until ten are there; never an eleventh."""
+    together, at_once = asyncio.Barrier(10), collections.Counter[str]()
+
+    async def wait_for_the_others(call: Call) -> Response:
+        at_once["now"] += 1
+        at_once["most"] = max(at_once["most"], at_once["now"])
+        await together.wait()
+        answer = await call.forward()
+        at_once["now"] -= 1
+        return answer
+
+    proxy.answer = wait_for_the_others
+    user = await functions.factory.user()
+    for number in range(20):
+        await functions.upload(user, house.PNG, f"{number}.png")
+    assert await counts(functions) == {"completed": 20}
+    assert at_once["most"] == 10
 
 
 async def test_two_invocations_never_read_under_one_token(functions: House, proxy: Proxy) -> None:
