@@ -18,10 +18,12 @@ comment on table private.counters is 'Events counted until the last sweep, and t
 alter table private.counters enable row level security;
 
 create unlogged table private.counter_changes (   -- a crash of the server loses the last seconds
+  id bigint generated always as identity,
   counter text not null,
   labels text[] not null,
   events bigint not null,
-  seconds double precision not null
+  seconds double precision not null,
+  constraint counter_changes_pkey primary key (id)
 );
 comment on table private.counter_changes is 'Events counted since the last sweep.';
 alter table private.counter_changes enable row level security;
