@@ -397,7 +397,7 @@ async def _apply_next(
 
 
 async def _announce_schedules(conn: psycopg.AsyncConnection) -> None:
-    """Write the jobs of pg_cron again: it misses those of a transaction with so many changes."""
+    """Write the jobs of pg_cron again: it may miss those of a large transaction."""
     query: LiteralString = "select to_regprocedure('private.apply_schedules(boolean)') is not null"
     if await _query_boolean(conn, query):
         await conn.execute("select private.apply_schedules(true)")
