@@ -93,7 +93,7 @@ def kill(
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What a process that serves functions is told."""
+    """Options of a process that serves functions."""
 
     url: str
     key: str
@@ -163,8 +163,8 @@ async def _serve(options: ServerOptions) -> None:
         lock_seconds=options.lock_seconds,
         heartbeat_seconds=options.heartbeat_seconds,
     )
-    async with services.open_services(settings) as opened:
-        sleeping = dataclasses.replace(opened, reader=SleepingReader(options))
+    async with services.open_services(settings) as current:
+        sleeping = dataclasses.replace(current, reader=SleepingReader(options))
         config = uvicorn.Config(app.create_app(sleeping), log_config=None, access_log=False)
         with _listen(options.port) as listener:
             options.get_mark(os.getpid()).touch()
@@ -298,25 +298,25 @@ async def open_functions(
     """Start a temporary database and the processes; stop them at the end."""
     with system.create_folder() as folder:
         settings = settings_module.Settings(home=folder / "home")
-        async with stack.open_migrated(settings) as opened:
+        async with stack.open_migrated(settings) as server:
             key = secrets.token_urlsafe(48)
             shared, *ports = system.free_ports(1 + dispatchers)
-            made = [
-                ServerOptions(opened.url, key, folder / "home", port, shared, **options)
+            processes = [
+                ServerOptions(server.url, key, folder / "home", port, shared, **options)
                 for port in (*ports, *[shared] * invocations)
             ]
-            servers = Servers(made[:dispatchers], made[dispatchers:])
+            servers = Servers(processes[:dispatchers], processes[dispatchers:])
             async with contextlib.AsyncExitStack() as resources:
                 conn = await resources.enter_async_context(
                     await psycopg.AsyncConnection.connect(
-                        opened.url, autocommit=True, row_factory=dict_row
+                        server.url, autocommit=True, row_factory=dict_row
                     )
                 )
                 await conn.execute(
                     """select set_config('request.jwt.claims', '{"role": "service_role"}', false)"""
                 )
                 await conn.execute("select public.create_case('benchmark')")
-                for number in range(len(made)):
+                for number in range(len(processes)):
                     servers.start(number)
                     resources.callback(servers.kill, number)
                 client = await resources.enter_async_context(
