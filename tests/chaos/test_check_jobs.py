@@ -64,7 +64,7 @@ async def test_crash_after_any_step_leaves_one_outcome_per_job(
         assert outcomes == [("SUCCEEDED",)] * len(STEPS)
         counts = """
             select (select count(*) from check_results), (select count(*) from ocr_processing_logs),
-              (select count(*) from documents where rescues = 1),
+              (select count(distinct document_id) from ocr_errors where kind = 'lock_expired'),
               (select count(*) from private.invariant_violations())
         """
         row = await (await conn.execute(counts)).fetchone()
