@@ -55,6 +55,7 @@ COMMANDS = {
         "benchmarks.functions",
         "Kill dispatchers and invocations at random while they read documents.",
         "kill",
+    ),
     "uploads": cli.LazyCommand(
         "benchmarks.uploads",
         "Measure memory and time of a large upload in two steps.",

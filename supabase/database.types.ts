@@ -448,6 +448,7 @@ export type Database = {
           attempt_deadline: string | null
           attempts: number
           case_id: string
+          claim_lost_at: string | null
           claimed_at: string | null
           claimed_by: string | null
           created_at: string
@@ -456,6 +457,10 @@ export type Database = {
           dropbox_path: string | null
           engine: string | null
           error_message: string | null
+          extracted_by: string | null
+          extraction_due_at: string | null
+          extraction_failures: number
+          extraction_started_at: string | null
           file_extension: string | null
           id: string
           lane: string
@@ -491,6 +496,7 @@ export type Database = {
           attempt_deadline?: string | null
           attempts?: number
           case_id: string
+          claim_lost_at?: string | null
           claimed_at?: string | null
           claimed_by?: string | null
           created_at?: string
@@ -499,6 +505,10 @@ export type Database = {
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string
           lane?: string
@@ -534,6 +544,7 @@ export type Database = {
           attempt_deadline?: string | null
           attempts?: number
           case_id?: string
+          claim_lost_at?: string | null
           claimed_at?: string | null
           claimed_by?: string | null
           created_at?: string
@@ -542,6 +553,10 @@ export type Database = {
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string
           lane?: string
@@ -650,9 +665,13 @@ export type Database = {
           backoff_cap_seconds: number
           backoff_seconds: number
           description: string
+          extraction_seconds: number
           failed_pages_allowed: number
+          functions: string[]
+          is_disabled: boolean
           lane: string
           max_attempts: number
+          max_extraction_failures: number
           max_rescues: number
           outage_document_id: string | null
           pause_kind: string | null
@@ -670,9 +689,13 @@ export type Database = {
           backoff_cap_seconds?: number
           backoff_seconds?: number
           description: string
+          extraction_seconds?: number
           failed_pages_allowed?: number
+          functions: string[]
+          is_disabled?: boolean
           lane: string
           max_attempts?: number
+          max_extraction_failures?: number
           max_rescues?: number
           outage_document_id?: string | null
           pause_kind?: string | null
@@ -690,9 +713,13 @@ export type Database = {
           backoff_cap_seconds?: number
           backoff_seconds?: number
           description?: string
+          extraction_seconds?: number
           failed_pages_allowed?: number
+          functions?: string[]
+          is_disabled?: boolean
           lane?: string
           max_attempts?: number
+          max_extraction_failures?: number
           max_rescues?: number
           outage_document_id?: string | null
           pause_kind?: string | null
@@ -1603,21 +1630,28 @@ export type Database = {
       extraction_queue: {
         Row: {
           case_id: string | null
+          claim_token: string | null
           created_at: string | null
           document_name: string | null
           document_source: string | null
           dropbox_path: string | null
           engine: string | null
           error_message: string | null
+          extracted_by: string | null
+          extraction_due_at: string | null
+          extraction_failures: number | null
+          extraction_started_at: string | null
           file_extension: string | null
           id: string | null
           language: string | null
           lock_token: string | null
           ocr_attempts: number | null
           ocr_completed_at: string | null
+          ocr_confidence: number | null
           ocr_error: string | null
           ocr_max_attempts: number | null
           ocr_started_at: string | null
+          ocr_text: string | null
           ocr_worker_id: string | null
           priority: number | null
           sha256: string | null
@@ -1627,21 +1661,28 @@ export type Database = {
         }
         Insert: {
           case_id?: string | null
+          claim_token?: string | null
           created_at?: string | null
           document_name?: string | null
           document_source?: string | null
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number | null
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string | null
           language?: string | null
           lock_token?: string | null
           ocr_attempts?: number | null
           ocr_completed_at?: string | null
+          ocr_confidence?: number | null
           ocr_error?: string | null
           ocr_max_attempts?: number | null
           ocr_started_at?: string | null
+          ocr_text?: string | null
           ocr_worker_id?: string | null
           priority?: number | null
           sha256?: string | null
@@ -1651,21 +1692,28 @@ export type Database = {
         }
         Update: {
           case_id?: string | null
+          claim_token?: string | null
           created_at?: string | null
           document_name?: string | null
           document_source?: string | null
           dropbox_path?: string | null
           engine?: string | null
           error_message?: string | null
+          extracted_by?: string | null
+          extraction_due_at?: string | null
+          extraction_failures?: number | null
+          extraction_started_at?: string | null
           file_extension?: string | null
           id?: string | null
           language?: string | null
           lock_token?: string | null
           ocr_attempts?: number | null
           ocr_completed_at?: string | null
+          ocr_confidence?: number | null
           ocr_error?: string | null
           ocr_max_attempts?: number | null
           ocr_started_at?: string | null
+          ocr_text?: string | null
           ocr_worker_id?: string | null
           priority?: number | null
           sha256?: string | null
@@ -1704,13 +1752,28 @@ export type Database = {
         }
         Relationships: []
       }
+      ocr_success_criteria: {
+        Row: {
+          comparison: string | null
+          criterion: string | null
+          events: number | null
+          met: boolean | null
+          threshold: number | null
+          unit: string | null
+          value: number | null
+        }
+        Relationships: []
+      }
       ocr_system_health: {
         Row: {
           avg_processing_seconds: number | null
           avg_retries: number | null
+          awaiting_file: number | null
           completed: number | null
           completed_24h: number | null
           dead_lettered_24h: number | null
+          extracting: number | null
+          extraction_failed: number | null
           failed: number | null
           in_dlq: number | null
           max_retries: number | null
@@ -1753,6 +1816,15 @@ export type Database = {
     }
     Functions: {
       acquire_document_lock: {
+        Args: {
+          p_document_id: string
+          p_lock_timeout?: number
+          p_now?: string
+          p_worker_id: string
+        }
+        Returns: Json
+      }
+      acquire_document_lock_v7: {
         Args: {
           p_document_id: string
           p_lock_timeout?: number
@@ -1811,6 +1883,23 @@ export type Database = {
         SetofOptions: {
           from: "*"
           to: "task_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
+      begin_dispatch: {
+        Args: {
+          p_document_id: string
+          p_invocation_id: string
+          p_lock_timeout?: number
+          p_lock_token: string
+          p_now?: string
+          p_worker_id: string
+        }
+        Returns: Database["public"]["CompositeTypes"]["dispatch_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "dispatch_answer"
           isOneToOne: true
           isSetofReturn: false
         }
@@ -2218,6 +2307,21 @@ export type Database = {
         Args: { p_ids: number[]; p_now?: string }
         Returns: number
       }
+      extend_dispatch: {
+        Args: {
+          p_document_id: string
+          p_lock_timeout?: number
+          p_lock_token: string
+          p_now?: string
+        }
+        Returns: Database["public"]["CompositeTypes"]["dispatch_answer"]
+        SetofOptions: {
+          from: "*"
+          to: "dispatch_answer"
+          isOneToOne: true
+          isSetofReturn: false
+        }
+      }
       extend_document_lock: {
         Args: {
           p_document_id: string
@@ -2338,6 +2442,10 @@ export type Database = {
           p_role: Database["public"]["Enums"]["app_role"]
           p_user_id: string
         }
+        Returns: boolean
+      }
+      is_function_enabled: {
+        Args: { p_function_name: string }
         Returns: boolean
       }
       lead_pool: {
@@ -2734,6 +2842,8 @@ export type Database = {
           p_now?: string
           p_outage?: boolean
           p_reason?: string
+          p_retry_after?: number
+          p_unless_begun?: boolean
         }
         Returns: Database["public"]["CompositeTypes"]["release_documents_answer"]
         SetofOptions: {
@@ -2772,7 +2882,12 @@ export type Database = {
         Returns: undefined
       }
       report_pool: {
-        Args: { p_now?: string; p_process: string; p_workers: Json }
+        Args: {
+          p_lanes: string[]
+          p_now?: string
+          p_process: string
+          p_workers: Json
+        }
         Returns: Database["public"]["CompositeTypes"]["report_pool_answer"]
         SetofOptions: {
           from: "*"
@@ -2780,15 +2895,6 @@ export type Database = {
           isOneToOne: true
           isSetofReturn: false
         }
-      }
-      report_worker: {
-        Args: {
-          p_lanes: string[]
-          p_leaves?: boolean
-          p_now?: string
-          p_worker_id: string
-        }
-        Returns: boolean
       }
       republish_volumes: {
         Args: { p_now?: string; p_older_seconds?: number; p_stage: string }
@@ -3238,6 +3344,7 @@ export type Database = {
         lane: string | null
         is_idle: boolean | null
         seconds: number | null
+        lanes: string[] | null
       }
       cancel_volume_job_answer: {
         success: boolean | null
@@ -3471,6 +3578,13 @@ export type Database = {
         job_id: string | null
         position: number | null
         decision: string | null
+      }
+      dispatch_answer: {
+        success: boolean | null
+        error: string | null
+        message: string | null
+        document_id: string | null
+        begun: boolean | null
       }
       document_answer: {
         success: boolean | null
@@ -3850,8 +3964,10 @@ export type Database = {
       pool_member: {
         worker_id: string | null
         process: string | null
+        lanes: string[] | null
         lane: string | null
         lane_since: string | null
+        lane_reason: string | null
         switches: number | null
         reads_lane: string | null
         reads_document: string | null
@@ -3868,6 +3984,14 @@ export type Database = {
         history:
           | Database["public"]["CompositeTypes"]["pool_history_point"][]
           | null
+        switches: Database["public"]["CompositeTypes"]["pool_switch"][] | null
+      }
+      pool_switch: {
+        at: string | null
+        worker_id: string | null
+        from_lane: string | null
+        to_lane: string | null
+        reason: string | null
       }
       process_ocr_atomic_answer: {
         success: boolean | null
@@ -4048,6 +4172,7 @@ export type Database = {
         max_attempts: number | null
         rescues: number | null
         max_rescues: number | null
+        new_pages: number | null
       }
       submit_check_job_answer: {
         success: boolean | null
@@ -4072,6 +4197,9 @@ export type Database = {
           | null
         counters:
           | Database["public"]["CompositeTypes"]["counted_events"][]
+          | null
+        extractions:
+          | Database["public"]["CompositeTypes"]["labelled_count"][]
           | null
       }
       task_answer: {

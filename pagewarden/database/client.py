@@ -36,6 +36,18 @@ class Client(abc.ABC):
         )
         return returned
 
+    async def acquire_document_lock_v7(
+        self, *, document_id: str, worker_id: str, lock_timeout: int = 20
+    ) -> Any:
+        """Alias of acquire_document_lock, for existing callers."""
+        returned: Any = await self.rpc(
+            "acquire_document_lock_v7",
+            p_document_id=document_id,
+            p_worker_id=worker_id,
+            p_lock_timeout=lock_timeout,
+        )
+        return returned
+
     async def add_documents(
         self, *, case_id: str, documents: object, lane: str, priority: int = 0
     ) -> list[str]:
@@ -74,7 +86,7 @@ class Client(abc.ABC):
     async def assign_pool(
         self, *, process: str, term: int, workers: object, backlog: object
     ) -> rows.AssignPoolAnswer:
-        """Assign lanes to workers, as the leader: [{"worker_id", "lane"}, …].
+        """Assign lanes to workers, as the leader: [{"worker_id", "lane", "reason"}, …].
 
         A call with an earlier term is rejected (NOT_LEADER). p_backlog is stored in the history.
         """
@@ -92,6 +104,29 @@ class Client(abc.ABC):
         """
         optional = _without_none({"p_user_id": user_id, "p_from": from_})
         returned: rows.TaskAnswer = await self.rpc("assign_task", p_task_id=task_id, **optional)
+        return returned
+
+    async def begin_dispatch(
+        self,
+        *,
+        document_id: str,
+        lock_token: str,
+        invocation_id: str,
+        worker_id: str,
+        lock_timeout: int = 20,
+    ) -> rows.DispatchAnswer:
+        """An invocation begins to read a claimed document and renews its lock.
+
+        Only one invocation can begin under a lock token; the same one may repeat the call.
+        """
+        returned: rows.DispatchAnswer = await self.rpc(
+            "begin_dispatch",
+            p_document_id=document_id,
+            p_lock_token=lock_token,
+            p_invocation_id=invocation_id,
+            p_worker_id=worker_id,
+            p_lock_timeout=lock_timeout,
+        )
         return returned
 
     async def begin_function_run(self, *, function_name: str) -> int:
@@ -605,6 +640,21 @@ class Client(abc.ABC):
         returned: int = await self.rpc("expired_files_removed", p_ids=ids)
         return returned
 
+    async def extend_dispatch(
+        self, *, document_id: str, lock_token: str, lock_timeout: int = 20
+    ) -> rows.DispatchAnswer:
+        """Heartbeat of a dispatcher: renew the lock of a document until an invocation has …
+
+        … begun to read it (begun).
+        """
+        returned: rows.DispatchAnswer = await self.rpc(
+            "extend_dispatch",
+            p_document_id=document_id,
+            p_lock_token=lock_token,
+            p_lock_timeout=lock_timeout,
+        )
+        return returned
+
     async def extend_document_lock(
         self, *, document_id: str, lock_token: str, lock_timeout: int = 20
     ) -> rows.ExtendDocumentLockAnswer:
@@ -658,7 +708,7 @@ class Client(abc.ABC):
         self,
         *,
         document_id: str,
-        lock_token: str,
+        lock_token: str | None,
         error_message: str,
         error_details: object = None,
         error_category: str = "unknown",
@@ -667,6 +717,8 @@ class Client(abc.ABC):
         """Report a failed attempt: retry after a backoff (at least p_retry_after seconds), …
 
         … or hand the document over to HAC if the error is permanent or no attempts are left.
+        Without a token: the document is queued, and conflicts with other transactions kept the
+        caller from claiming it.
         """
         optional = _without_none({"p_error_details": error_details, "p_retry_after": retry_after})
         returned: rows.FailDocumentAnswer = await self.rpc(
@@ -758,11 +810,16 @@ class Client(abc.ABC):
         returned: bool = await self.rpc("has_role", p_user_id=user_id, p_role=role)
         return returned
 
+    async def is_function_enabled(self, *, function_name: str) -> bool:
+        """Whether edge_function_config enables a function; functions without a row are enabled."""
+        returned: bool = await self.rpc("is_function_enabled", p_function_name=function_name)
+        return returned
+
     async def lead_pool(self, *, process: str, lease_seconds: int) -> rows.LeadPoolAnswer:
         """Acquire or renew the pool leader lease.
 
-        Returns backlog and workers, or all nulls while another program is the leader. Deletes
-        workers that have not reported for as long as the lease.
+        Returns backlog and workers, or all nulls while another program is the leader. Workers that
+        have not reported for as long as the lease are left out.
         """
         returned: rows.LeadPoolAnswer = await self.rpc(
             "lead_pool", p_process=process, p_lease_seconds=lease_seconds
@@ -1074,9 +1131,9 @@ class Client(abc.ABC):
         error_category: str = "unknown",
         lock_token: str | None = None,
     ) -> rows.MoveToDeadLetterQueueAnswer:
-        """Hand a document over to HAC immediately.
+        """Hand a document over to HAC immediately; with a lock token, this ends the attempt, …
 
-        Rejected while another worker holds the document.
+        … which counts as failed. Rejected while another worker holds the document.
         """
         optional = _without_none({"p_error_details": error_details, "p_lock_token": lock_token})
         returned: rows.MoveToDeadLetterQueueAnswer = await self.rpc(
@@ -1120,9 +1177,9 @@ class Client(abc.ABC):
         return returned
 
     async def pool_status(self, *, hours: int = 24) -> rows.PoolStatusAnswer:
-        """HAC: lane backlog, leader and workers of the pool, and the history of backlog and …
+        """HAC: lane backlog, leader and workers of the pool, the history of backlog and …
 
-        … assignments.
+        … assignments, and the latest switches.
         """
         returned: rows.PoolStatusAnswer = await self.rpc("pool_status", p_hours=hours)
         return returned
@@ -1236,15 +1293,28 @@ class Client(abc.ABC):
         return returned
 
     async def release_documents(
-        self, *, documents: object, reason: str = "the worker is stopping", outage: bool = False
+        self,
+        *,
+        documents: object,
+        reason: str = "the worker is stopping",
+        outage: bool = False,
+        unless_begun: bool = False,
+        retry_after: int = 0,
     ) -> rows.ReleaseDocumentsAnswer:
         """Return documents to the queue unread, without counting an attempt: …
 
         … [{"document_id", "lock_token"}, …]. p_outage: an engine, the GPU service or the store is
-        unavailable, so the lanes of the documents are paused.
+        unavailable, so the lanes of the documents are paused. p_unless_begun: not those that an
+        invocation has begun to read (see begin_dispatch). p_retry_after: seconds until they can be
+        claimed.
         """
         returned: rows.ReleaseDocumentsAnswer = await self.rpc(
-            "release_documents", p_documents=documents, p_reason=reason, p_outage=outage
+            "release_documents",
+            p_documents=documents,
+            p_reason=reason,
+            p_outage=outage,
+            p_unless_begun=unless_begun,
+            p_retry_after=retry_after,
         )
         return returned
 
@@ -1294,28 +1364,17 @@ class Client(abc.ABC):
         """
         await self.rpc("report_gauge", p_gauge=gauge, p_value=value)
 
-    async def report_pool(self, *, process: str, workers: object) -> rows.ReportPoolAnswer:
-        """Report the pool workers of a program and what each is reading.
+    async def report_pool(
+        self, *, process: str, lanes: Sequence[str | None], workers: object
+    ) -> rows.ReportPoolAnswer:
+        """Report the lanes of a program, its workers and what each is reading; call it every …
 
-        p_workers is [{"worker_id", "lane", "document_id"}, …]; an empty list removes the program.
-        Returns the lane of each worker, how many workers in the whole pool are reading in each
-        lane, and which lanes have work.
+        … two seconds. p_workers is [{"worker_id", "lane", "document_id"}, …]; an empty list removes
+        the program. Returns the lane of each worker, how many workers of other programs are reading
+        in each lane, and which lanes have work. The next document in any other lane is notified.
         """
         returned: rows.ReportPoolAnswer = await self.rpc(
-            "report_pool", p_process=process, p_workers=workers
-        )
-        return returned
-
-    async def report_worker(
-        self, *, worker_id: str, lanes: Sequence[str | None], leaves: bool = False
-    ) -> bool:
-        """Report a long-lived worker; call it every 30 seconds, and with p_leaves when the …
-
-        … worker stops. Only list_workers uses the reports. Returns false if p_leaves is set but the
-        worker is not registered.
-        """
-        returned: bool = await self.rpc(
-            "report_worker", p_worker_id=worker_id, p_lanes=lanes, p_leaves=leaves
+            "report_pool", p_process=process, p_lanes=lanes, p_workers=workers
         )
         return returned
 
@@ -1771,8 +1830,8 @@ class Client(abc.ABC):
         """Values for /metrics: waiting, claimed and stuck documents in each lane, dead …
 
         … letters, open alerts and tasks, workers and the pool, check jobs, volumes at each stage,
-        and counters. Waiting documents and volumes are counted up to 100,000 in each lane and at
-        each stage.
+        registry documents without a file, and counters. Waiting documents and volumes are counted
+        up to 100,000 in each lane, state and stage.
         """
         returned: rows.SystemMetricsAnswer = await self.rpc("system_metrics")
         return returned
