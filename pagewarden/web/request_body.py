@@ -279,7 +279,7 @@ async def receive_content(request: Request) -> AsyncIterator[bytes]:
             yield chunk
         return
     form = MultipartForm(stream_body(request), boundary)
-    async for event, value in form.events():
+    async for event, value in form.iterate_events():
         if event == "part" and value[1] is not None:
             async for chunk in form.read_last_file():
                 yield chunk
