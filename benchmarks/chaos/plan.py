@@ -30,7 +30,7 @@ WORKERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "worker-1": ("work", "--lanes", "check,image,pdf", "--processes", "2"),
         "worker-2": ("work", "--lanes", "pdf,image,index", "--processes", "2"),
         "worker-3": ("work", "--lanes", "acte,index,check", "--processes", "2"),
-        "pool": ("pool", "run", "--lanes", "index,acte,check,image", "--size", "4"),
+        "pool": ("work", "--lanes", "index,acte,check,image", "--processes", "4"),
     }
 )
 """Workers beside those of the system itself."""

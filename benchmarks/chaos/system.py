@@ -158,8 +158,10 @@ def _start_workers(system: ChaosSystem, environment: Mapping[str, str]) -> None:
     }
     for name, arguments in system.plan.workers.items():
         log = system.logs / f"{name}.log"
+        # Each as on a machine of its own.
+        own = {"PAGEWARDEN_POOL_FOLDER": str(system.logs / f"{name}.pool")}
         system.programs.start(
-            Program(name, pagewarden_command(*arguments), worker_environment, log)
+            Program(name, pagewarden_command(*arguments), worker_environment | own, log)
         )
 
 

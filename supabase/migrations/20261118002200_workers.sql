@@ -412,16 +412,16 @@ begin
     where w.worker_id = x.worker_id
     returning w.worker_id, x.old_lane, w.lane as new_lane, x.reason
   ),
+  recorded as (
+    insert into private.pool_switches (at, worker_id, from_lane, to_lane, reason)
+    select p_now, c.worker_id, c.old_lane, c.new_lane, c.reason from changed as c where c.old_lane is not null
+    on conflict on constraint pool_switches_pkey do nothing
+  ),
   counted as (
     insert into private.counter_changes (counter, labels, events, seconds)
     select 'pool_switches', array[c.new_lane], count(*), 0
     from changed as c where c.old_lane is not null
     group by c.new_lane
-  ),
-  recorded as (
-    insert into private.pool_switches (at, worker_id, from_lane, to_lane, reason)
-    select p_now, c.worker_id, c.old_lane, c.new_lane, c.reason from changed as c where c.old_lane is not null
-    on conflict on constraint pool_switches_pkey do nothing
   )
   select count(c.old_lane) into v_answer.switches from changed as c;
   insert into private.pool_history (at, backlog, allocation, switches, leader)

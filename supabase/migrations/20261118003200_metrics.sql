@@ -91,8 +91,14 @@ as $$
         order by q.urgency, q.turn, q.document_id
         limit 1
       ), 0)::double precision as oldest_seconds,
-      (select count(*) from private.workers as w where w.lane = l.lane) as assigned_workers,
-      (select count(*) from private.workers as w where w.reads_lane = l.lane) as reading_workers
+      (
+        select count(*) from private.workers as w
+        where w.lane = l.lane and w.seen_at > p_now - private.silent_after()
+      ) as assigned_workers,
+      (
+        select count(*) from private.workers as w
+        where w.reads_lane = l.lane and w.seen_at > p_now - private.silent_after()
+      ) as reading_workers
     from public.lanes as l
   ),
   stage as (

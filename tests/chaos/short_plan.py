@@ -22,7 +22,7 @@ SHORT = plan.Plan(
     waiting={"image": 8, "pdf": 4, "index": 4, "acte": 4, "check": 4},
     workers={
         "worker-1": ("work", "--lanes", "check,image,pdf", "--processes", "2"),
-        "pool": ("pool", "run", "--lanes", "index,acte,check,image", "--size", "4"),
+        "pool": ("work", "--lanes", "index,acte,check,image", "--processes", "4"),
     },
 )
 """All times are short, so that a document of a dead worker is claimed again within the test."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 async def _report(gateway: Database, *worker_ids: str) -> dict[str, Any]:
     """Report workers of a program, and return the lane of each."""
     workers = [{"worker_id": worker_id} for worker_id in worker_ids]
-    answer = await gateway.report_pool(process="program", lanes=["image", "acte"], workers=workers)
+    answer = await gateway.report_pool(process="program", lanes=["index", "acte"], workers=workers)
     return dict(answer["lanes"])
 
 
