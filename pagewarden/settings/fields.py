@@ -504,7 +504,7 @@ class Settings(GeminiSettings):
         gt=0,
         le=1_000_000,
         validation_alias=AliasChoices("SERVER_MAX_RAM"),
-        description="Memory that they may use on this machine, in GB.",
+        description="Memory that all programs of the pool together may use on this machine, in GB.",
     )
     pool_folder: Path | None = Field(
         default=None,

@@ -234,7 +234,7 @@ begin
       )
     order by l.lane
   );
-  -- Workers that read a long document are told when another lane gets work.
+  -- Workers that read a long document learn when another lane gets work.
   perform public.wait_for_documents(array(
     select u.lane from unnest(p_lanes) as u (lane) where p_workers <> '[]' and u.lane <> all (v_answer.waiting)
   ));
