@@ -87,7 +87,7 @@ class Search(BaseModel):
     query: str = Field(
         min_length=1,
         max_length=1000,
-        description='Search terms; supports "a phrase", -excluded, and this or that.',
+        description='Search terms; supports "quoted phrases", -excluded words, and OR.',
     )
     case_id: uuid.UUID | None = None
     language: str | None = Field(

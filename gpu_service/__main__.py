@@ -41,7 +41,8 @@ def main(
     ] = None,
     engine: Annotated[str | None, typer.Option(help=f"Default engine: {_ENGINES}.")] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Number of processes that open documents.")
+        int | None,
+        typer.Option(min=1, help="Number of child processes that open and render documents."),
     ] = None,
 ) -> None:
     """Run the GPU service, by default at PAGEWARDEN_GPU_SERVICE_URL."""

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Discriminator, Field, Tag
 
 from pagewarden import documents, services
 from pagewarden.database import tables
-from pagewarden.documents import dispatch, lease
+from pagewarden.documents import function_caller, lease
 from pagewarden.errors import Conflict, DispatchFailed, Forbidden, RequestRejected
 from pagewarden.functions.http import authentication, database_events, errors, function_config
 from pagewarden.services import Services
@@ -250,7 +250,7 @@ async def _open_worker(
         if settings.dispatch == "http":
             url = settings.functions_url or settings.supabase_url or settings.site_url
             caller = await resources.enter_async_context(
-                dispatch.open_caller(url, services.keys.secret_key, services.store)
+                function_caller.open_caller(url, services.keys.secret_key, services.store)
             )
             concurrency = settings.dispatch_concurrency
         yield make_worker(
@@ -265,7 +265,7 @@ def make_worker(  # noqa: PLR0913  # the options of a call
     budget_seconds: float,
     *,
     concurrency: int = 1,
-    caller: dispatch.FunctionCaller | None = None,
+    caller: function_caller.FunctionCaller | None = None,
 ) -> documents.Worker:
     """Return a worker of documents of these lanes."""
     return documents.Worker(

@@ -31,7 +31,7 @@ async def download(
 ) -> StreamingResponse:
     """Download a file while its URL is valid."""
     signers = (
-        signed_urls.make_signer(services.settings),
+        signed_urls.make_store_signer(services.settings),
         signed_urls.make_file_signer(services.keys.secret_key),
     )
     if not any(signer and signer.verify(path, expires, signature) for signer in signers):

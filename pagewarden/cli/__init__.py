@@ -81,7 +81,7 @@ COMMANDS = {
     ),
     "work": LazyCommand(
         "pagewarden.cli.work",
-        "Run a document worker until Ctrl-C; any number can run, on any machine.",
+        "Run workers for all lanes until Ctrl-C; any number of machines can share the pool.",
     ),
     "schedule": LazyCommand(
         "pagewarden.cli.schedule",
@@ -89,7 +89,7 @@ COMMANDS = {
     ),
     "pool": LazyCommand(
         "pagewarden.cli.pool",
-        "Run, plan and inspect a pool of workers shared by all lanes.",
+        "Plan and inspect the pool of workers that all lanes share.",
         "app",
     ),
     "volumes": LazyCommand(

@@ -37,7 +37,8 @@ def search(  # noqa: PLR0913  # each is an option of the command
     query: Annotated[
         str,
         typer.Argument(
-            metavar="QUERY", help='Search terms; supports "a phrase", -excluded, and this or that.'
+            metavar="QUERY",
+            help='Search terms; supports "quoted phrases", -excluded words, and OR.',
         ),
     ],
     *,

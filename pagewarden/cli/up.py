@@ -101,7 +101,7 @@ async def _run_all(settings: Settings, *, is_serverless: bool) -> None:
                 worker.sweep_periodically(connection, stop, seconds=settings.sweep_seconds)
             )
             group.create_task(scheduler.evaluate_alerts_periodically(connection, stop))
-            group.create_task(_run_timetable(timetable, stop))
+            group.create_task(_run_scheduler(timetable, stop))
             programs = list_programs(
                 settings,
                 gpu_url,
@@ -152,7 +152,7 @@ def list_programs(
     return programs
 
 
-async def _run_timetable(timetable: scheduler.Scheduler, stop: asyncio.Event) -> None:
+async def _run_scheduler(timetable: scheduler.Scheduler, stop: asyncio.Event) -> None:
     """Call functions when they are due, once their server responds."""
     async with httpx.AsyncClient(trust_env=False) as client:
         await _wait_until_ready(client, timetable.url, stop)

@@ -117,7 +117,7 @@ class Client:
         """Upload a file; on_sent receives the bytes sent so far, from 0 at each attempt."""
         with open_upload(path) as file:
             is_direct = file.size <= await self._fetch_max_direct_bytes()
-        upload = self._upload_directly if is_direct else self._upload_to_address
+        upload = self._upload_directly if is_direct else self._upload_to_signed_url
         return await upload(path, name or path.name, options, on_sent)
 
     async def _fetch_max_direct_bytes(self) -> int:
@@ -147,7 +147,7 @@ class Client:
         response = await self._with_retries(send)
         return http.UploadedDocument.model_validate_json(response.content)
 
-    async def _upload_to_address(
+    async def _upload_to_signed_url(
         self, path: Path, name: str, options: UploadOptions, on_sent: Callable[[int], None]
     ) -> http.UploadedDocument:
         """Request an address, upload the file there, and have the server check it."""

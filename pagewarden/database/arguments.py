@@ -89,7 +89,9 @@ def make_change(table: str, *, values: Mapping[str, object], where: Mapping[str,
     """Check the parts of an insert or update."""
     if not values:
         raise errors.InvalidArgument(
-            "there is nothing to write", sqlstate="22023", hint="pass values for columns"
+            "there is nothing to write",
+            sqlstate="22023",
+            hint="pass a value for at least one column",
         )
     for name in values:
         check_name(name)

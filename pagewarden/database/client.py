@@ -1402,10 +1402,10 @@ class Client(abc.ABC):
         callback_url: str | None = None,
         seconds: int = 86400,
     ) -> rows.RequestUploadAnswer:
-        """Record an upload in two steps, which must be confirmed within p_seconds.
+        """Register a two-step upload, which must be confirmed within p_seconds.
 
-        The file is staged at uploads/<upload_id> of the store, and is removed when the time is
-        over.
+        The file is staged at uploads/<upload_id> in the store, and removed when that period
+        expires.
         """
         optional = _without_none(
             {

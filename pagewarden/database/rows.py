@@ -1184,9 +1184,9 @@ class OcrSystemHealth(TypedDict):
 
 
 class OrchestrateVolumesAnswer(TypedDict):
-    """The result of one orchestrator pass: messages published for stages that can start, and …
+    """The result of one orchestrator pass: messages published for stages that can start; …
 
-    … republished for lost ones; tasks reclaimed from dead workers; jobs completed and failed.
+    … lost messages republished; tasks reclaimed from dead workers; jobs completed and failed.
     is_more: p_limit was reached, so call it again. is_reconciling: external queues should be
     compared now, see republish_volumes. is_busy: jobs are running. outbox: the number of unsent
     messages, counted up to 1000. retry_in: seconds until the next retry is due.
@@ -2057,9 +2057,9 @@ class ReleaseDocumentsAnswer(TypedDict):
 
 
 class ResolveDeadLettersAnswer(TypedDict):
-    """The resolved dead letters, with their number; and those that were skipped, with the …
+    """The dead letters that were resolved and their count, and those that were skipped, with …
 
-    … reason.
+    … the reason.
     """
 
     success: bool

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pagewarden.database import Database
     from pagewarden.documents.claim import ReaderSelector
-    from pagewarden.documents.dispatch import FunctionCaller
+    from pagewarden.documents.function_caller import FunctionCaller
 
 log = structlog.get_logger(__name__)
 

@@ -244,7 +244,7 @@ async def _connect(url: str) -> AsyncIterator[psycopg.AsyncConnection]:
         if _is_connection_error(exc):
             raise errors.DatabaseUnavailable(f"cannot reach the database: {exc}") from exc
         raise errors.DatabaseError(
-            f"the migrations cannot be recorded: {exc}",
+            f"cannot read or update the migration history: {exc}",
             sqlstate=exc.sqlstate,
             hint=_get_advice(exc),
         ) from exc

@@ -582,7 +582,7 @@ class Settings(GeminiSettings):
         default=None,
         validation_alias=AliasChoices("PAGEWARDEN_SQS_REGION", "AWS_REGION", "AWS_DEFAULT_REGION"),
         description=(
-            "Region of the queues; credentials come from the environment or the machine's role."
+            "AWS region of the SQS queues; credentials come from the environment or an IAM role."
         ),
     )
 

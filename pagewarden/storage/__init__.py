@@ -14,7 +14,7 @@ from pagewarden import errors
 from pagewarden.storage import local_disk, paths
 from pagewarden.storage.base import MAX_URL_SECONDS, Entry, FileStore, WrittenFile, read_head
 from pagewarden.storage.paths import check_path, is_path, make_safe_name
-from pagewarden.storage.signed_urls import UrlSigner, make_signer
+from pagewarden.storage.signed_urls import UrlSigner, make_store_signer
 
 if TYPE_CHECKING:
     from pagewarden.settings import Settings
@@ -29,7 +29,7 @@ __all__ = [
     "check_path",
     "is_path",
     "make_safe_name",
-    "make_signer",
+    "make_store_signer",
     "open_store",
     "read_head",
 ]
@@ -58,7 +58,7 @@ def open_store(settings: Settings) -> FileStore:
 
 
 def _open_local_store(folder: Path, settings: Settings) -> local_disk.LocalFileStore:
-    return local_disk.LocalFileStore(folder.expanduser().absolute(), make_signer(settings))
+    return local_disk.LocalFileStore(folder.expanduser().absolute(), make_store_signer(settings))
 
 
 def _open_dropbox_store(parts: SplitResult, settings: Settings) -> dropbox.DropboxFileStore:

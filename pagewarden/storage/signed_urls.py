@@ -64,7 +64,7 @@ class UrlSigner:
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()
 
 
-def make_signer(settings: Settings) -> UrlSigner | None:
+def make_store_signer(settings: Settings) -> UrlSigner | None:
     """Return the signer for files of a folder, if the settings have a public URL and a key."""
     if settings.files_public_url is None or settings.files_signing_key is None:
         return None
@@ -72,7 +72,7 @@ def make_signer(settings: Settings) -> UrlSigner | None:
 
 
 def make_file_signer(secret_key: str) -> UrlSigner:
-    """Return the signer of links to files for users; `make_signer` is for services."""
+    """Return the signer of links to files for users; `make_store_signer` is for services."""
     return UrlSigner(FILES_PREFIX, secret_key)
 
 

@@ -143,7 +143,7 @@ def _to_page(
         return Page(number, detected, (), (), error)
     if [line.line_guid for line in lines] != [text.line_guid for text in texts]:
         raise errors.InvalidArtifact(
-            f"{detected.image_name}: lines and texts do not match. Rerun ocr."
+            f"{detected.image_name}: line images and text differ. Rerun the stage ocr."
         )
     return Page(number, detected, lines, texts)
 

@@ -120,7 +120,7 @@ class StageLease:
         """Renew the lock and the message."""
         await self.require_lock()
         try:
-            await self.queue.extend(self.delivery, self.lock_seconds)
+            await self.queue.set_visibility(self.delivery, self.lock_seconds)
         except errors.PagewardenError as exc:
             # Harmless: a worker that receives the message finds the task locked.
             log.warning("visibility_extension_failed", error=str(exc))
@@ -179,7 +179,7 @@ class StageLease:
             return Outcome.FAILED
         if outage:  # a later retry gets a new message
             return Outcome.OUTAGE
-        await self.queue.extend(self.delivery, 0)
+        await self.queue.set_visibility(self.delivery, 0)
         return Outcome.GIVEN_BACK
 
     def is_outage(self, failure: leases.Failure) -> bool:

@@ -106,7 +106,9 @@ class StageWorker:
             claim = stage_attempt.StageClaim.from_answer(answer)
             return await self._run_attempt(claim, delivery, stop)
         if answer["error"] == "STAGE_HELD":
-            await self.queue.extend(delivery, answers.require_field(answer["retry_after"]) + 1)
+            await self.queue.set_visibility(
+                delivery, answers.require_field(answer["retry_after"]) + 1
+            )
             return Outcome.HELD
         return Outcome.STALE
 

@@ -871,8 +871,8 @@ returns public.request_upload_answer
 language sql volatile security invoker set search_path = ''
 as $$ select private.request_upload(p_case_id, p_document_name, p_sha256, p_size_bytes, p_engine, p_language, p_profile, p_callback_url, p_seconds) $$;
 comment on function public.request_upload(uuid, text, text, bigint, text, text, text, text, integer) is
-  'Record an upload in two steps, which must be confirmed within p_seconds. The file is staged at uploads/<upload_id> '
-  'of the store, and is removed when the time is over.';
+  'Register a two-step upload, which must be confirmed within p_seconds. The file is staged at uploads/<upload_id> '
+  'in the store, and removed when that period expires.';
 grant execute on function public.request_upload(uuid, text, text, bigint, text, text, text, text, integer)
   to authenticated, service_role;
 

@@ -299,7 +299,7 @@ create type public.resolve_dead_letters_answer as (
   skipped public.dead_letter_answer[]
 );
 comment on type public.resolve_dead_letters_answer is
-  'The resolved dead letters, with their number; and those that were skipped, with the reason.';
+  'The dead letters that were resolved and their count, and those that were skipped, with the reason.';
 
 create function private.resolve_dead_letters(
   p_filter jsonb,

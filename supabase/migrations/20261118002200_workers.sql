@@ -394,7 +394,7 @@ begin
   if not found then
     v_answer.success := false;
     v_answer.error := 'NOT_LEADER';
-    v_answer.message := 'another program leads the pool';
+    v_answer.message := 'another process is the pool leader';
     return v_answer;
   end if;
   with changed as (

@@ -171,7 +171,7 @@ create type public.orchestrate_volumes_answer as (
   retry_in double precision
 );
 comment on type public.orchestrate_volumes_answer is
-  'The result of one orchestrator pass: messages published for stages that can start, and republished for lost ones; '
+  'The result of one orchestrator pass: messages published for stages that can start; lost messages republished; '
   'tasks reclaimed from dead workers; jobs completed and failed. is_more: p_limit was reached, so call it again. '
   'is_reconciling: external queues should be compared now, see republish_volumes. is_busy: jobs are running. outbox: '
   'the number of unsent messages, counted up to 1000. retry_in: seconds until the next retry is due. Nullable: '

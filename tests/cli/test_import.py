@@ -14,7 +14,7 @@ from rich.console import Console
 
 from pagewarden import client, errors
 from pagewarden.cli.import_ import journal, run
-from pagewarden.cli.import_.scan import FileStability, SourceTree
+from pagewarden.cli.import_.scan import SourceTree, StabilityTracker
 from tests.client import breaking
 from tests.client.desk import PATIENCE
 from tests.functions import house
@@ -76,7 +76,7 @@ class Round:
             scanner = run.Scanner(
                 SourceTree(self.folder, self.patterns, house.UPLOAD_LIMIT),
                 known,
-                FileStability(3),
+                StabilityTracker(3),
                 self.summary,
                 again=self.again,
                 now=lambda: self.time,

@@ -129,7 +129,7 @@ def test_a_folder_that_is_gone_is_told_of(tmp_path: Path) -> None:
 
 def test_a_file_rests_when_it_was_left_alone_for_long_enough() -> None:
     """By its own time, or by ours where its clock is wrong; every change begins anew."""
-    resting = scan.FileStability(3)
+    resting = scan.StabilityTracker(3)
     path = FOLDER / "scan.pdf"
     ns = 1_000_000_000
     assert resting.is_stable(found(path, mtime_ns=97 * ns), now=0, wall_time=100)

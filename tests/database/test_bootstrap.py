@@ -234,7 +234,7 @@ async def test_bootstrap_needs_a_superuser(local_server: server.LocalServer) -> 
         await conn.execute(f"create database {name} template template0")
         await conn.execute(f"create role {name} login password '{local_server.password}'")
         try:
-            with pytest.raises(errors.Forbidden, match="URL of a superuser"):
+            with pytest.raises(errors.Forbidden, match="as a superuser"):
                 await bootstrap.bootstrap(local_server.url(name, name))
         finally:
             await conn.execute(f"drop database {name} with (force)")

@@ -51,7 +51,7 @@ async def test_an_old_url_opens_nothing(functions: House) -> None:
     """It counts as long as it says."""
     await _signed(functions)
     (document,) = await functions.documents()
-    signer = signed_urls.make_signer(functions.used.settings)
+    signer = signed_urls.make_store_signer(functions.used.settings)
     assert signer is not None
     key = functions.used.settings.files_signing_key
     assert key is not None

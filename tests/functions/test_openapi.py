@@ -97,6 +97,7 @@ def test_document_lists_every_route_once_and_completely() -> None:
     document = app.create_app().openapi()
     listed = _list_operations(document)
     expected = {("GET", path) for path in ("/files/v1/{path}", "/healthz", "/readyz", "/metrics")}
+    expected.add(("PUT", "/storage/v1/object/upload/sign/{bucket}/{path}"))
     for function in app.FUNCTIONS:
         alone = FastAPI()
         alone.include_router(function.router)

@@ -77,7 +77,7 @@ def test_unsafe_path_is_not_signed() -> None:
 
 def test_signer_needs_url_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without both there is no signer."""
-    assert signed_urls.make_signer(settings.Settings()) is None
+    assert signed_urls.make_store_signer(settings.Settings()) is None
     monkeypatch.setenv("PAGEWARDEN_FILES_PUBLIC_URL", "https://files.example.org/open")
     with pytest.raises(errors.SettingsError, match="PAGEWARDEN_FILES_SIGNING_KEY"):
         settings.load()
@@ -85,6 +85,6 @@ def test_signer_needs_url_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(errors.SettingsError, match="openssl"):
         settings.load()
     monkeypatch.setenv("PAGEWARDEN_FILES_SIGNING_KEY", "5xyfXx6nNxWDo7dVv8uJ1a2bbkVx0UGM")
-    signer = signed_urls.make_signer(settings.load())
+    signer = signed_urls.make_store_signer(settings.load())
     assert signer is not None
     assert signer.verify(*_parse(signer.make_url(PATH, 60)))

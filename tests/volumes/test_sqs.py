@@ -79,7 +79,7 @@ async def test_a_message_is_sent_received_extended_and_deleted(
     assert delivery is not None
     assert (delivery.stage, base.StageMessage.parse(delivery.body)) == ("ocr", MESSAGE)
     assert await queue.receive(stages.STAGES, seconds=20) is None
-    await queue.extend(delivery, 0)
+    await queue.set_visibility(delivery, 0)
     again = await queue.receive(stages.STAGES, seconds=20)
     assert again is not None
     await queue.ack(again)
@@ -134,7 +134,7 @@ async def test_a_queue_that_is_not_fifo_is_refused(sqs_settings: settings.Settin
 async def test_expired_handles_are_ignored(sqs_settings: settings.Settings, code: str) -> None:
     """When a message is extended or removed."""
     delivery = queues.Delivery("ocr", "handle", None)
-    await _refusing(sqs_settings, "change_message_visibility", code).extend(delivery, 20)
+    await _refusing(sqs_settings, "change_message_visibility", code).set_visibility(delivery, 20)
     await _refusing(sqs_settings, "delete_message", code).ack(delivery)
 
 

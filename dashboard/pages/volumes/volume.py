@@ -88,7 +88,7 @@ async def list_pages(
         ]
         if filters.show in {PageStatusFilter.UNREAD, PageStatusFilter.UNCERTAIN}:
             figures = await volume_pages.count_lines(volume_version, _list_readable_pages(matching))
-            matching = [page for page in matching if _needs_review(filters.show, page, figures)]
+            matching = [page for page in matching if _matches_filter(filters.show, page, figures)]
         elif filters.show:
             matching = [page for page in matching if page.error]
         matching.sort(key=lambda page: page.error is None)
@@ -125,7 +125,7 @@ def _list_readable_pages(pages: Sequence[page_view.ListedPage]) -> list[str]:
     return [page.image_name for page in pages if page.error is None]
 
 
-def _needs_review(
+def _matches_filter(
     show: PageStatusFilter,
     page: page_view.ListedPage,
     figures: Mapping[str, page_view.PageStatistics],

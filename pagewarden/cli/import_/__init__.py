@@ -86,7 +86,9 @@ def command(  # noqa: PLR0913  # each is an option of the command
     async def run() -> None:
         async with client.open_client(settings, url) as server:
             with journal.open_journal(_make_target(server, case)) as known_files:
-                scanner = Scanner(tree, known_files, scan.FileStability(rest), summary, again=again)
+                scanner = Scanner(
+                    tree, known_files, scan.StabilityTracker(rest), summary, again=again
+                )
                 if dry_run:
                     await asyncio.to_thread(_print_dry_run, scanner)
                     return

@@ -180,7 +180,7 @@ class Scanner:
 
     tree: scan.SourceTree
     journal: Journal
-    stability: scan.FileStability
+    stability: scan.StabilityTracker
     summary: ImportSummary
     again: bool = False
     now: Callable[[], float] = time.monotonic

@@ -20,7 +20,7 @@ _NS = 1_000_000_000
 
 
 @dataclass(slots=True)
-class FileStability:
+class StabilityTracker:
     """Tracks since when each file has been unchanged.
 
     A file is stable if its modification time, or the first scan that saw its present state, is at

@@ -146,7 +146,7 @@ class DropboxFileStore:
                 if "conflict" not in refusal.tags:
                     raise
                 # An earlier attempt may have succeeded although its response was lost.
-                if attempts == 1 or not await self._have_equal_content(source, target):
+                if attempts == 1 or not await self._contents_match(source, target):
                     raise errors.FileExists(
                         f"a file already exists at {target!r}; choose another path"
                     ) from refusal
@@ -209,7 +209,7 @@ class DropboxFileStore:
             return None
         return dict(metadata) if metadata[".tag"] == "file" else None
 
-    async def _have_equal_content(self, first: str, second: str) -> bool:
+    async def _contents_match(self, first: str, second: str) -> bool:
         found = [await self._fetch_metadata(path) for path in (first, second)]
         hashes = {entry["content_hash"] if entry else None for entry in found}
         return len(hashes) == 1 and None not in hashes

@@ -79,7 +79,7 @@ class StageQueue(Protocol):
         """
         ...
 
-    async def extend(self, delivery: Delivery, seconds: float) -> None:
+    async def set_visibility(self, delivery: Delivery, seconds: float) -> None:
         """Make the message visible to others after this many seconds from now."""
         ...
 

@@ -33,7 +33,7 @@ class PgmqQueue:
             return None
         return base.Delivery(rows[0]["stage"], str(rows[0]["handle"]), rows[0]["message"])
 
-    async def extend(self, delivery: base.Delivery, seconds: float) -> None:
+    async def set_visibility(self, delivery: base.Delivery, seconds: float) -> None:
         """Set the visibility timeout of a message."""
         await self.database.extend_volume_message(
             stage=delivery.stage, handle=int(delivery.handle), seconds=math.ceil(seconds)

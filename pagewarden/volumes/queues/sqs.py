@@ -67,7 +67,7 @@ class SqsQueues:
                 return base.Delivery(stage, message["ReceiptHandle"], _parse_body(message["Body"]))
         return None
 
-    async def extend(self, delivery: base.Delivery, seconds: float) -> None:
+    async def set_visibility(self, delivery: base.Delivery, seconds: float) -> None:
         """Change the visibility timeout of a message."""
         with _ignore_stale_handle():
             await self._call(
