@@ -136,7 +136,7 @@ claim_webhooks            no   no     no       no     no     no    no    yes    
 complete_check            no   no     no       no     no     no    no    yes     yes
 complete_documents        no   no     no       no     no     no    no    yes     yes
 complete_volume_stage     no   no     no       no     no     no    no    yes     yes
-confirm_upload            no   yes    yes      yes    yes    yes   yes   yes     no
+confirm_upload            no   none   none     none   none   yes   none  yes     no
 correct_page              no   no     no       no     yes    yes   yes   yes     no
 count_dead_letters        no   yes    yes      yes    yes    yes   yes   yes     no
 count_old_check_jobs      no   no     no       no     no     no    no    yes     no
@@ -316,7 +316,7 @@ ARGUMENTS = {
     "expired_files": "",
     "expired_files_removed": "array[1]",
     "add_temporary_file": "'exports/' || %(completed)s || '/a.txt', 60",
-    "confirm_upload": "%(stranger)s",
+    "confirm_upload": "%(upload)s, %(case)s || '/new.pdf', '.pdf'",
     "request_upload": "%(case)s, 'another', repeat('0', 64), 1",
     "give_back_documents": """
         jsonb_build_array(jsonb_build_object(

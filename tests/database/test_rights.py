@@ -76,12 +76,14 @@ async def _populate(factory: factories.Factory) -> Ids:
     case = await factory.case(ids["owner"], viewer=ids["viewer"], editor=ids["editor"])
     await volumes.fill(factory, await factory.user())
     filled = await _fill(factory, case)
-    for user in (ids["owner"], None):
-        await factory.conn.execute(
+    for user in (None, ids["owner"]):
+        cursor = await factory.conn.execute(
             "insert into pending_uploads (case_id, name, sha256, size_bytes, requested_by, "
-            "expires_at) values (%s, 'new', repeat('0', 64), 1, %s, now())",
+            "expires_at) values (%s, 'new', repeat('0', 64), 1, %s, now() + interval '1 day') "
+            "returning id",
             (case, user),
         )
+        ((ids["upload"],),) = await cursor.fetchall()
     return ids | jobs | filled | await volumes.fill(factory, ids["owner"])
 
 
@@ -270,6 +272,8 @@ async def _answer(world: World, actor: str, function: str) -> str:
     answer = await world.attempt(actor, f"select to_jsonb(r) from public.{function}({arguments}) r")
     if answer == REFUSED:
         return "no"
+    if "UPLOAD_NOT_FOUND" in repr(answer):
+        return "none"
     failed = isinstance(answer, str) or any(
         isinstance(value, dict) and value.get("success") is False for (value,) in answer
     )
