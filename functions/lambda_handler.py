@@ -57,7 +57,7 @@ class UnknownEvent(ValueError):
 
 
 class ScheduledCallFailed(Exception):
-    """A scheduled function failed; AWS reports the error and retries."""
+    """A scheduled function failed; AWS reports the error."""
 
 
 class LambdaHandler:

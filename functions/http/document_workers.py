@@ -68,6 +68,8 @@ class DocumentRequest(Budget):
 
     document_id: uuid.UUID
     lock_token: uuid.UUID | None = None
+    # The lane limits an attempt; with less time, a long page would be released again and again.
+    budget_seconds: float = Field(default=MAX_BUDGET_SECONDS, ge=1, le=MAX_BUDGET_SECONDS)
 
 
 class WorkResult(BaseModel):

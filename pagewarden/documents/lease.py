@@ -51,14 +51,7 @@ async def acquire_claim(
             lock_timeout=round(lock_seconds),
         )
     except errors.Conflict as exc:
-        await retry_until_available(
-            database.fail_document,
-            document_id=document_id,
-            lock_token=None,
-            error_message=errors.describe(exc),
-            error_details={"type": type(exc).__name__},
-            error_category=str(exc.category),
-        )
+        await _record_conflict(database, document_id, exc)
         raise
     if not answer["success"]:
         code, message = (
@@ -67,6 +60,21 @@ async def acquire_claim(
         )
         raise errors.RequestRejected(code, message)
     return Claim.from_row(answers.require_field(answer["document"]))
+
+
+async def _record_conflict(database: Database, document_id: str, exc: errors.Conflict) -> None:
+    """Count a failed attempt; if that conflicts too, report the conflict, which takes no lock."""
+    try:
+        await retry_until_available(
+            database.fail_document,
+            document_id=document_id,
+            lock_token=None,
+            error_message=errors.describe(exc),
+            error_details={"type": type(exc).__name__},
+            error_category=str(exc.category),
+        )
+    except errors.Conflict:
+        await database.report_conflict(message=str(exc), document_id=document_id)
 
 
 async def adopt_claim(database: Database, document_id: str, lock_token: str) -> Claim:

@@ -159,7 +159,6 @@ class PendingUploads:
         # Identical to an earlier file, or confirmed twice at the same time.
         await self.uploader.discard_duplicate(document.document_id, path)
         await base.delete_files(store, [staged])
-        await upload.request_webhook(pending["callback_url"], document.document_id, database)
         return document
 
     async def _copy(self, staged: str, path: str, pending: rows.PendingUploads) -> None:

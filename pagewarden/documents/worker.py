@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 IDLE_SECONDS = 1.0
+MAX_GIVEN_BACK_ROUNDS = 10
 CAPACITY = "capacity"
 """Subscription of all workers: notified when a worker that waits for capacity may continue."""
 # No claims after this share of the budget: the document would only be released at the end.
@@ -75,24 +76,37 @@ class Worker:
             try:
                 async with self._time_budget(stop) as budget:
                     while True:
-                        if budget.can_claim and not self._is_refused(outcomes):
-                            claims = await self.claim_next(self.concurrency - len(running))
-                            running |= {
-                                asyncio.create_task(self.process(claim, budget.expired))
-                                for claim in claims
-                            }
+                        free = self._count_free_slots(budget, outcomes, len(running))
+                        claims = await self.claim_next(free) if free else []
+                        running |= {
+                            asyncio.create_task(self.process(claim, budget.expired))
+                            for claim in claims
+                        }
                         if not running:
                             return outcomes
+                        # Documents that arrive meanwhile get the free slots.
                         done, running = await asyncio.wait(
-                            running, return_when=asyncio.FIRST_COMPLETED
+                            running,
+                            return_when=asyncio.FIRST_COMPLETED,
+                            timeout=self.idle_seconds if free > len(claims) else None,
                         )
                         outcomes.update(task.result() for task in done)
             finally:
                 await concurrency.cancel_all(list(running))
 
-    def _is_refused(self, outcomes: collections.Counter[Outcome]) -> bool:
-        """Tell whether a function could not be called; the next documents would fare no better."""
-        return self.caller is not None and outcomes[Outcome.GIVEN_BACK] > 0
+    def _count_free_slots(
+        self, budget: TimeBudget, outcomes: collections.Counter[Outcome], running: int
+    ) -> int:
+        """Return how many documents may be claimed; none after a function could not be called."""
+        if not budget.can_claim:
+            return 0
+        if self.caller is not None:
+            # A disabled function gives documents back; a backlog of them must come to an end.
+            is_idling = outcomes[Outcome.GIVEN_BACK] > MAX_GIVEN_BACK_ROUNDS * self.concurrency
+            if is_idling or self.caller.problem is not None:
+                return 0
+        # Invocations whose answer was lost are still reading.
+        return max(0, self.concurrency - running - outcomes[Outcome.HANDED_OVER])
 
     async def process_next(self, stop: asyncio.Event) -> bool:
         """Claim and process a document; return whether there was one."""

@@ -146,9 +146,15 @@ class LocalFileStore:
     async def copy(self, source: str, target: str) -> None:
         """Link a file, which never changes, to a second path."""
         source_parts, parts = paths.check_path(source), paths.check_path(target)
+        absence = errors.FileNotFound(f"there is no file {source!r}; check the path")
         if await self.stat(source) is None:
-            raise errors.FileNotFound(f"there is no file {source!r}; check the path")
-        await self._make_visible(functools.partial(link_file, self._root, source_parts), parts)
+            raise absence
+        try:
+            await self._make_visible(functools.partial(link_file, self._root, source_parts), parts)
+        except errors.FileStoreError as exc:
+            if await self.stat(source) is None:  # it was deleted in the meantime
+                raise absence from exc
+            raise
 
     async def create_upload_address(
         self, path: str, *, size: int, sha256: str, seconds: int

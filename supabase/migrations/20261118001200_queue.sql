@@ -1090,7 +1090,9 @@ begin
   select d.* into v_document from public.documents as d where d.id = p_document_id for update;
   v_refusal := coalesce(
     private.lock_refusal(v_document, p_lock_token),
-    case when v_document.ocr_status in ('completed', 'cancelled', 'dead_letter') or v_document.deleted_at is not null
+    -- The worker that holds a deleted or superseded document still ends its attempt.
+    case when v_document.ocr_status in ('completed', 'cancelled', 'dead_letter')
+      or (v_document.deleted_at is not null and p_lock_token is null)
       then 'WRONG_STATE' end
   );
   if v_refusal is not null then

@@ -498,6 +498,9 @@ begin
     set document_id = (v_created ->> 'document_id')::uuid, existing = (v_created ->> 'existing')::boolean
     where u.id = p_upload_id
     returning u.* into v_upload;
+    if v_upload.callback_url is not null then
+      perform private.request_webhook(v_upload.document_id, v_upload.callback_url);
+    end if;
   end if;
   v_answer.success := true;
   select row(d.id, d.case_id, d.name, d.document_version, d.ocr_status, v_upload.existing)::public.uploaded_document

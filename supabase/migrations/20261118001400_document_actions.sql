@@ -188,8 +188,10 @@ begin
   -- read once, whatever the planner expects: a correlated subquery took time by the square of the case.
   insert into private.file_removals (document_id, path)
   select f.value::uuid, f.key from jsonb_each_text(v_files) as f
-  where f.key not in (
-    select o.dropbox_path from public.documents as o where o.case_id = p_case_id and o.dropbox_path is not null
+  -- A leading slash makes no difference to the store.
+  where ltrim(f.key, '/') not in (
+    select ltrim(o.dropbox_path, '/') from public.documents as o
+    where o.case_id = p_case_id and o.dropbox_path is not null
   );
   perform private.log_act(p_case_id, i.id, 'erased', null) from unnest(p_document_ids) as i (id);
 end;

@@ -269,7 +269,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.require_text('p_message', p_message, 10000);
-  if not private.is_service() then
+  if not private.is_service() and session_user <> 'pagewarden_worker' then
     perform private.require_case_rank(p_case_id, 2);
   end if;
   insert into public.ocr_errors (document_id, case_id, kind, error_category, error_message)
@@ -279,7 +279,7 @@ begin
 end;
 $$;
 comment on function private.report_conflict(text, uuid, uuid) is 'See public.report_conflict.';
-grant execute on function private.report_conflict(text, uuid, uuid) to authenticated, service_role;
+grant execute on function private.report_conflict(text, uuid, uuid) to authenticated, service_role, pagewarden_worker;
 
 create function private.find_window_start(p_since timestamptz, p_at_least integer, p_kinds text[], p_now timestamptz)
 returns timestamptz
@@ -1103,7 +1103,7 @@ language sql volatile security invoker set search_path = ''
 as $$ select private.report_conflict(p_message, p_case_id, p_document_id) $$;
 comment on function public.report_conflict(text, uuid, uuid) is
   'Record in ocr_errors that a serialization failure persisted after all retries.';
-grant execute on function public.report_conflict(text, uuid, uuid) to authenticated, service_role;
+grant execute on function public.report_conflict(text, uuid, uuid) to authenticated, service_role, pagewarden_worker;
 
 create function public.list_alert_rules()
 returns setof public.listed_alert_rule

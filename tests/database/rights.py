@@ -204,7 +204,7 @@ refuse_documents          no   no     no       no     no     no    yes   yes    
 release_documents         no   no     no       no     no     no    no    yes     yes
 release_volume_stage      no   no     no       no     no     no    no    yes     yes
 remove_volume_message     no   no     no       no     no     no    no    yes     yes
-report_conflict           no   no     no       no     yes    yes   yes   yes     no
+report_conflict           no   no     no       no     yes    yes   yes   yes     yes
 report_gauge              no   no     no       no     no     no    no    yes     no
 report_pool               no   no     no       no     no     no    no    yes     yes
 republish_volumes         no   no     no       no     no     no    no    yes     yes

@@ -383,3 +383,22 @@ async def test_a_release_that_says_null_of_an_outage_reports_none(
     row = await queries.one(conn, "select ocr_status, attempts, retry_count from documents")
     assert row == {"ocr_status": "queued", "attempts": 0, "retry_count": 0}
     assert await queries.violations(conn) == []
+
+
+async def test_holder_of_a_superseded_document_can_give_it_up(
+    database: databases.Database,
+) -> None:
+    """It ends the attempt as `cancelled`, without a dead letter; others cannot."""
+    factory = await factories.Factory.of(database)
+    claim = await factory.claimed()
+    await factory.conn.execute("update documents set deleted_at = now()")
+    call = {"p_document_id": claim.document_id, "p_error_message": "broken"}
+    assert not (await factory.call("move_to_dead_letter_queue", **call))["success"]
+    call["p_lock_token"] = claim.lock_token
+    answer = await factory.call("move_to_dead_letter_queue", **call)
+    assert (answer["success"], answer["dlq_id"]) == (True, None)
+    assert await queries.one(factory.conn, "select ocr_status, locked_by from documents") == {
+        "ocr_status": "cancelled",
+        "locked_by": None,
+    }
+    assert await queries.violations(factory.conn) == []

@@ -259,6 +259,23 @@ async def test_a_large_case_is_erased_in_proportion(database: databases.Database
     assert sum(plan.read().get("documents", 0) for plan in found) < 20 * 3000
 
 
+async def test_a_file_goes_with_the_last_document_that_names_it(
+    database: databases.Database,
+) -> None:
+    """A leading slash makes no other file."""
+    factory = await factories.Factory.of(database)
+    case = await factory.case()
+    first, second = [await factory.completed(case) for _ in range(2)]
+    spellings = [(f"{case}/scan.pdf", first), (f"/{case}/scan.pdf", second)]
+    for path, document in spellings:
+        query = "update documents set dropbox_path = %s where id = %s"
+        await factory.conn.execute(query, (path, document))
+    removals = "select count(*) from private.file_removals"
+    for document, expected in ((second, 0), (first, 1)):
+        await factory.call("erase_document", p_document_id=document)
+        assert (await queries.one(factory.conn, removals))["count"] == expected
+
+
 async def test_a_case_deleted_twice_comes_back_with_its_documents(
     database: databases.Database,
 ) -> None:

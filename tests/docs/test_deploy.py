@@ -77,7 +77,7 @@ async def test_template_schedules_what_the_database_schedules(
     assert set(expected) == lambda_handler.SCHEDULED
 
 
-def test_template_routes_what_reads_documents_to_the_function_with_time() -> None:
+def test_template_routes_long_functions_to_the_one_with_time() -> None:
     """The others have 29 seconds."""
     resources = _load_template()
     assert resources["Workers"]["Timeout"] > resources["Functions"]["Timeout"] == 29
@@ -87,7 +87,8 @@ def test_template_routes_what_reads_documents_to_the_function_with_time() -> Non
     assert targets.pop("$default") == "integrations/${FunctionsIntegration}"
     assert set(targets.values()) == {"integrations/${WorkersIntegration}"}
     pushes = {"POST /pubsub/push", f"POST {app.PREFIX}/pubsub/push"}
-    assert set(targets) == {f"POST {app.PREFIX}/{name}" for name in lambda_handler.READERS} | pushes
+    names = {*lambda_handler.READERS, *lambda_handler.SCHEDULED}
+    assert set(targets) == {f"POST {app.PREFIX}/{name}" for name in names} | pushes
     for name in ("Functions", "Workers"):
         assert resources[f"{name}Integration"]["IntegrationUri"] == f"{name}.Arn"
 

@@ -276,3 +276,30 @@ async def test_two_invocations_never_read_under_one_token(functions: House, prox
     assert await counts(functions) == {"completed": 5}
     assert refused == [409] * 5
     assert await state(functions, "ocr_status", "attempts") == [("completed", 1)] * 5
+
+
+async def test_a_document_that_arrives_while_another_is_read_gets_a_free_slot(
+    functions: House, proxy: Proxy
+) -> None:
+    """The first answer waits for the second document."""
+    second_is_read = asyncio.Event()
+
+    async def wait_for_the_second(call: Call) -> Response:
+        if len(proxy.functions) == 1:
+            await second_is_read.wait()
+            return await call.forward()
+        answer = await call.forward()
+        second_is_read.set()
+        return answer
+
+    proxy.answer = wait_for_the_second
+    user = await functions.factory.user()
+    await functions.upload(user, house.PNG, "1.png")
+    reading = asyncio.create_task(counts(functions))
+
+    async def is_called() -> bool:
+        return len(proxy.functions) == 1
+
+    await polling.wait_until(is_called, seconds=readers.PATIENCE)
+    await functions.upload(user, house.PNG, "2.png")
+    assert await reading == {"completed": 2}

@@ -118,7 +118,7 @@ async def test_concurrent_confirmations_create_one_document(functions: House) ->
     signed = await _sign(functions, user)
     await _send(functions, signed, house.PDF)
     answers = await asyncio.gather(*(_confirm(functions, user, signed) for _ in range(6)))
-    assert {answer.status_code for answer in answers} == {202}
+    assert {answer.status_code for answer in answers} == {202}, [a.text for a in answers]
     assert len({answer.text for answer in answers}) == 1
     assert len(await functions.documents()) == 1
     assert len(functions.stored()) == 1
