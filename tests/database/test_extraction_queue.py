@@ -351,6 +351,22 @@ async def test_an_expired_lease_returns_the_document_and_counts(
     assert await queries.violations(owner) == []
 
 
+async def test_locks_and_leases_end_where_the_sweep_runs_once_a_minute(
+    database: databases.Database, conn: psycopg.AsyncConnection
+) -> None:
+    """Schedulers that know no seconds; a minute without a sweep is no outage."""
+    owner, factory = await database.connect(), await factories.Factory.of(database)
+    sweep = "select sweep_documents(now() + make_interval(mins => %s))"
+    extracted = await _insert(conn, status=2)
+    claim = await factory.claimed()
+    for minutes in range(12):
+        await owner.execute(sweep, (minutes,))
+        if minutes == 1:
+            assert (await _stored(conn, claim.document_id))["lock_token"] is None
+    row = await _stored(conn, extracted)
+    assert (row["ocr_status"], row["extraction_failures"]) == ("awaiting_file", 1)
+
+
 async def test_leases_survive_an_outage_of_the_database(
     database: databases.Database, conn: psycopg.AsyncConnection
 ) -> None:
