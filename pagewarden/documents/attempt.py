@@ -48,8 +48,8 @@ class Yielded:
 class Attempt:
     """One attempt at a claimed document.
 
-    After each page that is not the last one, find_reason_to_yield may end the attempt: the document
-    is released, uncounted, and a later attempt continues after the saved pages.
+    After a page that is not the last one, find_reason_to_yield may end the attempt, once it has
+    saved a page: the document is released, uncounted, and a later attempt reads what is missing.
     """
 
     claim: Claim
@@ -82,6 +82,7 @@ class Attempt:
         run = await reader.get_run(self.claim)
         structlog.contextvars.bind_contextvars(engine=run.engine)  # in this task only
         saved = await self._save_pages(run, [])
+        seen, gained = set(saved), 0  # failed pages are seen, but not gained
         page_count = max(saved, default=0)
         is_resumed = bool(saved)
         confidences: list[float] = []
@@ -92,7 +93,11 @@ class Attempt:
                     saved = await self._save_pages(run, batch)
                 page_count = max(page_count, *saved, *(page.of or page.number for page in batch))
                 confidences += [page.confidence for page in batch if page.confidence is not None]
-                if len(saved) < page_count and (reason := await self.find_reason_to_yield()):
+                seen.update(page.number for page in batch)
+                gained += sum(page.status != "failed" for page in batch)
+                # Without a gained page, the next attempt would start where this one did.
+                may_yield = gained > 0 and len(seen) < page_count
+                if may_yield and (reason := await self.find_reason_to_yield()):
                     return Yielded(reason)
         # The database knows the confidence of all pages.
         known = [] if is_resumed else confidences

@@ -1008,8 +1008,9 @@ begin
   perform private.detect_restart(p_now);
   update private.sweep_state as s
   set swept_at = p_now,
-    -- After a long time without a sweep it is not known how long the database was away.
-    resumed_at = case when p_now - s.swept_at > interval '30 seconds' then p_now else s.resumed_at end
+    -- After a long time without a sweep it is not known how long the database was away. Schedulers that know no
+    -- seconds sweep once a minute (fit_schedule); that is no such time.
+    resumed_at = case when p_now - s.swept_at > interval '90 seconds' then p_now else s.resumed_at end
   returning s.* into v_state;
 
   for v_document in

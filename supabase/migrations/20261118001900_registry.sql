@@ -546,6 +546,8 @@ begin
   if not exists (
     select 1 from public.extraction_queue as q
     where q.id = p_old.id and q.status_id = p_old.status_id and q.lock_token is not distinct from p_old.lock_token
+      -- Otherwise an extractor whose lease expired could end the extraction of the next one.
+      and q.worker_id is not distinct from p_old.worker_id
   ) then
     return false;
   end if;

@@ -105,8 +105,13 @@ create table private.function_runs (
   constraint function_runs_ended_has_an_outcome check ((ended_at is null) = (outcome is null))
 );
 comment on table private.function_runs is
-  'The last 50 runs of each function that services call. A run without an end is still running, or was killed.';
+  'The last 50 runs of each function that services call, and all of the last day that failed or have no end. A run '
+  'without an end is still running, or was killed.';
 create index function_runs_function_idx on private.function_runs (function_name, id);
+create index function_runs_succeeded_idx on private.function_runs (function_name, id)
+  where outcome in ('completed', 'refused');
+create index function_runs_kept_idx on private.function_runs (function_name, started_at)
+  where outcome is null or outcome = 'failed';
 alter table private.function_runs enable row level security;
 
 create function public.begin_function_run(p_function_name text)
@@ -118,20 +123,29 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_id bigint;
+  v_last_id bigint;
 begin
   perform private.require_text('p_function_name', p_function_name, 200);
   perform private.count_event('function_starts', array[p_function_name]);
   insert into private.function_runs as f (function_name, started_at) values (p_function_name, clock_timestamp())
   returning f.id into v_id;
+  select l.id into v_last_id from private.function_runs as l where l.function_name = p_function_name
+  order by l.id desc offset 50 limit 1;
+  -- A deleted run could not end, and the alert counts those that failed, of an hour.
   delete from private.function_runs as f
-  where f.ctid = any (array(
-    select k.ctid from private.function_runs as k
-    where k.function_name = p_function_name and k.id <= (
-      select l.id from private.function_runs as l where l.function_name = p_function_name
-      order by l.id desc offset 50 limit 1
+  where f.ctid = any (
+    array(
+      select k.ctid from private.function_runs as k
+      where k.function_name = p_function_name and k.outcome in ('completed', 'refused') and k.id <= v_last_id
+      for update skip locked
     )
-    for update skip locked
-  ));
+    || array(
+      select k.ctid from private.function_runs as k
+      where k.function_name = p_function_name and (k.outcome is null or k.outcome = 'failed')
+        and k.started_at < clock_timestamp() - interval '1 day' and k.id <= v_last_id
+      for update skip locked
+    )
+  );
   return v_id;
 end;
 $$;

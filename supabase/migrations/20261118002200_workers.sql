@@ -168,7 +168,8 @@ create type public.report_pool_answer as (
 );
 comment on type public.report_pool_answer is
   'The assignments of a program in the pool. lanes: the lane of each of its workers, null until one is assigned; '
-  'reading: how many workers of other programs are reading in each lane; waiting: which of its lanes have work.';
+  'reading: how many workers of other programs are reading in each lane; waiting: which of its lanes have work, a due '
+  'probe included.';
 
 create function public.report_pool(
   p_process text,
@@ -227,7 +228,9 @@ begin
   );
   v_answer.waiting := array(
     select l.lane from public.lanes as l
-    where l.lane = any (p_lanes) and l.paused_at is null and not l.is_disabled
+    where l.lane = any (p_lanes) and not l.is_disabled
+      -- A due probe is work too; nothing else ends an outage while the other lanes have a backlog.
+      and (l.paused_at is null or l.probe_at <= p_now and l.probe_token is null)
       and (
         exists (select 1 from private.queue as q where q.lane = l.lane)
         or exists (select 1 from private.queue_delayed as k where k.lane = l.lane and k.retry_at <= p_now)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 LOCK = timedelta(seconds=20)
-SWEEP_GAP = timedelta(seconds=30)
+SWEEP_GAP = timedelta(seconds=90)
 MAX_ATTEMPTS = 3
 MAX_RESCUES = 3
 PROBE = timedelta(seconds=30)

@@ -316,6 +316,26 @@ async def test_an_extraction_is_a_lease_that_every_update_renews(
     assert (await _stored(conn, document))["ocr_status"] == "extracting"
 
 
+async def test_an_extractor_cannot_end_the_extraction_of_the_next_one(
+    database: databases.Database, conn: psycopg.AsyncConnection
+) -> None:
+    """Its statement saw the document as its own, and another extractor had it before the lock."""
+    owner = await database.connect()
+    document = await _insert(conn)
+    await conn.execute(BEGIN.encode(), {"id": document, "worker": "x-2"})
+    deliver = """
+        select private.move_extraction(
+          jsonb_populate_record(q, s.seen),
+          jsonb_populate_record(q, s.seen || '{"status_id": 3, "dropbox_path": "/a.pdf"}')
+        ) as moved
+        from extraction_queue as q, jsonb_build_object('worker_id', %(worker)s::text) as s (seen)
+        where q.id = %(id)s
+    """
+    for worker, moved in (("x-1", False), ("x-2", True)):
+        row = await queries.one(owner, deliver, {"id": document, "worker": worker})
+        assert row["moved"] is moved
+
+
 async def test_an_expired_lease_returns_the_document_and_counts(
     database: databases.Database, conn: psycopg.AsyncConnection
 ) -> None:
@@ -349,6 +369,22 @@ async def test_an_expired_lease_returns_the_document_and_counts(
     again = await _stored(conn, document)
     assert (again["ocr_status"], again["extraction_failures"]) == ("awaiting_file", 0)
     assert await queries.violations(owner) == []
+
+
+async def test_locks_and_leases_end_where_the_sweep_runs_once_a_minute(
+    database: databases.Database, conn: psycopg.AsyncConnection
+) -> None:
+    """Schedulers that know no seconds; a minute without a sweep is no outage."""
+    owner, factory = await database.connect(), await factories.Factory.of(database)
+    sweep = "select sweep_documents(now() + make_interval(mins => %s))"
+    extracted = await _insert(conn, status=2)
+    claim = await factory.claimed()
+    for minutes in range(12):
+        await owner.execute(sweep, (minutes,))
+        if minutes == 1:
+            assert (await _stored(conn, claim.document_id))["lock_token"] is None
+    row = await _stored(conn, extracted)
+    assert (row["ocr_status"], row["extraction_failures"]) == ("awaiting_file", 1)
 
 
 async def test_leases_survive_an_outage_of_the_database(

@@ -108,6 +108,29 @@ async def test_the_last_runs_of_a_function_are_kept(database: databases.Database
     assert count["count"] == 51
 
 
+async def test_runs_in_progress_and_failed_ones_are_kept_for_a_day(
+    database: databases.Database,
+) -> None:
+    """However many others start meanwhile: a long run can end, and the alert counts failures."""
+    factory = await factories.Factory.of(database)
+    begin = "select public.begin_function_run('retention') from generate_series(1, %s)"
+    long = await factory.call("begin_function_run", p_function_name="retention")
+    failed = await factory.call("begin_function_run", p_function_name="retention")
+    assert await factory.call("end_function_run", p_run_id=failed, p_outcome="failed")
+    await factory.conn.execute(begin.encode(), (60,))
+    assert await factory.call("end_function_run", p_run_id=long, p_outcome="failed")
+    count = "select count(*) from private.function_runs where outcome {}"
+    assert (await queries.one(factory.conn, count.format("= 'failed'")))["count"] == 2
+    assert (await queries.one(factory.conn, count.format("is null")))["count"] == 60
+
+    await factory.conn.execute(
+        "update private.function_runs set started_at = now() - interval '25 hours'"
+    )
+    await factory.conn.execute(begin.encode(), (1,))
+    rows = await queries.rows(factory.conn, "select outcome from private.function_runs")
+    assert [row["outcome"] for row in rows] == [None] * 50
+
+
 async def test_a_function_is_switched_and_scheduled_and_it_is_written_down(
     database: databases.Database,
 ) -> None:

@@ -103,6 +103,23 @@ async def test_what_waits_in_a_paused_lane_is_no_work(database: databases.Databa
     assert told["waiting"] == ["pdf"]
 
 
+async def test_a_due_probe_is_work_of_a_lane_paused_by_an_outage(
+    database: databases.Database,
+) -> None:
+    """One worker takes it, even if other lanes have a backlog; until then the lane waits."""
+    factory = await factories.Factory.of(database)
+    for lane in ("image", "image", "pdf"):
+        await factory.queued(lane=lane)
+    conn = await database.connect()
+    pause = "select private.pause_for_outage('image', 'no engine', %s)"
+    await conn.execute(pause, (dt.datetime(2026, 11, 16, tzinfo=dt.UTC),))  # the probe: 30 s later
+    waiting = [(await _report(conn, at, "a", "a-1"))["waiting"] for at in (29, 30)]
+    assert waiting == [["pdf"], ["image", "pdf"]]
+    claim = "claim_documents(p_worker_id => %s, p_lanes => %s, p_now => %s)"
+    assert (await _at(conn, 30, claim, "a-1", ["image"]))["lane"] == "image"
+    assert (await _report(conn, 31, "a", "a-1"))["waiting"] == ["pdf"]
+
+
 async def test_people_see_the_pool_and_its_last_hours(database: databases.Database) -> None:
     """Leader, workers with what they read, and a history that is thinned out."""
     factory = await factories.Factory.of(database)

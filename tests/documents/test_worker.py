@@ -10,7 +10,7 @@ import pytest
 
 from pagewarden import documents, errors
 from pagewarden.database import User, tables
-from pagewarden.documents import lanes
+from pagewarden.documents import attempt, lanes
 from pagewarden.documents import worker as worker_module
 from tests.database import queries
 from tests.documents import readers
@@ -230,6 +230,45 @@ async def test_too_many_failed_pages_fail_the_document(desk: readers.Desk) -> No
     assert await desk.drain(readers.Recorder(pages)) == {"failed": 1}
 
     assert (await desk.row(document))["retry_count"] == 1
+
+
+async def test_an_attempt_that_gains_no_page_does_not_yield(
+    desk: readers.Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that fails in every attempt cannot keep a document from its end."""
+
+    async def find_other_work(worker: documents.Worker, claim: documents.Claim) -> str:
+        return f"{worker.worker_id} prefers others to {claim.name}"
+
+    monkeypatch.setattr(documents.Worker, "find_reason_to_yield", find_other_work)
+    monkeypatch.setattr(attempt, "MAX_UNSAVED_PAGES", 1)  # so that each page is a batch
+    await desk.factory.conn.execute("update lanes set failed_pages_allowed = 0.5")
+    document = await desk.factory.queued()
+    torn = documents.Page(2, status="failed", error="torn", of=4)
+    reader = readers.Recorder(
+        [documents.Page(1, of=4), torn, documents.Page(3, of=4), documents.Page(4, of=4)]
+    )
+
+    assert await desk.drain(reader) == {"given_back": 2, "completed": 1}
+
+    assert reader.skipped == [frozenset(), frozenset({1}), frozenset({1, 3})]
+    assert (await desk.row(document))["attempts"] == 1
+
+
+async def test_a_failed_last_page_is_no_reason_to_yield(
+    desk: readers.Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left to read."""
+
+    async def find_other_work(worker: documents.Worker, claim: documents.Claim) -> str:
+        return f"{worker.worker_id} prefers others to {claim.name}"
+
+    monkeypatch.setattr(documents.Worker, "find_reason_to_yield", find_other_work)
+    await desk.factory.conn.execute("update lanes set failed_pages_allowed = 0.5")
+    await desk.factory.queued()
+    pages = [documents.Page(1, of=2), documents.Page(2, status="failed", error="torn", of=2)]
+
+    assert await desk.drain(readers.Recorder(pages)) == {"completed": 1}
 
 
 class _FailsOver(readers.Counted):
