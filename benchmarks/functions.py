@@ -407,8 +407,9 @@ async def kill_processes(functions: Functions, kills: int, choices: random.Rando
     await asyncio.gather(*background)
     row = await (
         await functions.conn.execute(
-            "select count(*) as documents, sum(attempts)::int as claims,"
-            " sum(rescues)::int as rescues from public.documents"
+            "select count(*) as documents, sum(attempts)::int as claims, "
+            "(select count(*)::int from public.ocr_errors where kind = 'lock_expired') as expired "
+            "from public.documents"
         )
     ).fetchone()
     assert row is not None  # noqa: S101  # an aggregate
@@ -417,7 +418,7 @@ async def kill_processes(functions: Functions, kills: int, choices: random.Rando
         dead[False],
         row["documents"],
         row["claims"],
-        row["rescues"],
+        row["expired"],
         dict(answers),
         round(seconds, 1),
         [problem async for problem in find_problems(functions)],
@@ -452,8 +453,8 @@ async def find_problems(functions: Functions) -> AsyncIterator[str]:
     rows = await functions.conn.execute(
         """
         select d.id, format(
-          '%s: %s, %s results, %s pages, attempts %s, rescues %s, failures %s',
-          d.id, d.ocr_status, r.results, p.pages, d.attempts, d.rescues, d.retry_count
+          '%s: %s, %s results, %s pages, attempts %s, expired locks %s, failures %s',
+          d.id, d.ocr_status, r.results, p.pages, d.attempts, e.expired, d.retry_count
         ) as problem
         from public.documents as d
         cross join lateral (
@@ -462,8 +463,12 @@ async def find_problems(functions: Functions) -> AsyncIterator[str]:
         cross join lateral (
           select count(*) as pages from public.ocr_pages as p where p.document_id = d.id
         ) as p
+        cross join lateral (
+          select count(*) as expired from public.ocr_errors as e
+          where e.document_id = d.id and e.kind = 'lock_expired'
+        ) as e
         where d.ocr_status <> 'completed' or r.results <> 1 or p.pages <> d.page_count
-          or d.attempts <> d.rescues + 1 or d.retry_count <> 0
+          or d.attempts <> e.expired + 1 or d.retry_count <> 0
         union all
         select document_id, format('%s: %s', document_id, invariant)
         from private.invariant_violations()

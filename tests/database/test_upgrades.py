@@ -145,7 +145,10 @@ async def _killed_half_way(database: databases.Database, folder: Path) -> None:
         sys.executable, "-c", program, database.url(), str(folder)
     )
     conn = await database.connect("supabase_admin")
-    others = "from pg_stat_activity where query ~ 'sleep.3600' and pid <> pg_backend_pid()"
+    others = (
+        "from pg_stat_activity where query ~ 'sleep.3600' and pid <> pg_backend_pid() "
+        "and datname = current_database()"
+    )
 
     async def is_half_way() -> bool:
         return await queries.rows(conn, f"select 1 {others}".encode()) != []
