@@ -133,7 +133,7 @@ async def _take_check(page: playwright.Page) -> None:
     await page.get_by_role("link", name="App in French", exact=True).click()
     await page.wait_for_load_state("networkidle")
     await _take(page, "check-job", page.url)
-    await page.get_by_role("link", name=re.compile("^Decide ")).click()
+    await page.get_by_role("link", name=re.compile(r"^Review \d")).click()
     await page.wait_for_load_state("networkidle")
     await _take(page, "check-picture", page.url)
 

@@ -133,7 +133,7 @@ def make_criterion(row: rows.OcrSuccessCriteria) -> Criterion:
 
 def _format_amount(value: float, unit: str) -> str:
     if unit == "share":
-        return f"{value * 100:.3g} %"
+        return f"{value * 100:.3g}%"
     return f"{value:.3g} s" if unit == "seconds" else f"{value:,.0f}"
 
 

@@ -92,12 +92,12 @@ async def test_success_criteria_are_a_tile(site: sites.Site) -> None:
         tile = page.get_by_role("region", name="Success criteria")
         await expect(page.locator("#live-state")).to_have_text("Live")
         await expect(tile.locator(".met")).to_have_text(
-            ["Stuck documents 0 met, target 0", "Version conflicts 0 % met, target < 1 %",
+            ["Stuck documents 0 met, target 0", "Version conflicts 0% met, target < 1%",
              "Reading time 0.1 s met, target < 40 s"]
         )  # fmt: skip
         await expect(tile.locator(".missed")).to_have_text(
             ["New dead letters 3 missed, target < 3"]
         )
         await expect(tile.locator(".unknown")).to_have_text(
-            ["Successful retries — no data, target > 90 %"]
+            ["Successful retries — no data, target > 90%"]
         )
