@@ -1399,7 +1399,8 @@ class ReportPoolAnswer(TypedDict):
     """The assignments of a program in the pool.
 
     lanes: the lane of each of its workers, null until one is assigned; reading: how many workers of
-    other programs are reading in each lane; waiting: which of its lanes have work.
+    other programs are reading in each lane; waiting: which of its lanes have work, a due probe
+    included.
     """
 
     lanes: Any
