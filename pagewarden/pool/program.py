@@ -130,12 +130,33 @@ class WorkerActivity:
     claim: Claim | None = None
     last_lane: str | None = None
     since: float = 0.0
-    next_claim: Claim | None = None
+    first_page_at: float | None = None
+    next_claim: asyncio.Task[Claim | None] | None = None
 
     def start(self, claim: Claim) -> None:
         """Record that the worker reads a document from now on."""
         self.claim, self.last_lane, self.since = claim, claim.lane, time.monotonic()
+        self.first_page_at = None
         self.reservation.confirm(claim.lane)
+
+    def has_turn(self, now: float) -> bool:
+        """Tell whether a document, of which a page was just saved, is read further.
+
+        The turn begins with the first page, because fetching the file may take longer than a turn,
+        and it lasts at least as long as the time to get there.
+        """
+        if self.first_page_at is None:
+            self.first_page_at = now
+        turn = max(TURN_SECONDS, self.first_page_at - self.since)
+        return now - self.first_page_at < turn
+
+    async def take_next_claim(self) -> Claim | None:
+        """Wait for the claim that was begun during the last document, if any."""
+        task, self.next_claim = self.next_claim, None
+        if task is None:
+            return None
+        await asyncio.wait([task])
+        return task.result() if task.exception() is None else None
 
 
 @dataclass(slots=True)
@@ -206,7 +227,7 @@ class PoolWorker(workers.Worker):
             while claim is not None:
                 activity.start(claim)
                 await self.process(claim, stop)
-                claim, activity.next_claim = activity.next_claim, None
+                claim = await activity.take_next_claim()
             activity.claim = None
         return found
 
@@ -216,16 +237,15 @@ class PoolWorker(workers.Worker):
         Lanes that have to share a worker take turns, because each change costs some 100 ms.
         """
         activity = self.state.workers[self.worker_id]
-        has_turn = time.monotonic() - activity.since < TURN_SECONDS
-        if has_turn and self.state.count_surplus(claim.lane) <= 0:
+        if activity.has_turn(time.monotonic()) and self.state.count_surplus(claim.lane) <= 0:
             return None
         neglected = self.state.list_neglected(claim.lane)
         others = [lane for lane in neglected if lane != claim.lane]
         lanes = self.state.capacity.list_fitting(others, activity.reservation)
-        activity.next_claim = await self._claim_one(lanes)
-        if activity.next_claim is None:
-            return None
-        return f"it yields to a document of lane {activity.next_claim.lane}"
+        # A stop cancels the attempt, but not the claim: process_next() gives that document back.
+        activity.next_claim = asyncio.create_task(self._claim_one(lanes))
+        claimed = await asyncio.shield(activity.next_claim)
+        return f"it yields to a document of lane {claimed.lane}" if claimed else None
 
     async def _claim_one(self, lanes: Sequence[str]) -> Claim | None:
         """Claim a document of the first of these lanes that has one."""

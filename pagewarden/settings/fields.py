@@ -462,8 +462,8 @@ class Settings(GeminiSettings):
         le=10_000,
         validation_alias=AliasChoices("OCR_WORKER_POOL_SIZE"),
         description=(
-            "Total number of pool workers on all machines; by default as many as this machine can "
-            "use."
+            "Number of pool workers in each process without OCR_WORKER_COUNT; by default as many "
+            "as its machine can use."
         ),
     )
     ocr_worker_count: int | None = Field(

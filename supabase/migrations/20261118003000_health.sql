@@ -78,6 +78,19 @@ $$;
 comment on function private.count_queue(integer) is
   'Documents that can be claimed now: exact up to p_max, estimated above that.';
 
+create function private.count_parked(p_status text, p_max integer)
+returns bigint
+language sql
+stable
+security invoker
+set search_path = ''
+set enable_seqscan = off
+set enable_bitmapscan = off   -- a bitmap scan reads all rows before the limit applies
+as $$
+  select count(*) from (select 1 from private.queue_parked as q where q.ocr_status = p_status limit p_max) as k;
+$$;
+comment on function private.count_parked(text, integer) is 'Parked documents of a status, counted up to p_max.';
+
 create function private.system_health(p_now timestamptz default now())
 returns table (
   queued bigint,
@@ -126,17 +139,12 @@ begin
     count(*) filter (where d.ocr_status = 'dead_letter') as in_dlq,
     count(*) filter (where d.ocr_status = 'pending') as pending,
     count(*) filter (where d.ocr_status = 'pending_review') as pending_review,
-    count(*) filter (where d.ocr_status = 'awaiting_file') as awaiting_file,
-    count(*) filter (where d.ocr_status = 'extracting') as extracting,
-    count(*) filter (where d.ocr_status = 'extraction_failed') as extraction_failed,
     count(*) filter (where d.retry_count > 0) as retried, coalesce(sum(d.retry_count), 0) as retries,
     max(d.retry_count) as max_retries
   into v_open
   from private.queue_parked as a
   join public.documents as d on d.id = a.document_id
-  where a.ocr_status in (
-    'failed', 'dead_letter', 'pending', 'pending_review', 'awaiting_file', 'extracting', 'extraction_failed'
-  );
+  where a.ocr_status in ('failed', 'dead_letter', 'pending', 'pending_review');
   select coalesce(sum(h.completed), 0) as completed, sum(h.seconds_to_text) as seconds,
     coalesce(sum(h.retried), 0) as retried, coalesce(sum(h.retries), 0) as retries, max(h.max_retries) as max_retries,
     coalesce(sum(h.completed) filter (where h.hour >= p_now - interval '24 hours'), 0) as completed_24h
@@ -173,9 +181,9 @@ begin
   success_rate_24h_pct := round(100.0 * completed_24h / nullif(completed_24h + dead_lettered_24h, 0), 2);
   pending := v_open.pending;
   pending_review := v_open.pending_review;
-  awaiting_file := v_open.awaiting_file;
-  extracting := v_open.extracting;
-  extraction_failed := v_open.extraction_failed;
+  awaiting_file := private.count_parked('awaiting_file', 100000);
+  extracting := private.count_parked('extracting', 100000);
+  extraction_failed := private.count_parked('extraction_failed', 100000);
   select o.id, extract(epoch from p_now - o.created_at) into oldest_waiting_id, oldest_waiting_seconds
   from public.lanes as l
   cross join lateral (

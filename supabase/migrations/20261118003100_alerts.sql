@@ -437,7 +437,7 @@ begin
     when 'awaiting_file_seconds', 'extracting_seconds' then
       select extract(epoch from p_now - o.since), o.name into v_value, v_detail
       from (
-        select d.name, case p_metric when 'extracting_seconds' then d.extraction_started_at else d.created_at end as since
+        select d.name, case p_metric when 'extracting_seconds' then d.extraction_started_at else d.updated_at end as since
         from private.queue_parked as k
         join public.documents as d on d.id = k.document_id
         where k.ocr_status = case p_metric when 'extracting_seconds' then 'extracting' else 'awaiting_file' end

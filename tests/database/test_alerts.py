@@ -258,7 +258,7 @@ async def _given_up(watch: Watch) -> None:
 async def _without_extractors(watch: Watch) -> None:
     await watch.run("delete from documents")
     since = watch.now - 61 * MINUTE
-    await watch.document(ocr_status="awaiting_file", lane="acte", created_at=since)
+    await watch.document(ocr_status="awaiting_file", lane="acte", updated_at=since)
 
 
 async def _extracting_for_hours(watch: Watch) -> None:
@@ -355,6 +355,14 @@ async def test_every_metric_can_be_measured(watch: Watch) -> None:
     rows = await queries.rows(watch.conn, query, (watch.now,))
     assert {row["value"] for row in rows} <= {None, 0}
     assert len(rows) == 21
+
+
+async def test_a_requeued_document_waits_for_its_file_from_then_on(watch: Watch) -> None:
+    """It may have been announced a month ago."""
+    times = {"created_at": watch.now - 43_200 * MINUTE, "updated_at": watch.now - MINUTE}
+    await watch.document(ocr_status="awaiting_file", lane="acte", **times)
+    query = "select * from private.measure_metric('awaiting_file_seconds', null, 0, %s)"
+    assert (await queries.one(watch.conn, query, (watch.now,)))["v_value"] == 60
 
 
 async def test_a_silence_keeps_quiet_and_what_is_still_broken_is_told_after_it(

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pagewarden import database as gateways
 from pagewarden import documents
@@ -21,12 +21,12 @@ from tests.support import polling
 from tests.support.single_reader import SingleReader
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
     from pathlib import Path
 
     import pytest
 
-    from pagewarden.database import rows
+    from pagewarden.database import arguments, rows
     from tests.support import databases
 
 
@@ -83,17 +83,20 @@ class PagedReader:
 
 @contextlib.asynccontextmanager
 async def _run_pool(
-    database: databases.Database, reader: PagedReader, plan: PoolPlan
-) -> AsyncIterator[None]:
+    database: databases.Database,
+    reader: PagedReader,
+    plan: PoolPlan,
+    wrap: Callable[[gateways.Database], gateways.Database] = lambda link: link,
+) -> AsyncIterator[asyncio.Event]:
     """Run a program of the pool with the privileges of a worker."""
     url, stop = database.url("pagewarden_worker"), asyncio.Event()
     async with (
         await gateways.connect_direct(url) as link,
         listener.open_listener(url) as hints,
     ):
-        pool = PoolProgram(link, SingleReader(reader), hints, "p", 20, 5, 0.05)
+        pool = PoolProgram(wrap(link), SingleReader(reader), hints, "p", 20, 5, 0.05)
         running = asyncio.create_task(pool.run(plan, stop))
-        yield
+        yield stop
         stop.set()
         await running
 
@@ -132,6 +135,63 @@ async def test_long_document_yields_between_pages_and_is_resumed(
     )
     assert acte == {"attempts": 1, "retry_count": 0, "rescues": 0, "confidence": 0.505}
     assert await queries.violations(factory.conn) == []
+
+
+class HeldClaims(readers.Counted):
+    """The answer of a claim of lane image alone arrives when the test says so."""
+
+    def __init__(self, link: gateways.Database) -> None:
+        super().__init__(link)
+        self.claimed, self.answer = asyncio.Event(), asyncio.Event()
+
+    async def _rpc(self, name: str, given: arguments.Arguments) -> Any:
+        answer = await super()._rpc(name, given)
+        if name == "claim_documents" and given.values.get("p_lanes") == ["image"] and answer:
+            self.claimed.set()
+            await self.answer.wait()
+        return answer
+
+
+async def test_a_document_claimed_during_a_stop_is_given_back(
+    database: databases.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stop ends the attempt that was about to yield; the sweep has nothing to rescue."""
+    monkeypatch.setattr(program.WorkerActivity, "has_turn", lambda _, now: now < 0)
+    reader, factory = PagedReader(), await factories.Factory.of(database)
+    plan = _make_plan("image", "acte", size=1, folder=tmp_path / "usage")
+    held: list[HeldClaims] = []
+
+    def wrap(link: gateways.Database) -> HeldClaims:
+        held.append(HeldClaims(link))
+        return held[0]
+
+    async def has_status(document: object, status: str) -> bool:
+        query = "select ocr_status = %s from documents where id = %s"
+        return await (await factory.conn.execute(query, (status, document))).fetchone() == (True,)
+
+    async with _run_pool(database, reader, plan, wrap) as stop:
+        acte = await factory.queued(lane="acte")
+        await polling.wait_until(lambda: has_status(acte, "processing"))
+        image = await factory.queued(lane="image")
+        while not held[0].claimed.is_set():
+            reader.permits.release()
+            await asyncio.sleep(0.01)
+        stop.set()
+        await polling.wait_until(lambda: has_status(acte, "queued"))
+        held[0].answer.set()
+    row = await queries.one(factory.conn, "select * from documents where id = %s", (image,))
+    assert (row["ocr_status"], row["attempts"], row["rescues"]) == ("queued", 0, 0)
+
+
+def test_a_turn_begins_with_the_first_page_and_makes_up_for_the_fetch() -> None:
+    """Lanes that share a worker would otherwise fetch a file for each page."""
+    state = _make_state("acte", waiting=set())
+    (activity,) = state.workers.values()
+    for fetched, ends in ((0.5, 3.5), (10.0, 20.0)):
+        activity.first_page_at = None
+        times = (fetched, ends - 0.1, ends + 0.1)
+        turns = [activity.has_turn(activity.since + seconds) for seconds in times]
+        assert turns == [True, True, False]
 
 
 def _make_state(*reading: str, waiting: set[str]) -> program.PoolState:
