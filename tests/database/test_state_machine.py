@@ -403,7 +403,8 @@ class Engine(RuleBasedStateMachine):
         refusal = self.model.refusal(document, token)
         if refusal is None:
             doc = self.model.documents[document]
-            if doc.deleted or doc.status in ("completed", "cancelled", "dead_letter"):
+            is_abandoned = doc.deleted and token is None
+            if is_abandoned or doc.status in ("completed", "cancelled", "dead_letter"):
                 refusal = "WRONG_STATE"
         answer = self.call("move_to_dead_letter_queue", document, "bad", "{}", "unknown", token)
         if self.expect(answer, refusal):
