@@ -58,7 +58,7 @@ COMMANDS = {
     ),
     "uploads": cli.LazyCommand(
         "benchmarks.uploads",
-        "Measure memory and time of a large upload in two steps.",
+        "Upload a small and a large PDF with `pagewarden upload`, then one with a wrong digest.",
     ),
     "volumes": cli.LazyCommand(
         "benchmarks.volumes",

@@ -99,7 +99,7 @@ def write_pdf(path: Path, size: int) -> None:
     objects = (
         b"<</Type/Catalog/Pages 2 0 R>>",
         b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 200]/PieceInfo 4 0 R>>",
+        b"<</Type/Page/Parent 2 0 R/Resources<<>>/MediaBox[0 0 200 200]/PieceInfo 4 0 R>>",
     )
     offsets = []
     with path.open("wb") as file:
