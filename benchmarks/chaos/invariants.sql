@@ -87,7 +87,13 @@ declare
   v_kind text := case
     when new.lock_token is not null then 'claimed'
     when new.ocr_status = 'completed' and old.ocr_status <> 'completed' then 'completed'
-    when new.rescues > old.rescues then 'rescued'
+    -- A rescue after progress is not counted, but it leaves an error.
+    when new.rescues > old.rescues or (
+      old.lock_token is not null and new.lock_token is null and exists (
+        select 1 from public.ocr_errors as e
+        where e.document_id = new.id and e.kind = 'lock_expired' and e.created_at = now()
+      )
+    ) then 'rescued'
     when new.retry_count > old.retry_count then 'failed'
     when new.ocr_status = 'cancelled' then 'cancelled'
     when old.lock_token is not null then 'released'
