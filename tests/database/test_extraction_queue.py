@@ -543,7 +543,7 @@ DELIVER = "update extraction_queue set status_id = 3, dropbox_path = '/late.pdf'
 async def test_a_file_that_comes_late_is_taken(
     database: databases.Database, conn: psycopg.AsyncConnection, status: str
 ) -> None:
-    """The lease is over and the document given up, but nobody has delivered: the file counts."""
+    """The lease has ended and the document was given up, but no other file came: it counts."""
     owner = await database.connect()
     document = await _insert(conn, status=2)
     if status == "dead_letter":
